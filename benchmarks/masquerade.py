@@ -11,11 +11,9 @@ that was chosen was chosen on users 1 to 25: on their test sessions, and on stre
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -26,8 +24,10 @@ from _machine import peak_memory_mb
 from _main import data_file, main
 
 from visionnmf.apps.masquerade import (
+    EigenCooccurrence,
     Judging,
     MexPereraNMF,
+    NaiveBayes,
     SessionScorer,
     WangNMF,
     roc_summary,
@@ -76,74 +76,6 @@ class HiddenMarkov:
     def anomaly_score(self, sessions: list[list[int]]) -> np.ndarray:
         """Return the mean code lengths in nats."""
         return np.array([-self.model.score(self._column(session)) / len(session) for session in sessions])
-
-
-class EigenCooccurrence:
-    """Eigen co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), without their layered networks.
-
-    A session is described by how often command `j` follows command `i` within `scope` places; unseen commands share
-    one row. Its score is the distance to the nearest training session in the space of the first `n_components`
-    principal components of the training matrices, plus its distance to that space.
-    """
-
-    def __init__(self, n_components: int = 20, scope: int = 6) -> None:  # the authors' scope
-        self.n_components, self.scope = n_components, scope
-
-    def fit(self, sessions: list[list[int]]) -> EigenCooccurrence:
-        """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features."""
-        self.rows: dict[int, int] = {}
-        for session in sessions:
-            for command in session:
-                self.rows.setdefault(command, len(self.rows))
-        data = np.array([self._matrix(session) for session in sessions])
-        self.mean = data.mean(axis=0)
-        _, _, components = np.linalg.svd(data - self.mean, full_matrices=False)
-        self.components = components[: self.n_components]
-        self.features = (data - self.mean) @ self.components.T
-        return self
-
-    def _matrix(self, session: list[int]) -> np.ndarray:
-        """Return how often commands follow each other within `scope`, flattened."""
-        n = len(self.rows) + 1
-        ids = np.array([self.rows.get(command, n - 1) for command in session], np.intp)
-        matrix = np.zeros((n, n))
-        for distance in range(1, min(self.scope, len(ids) - 1) + 1):
-            np.add.at(matrix, (ids[:-distance], ids[distance:]), 1.0)
-        return matrix.ravel() / max(len(ids), 1)
-
-    def anomaly_score(self, sessions: list[list[int]]) -> np.ndarray:
-        """Return the distances."""
-        return np.array([self._score(self._matrix(session) - self.mean) for session in sessions])
-
-    def _score(self, x: np.ndarray) -> float:
-        feature = self.components @ x
-        outside = math.sqrt(max(0.0, x @ x - feature @ feature))
-        return float(np.linalg.norm(self.features - feature, axis=1).min() + outside)
-
-
-class NaiveBayes:
-    """One-class multinomial naive Bayes (Maxion, Townsend, DSN 2002, without the other users)."""
-
-    def __init__(self, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:
-        self.pseudo_count, self.vocabulary = pseudo_count, vocabulary
-        self.counts: Counter[int] = Counter()
-
-    def fit(self, sessions: list[list[int]]) -> NaiveBayes:
-        """Count the commands of one user's sessions."""
-        for session in sessions:
-            self.update(session)
-        return self
-
-    def update(self, session: list[int]) -> None:
-        """Learn one more session."""
-        self.counts.update(session)
-
-    def anomaly_score(self, sessions: list[list[int]]) -> np.ndarray:
-        """Return the mean of ``-log p`` over each session's commands, in nats."""
-        total = self.counts.total() + self.pseudo_count * self.vocabulary
-        return np.array(
-            [-sum(math.log((self.counts[c] + self.pseudo_count) / total) for c in s) / len(s) for s in sessions]
-        )
 
 
 def run(make: Callable[[], Any], sessions: list[list[int]], update: bool) -> tuple[np.ndarray, float]:

@@ -36,7 +36,7 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
-from visionnmf.apps.masquerade import MexPereraNMF, SessionScorer, WangNMF
+from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
 from visionnmf.apps.multiview import FLSS
 from visionnmf.apps.multiview.view_model import Preparation
 from visionnmf.exceptions import ParameterError
@@ -169,6 +169,8 @@ FITS = {
     SessionScorer: (SESSIONS,),
     MexPereraNMF: (SESSIONS,),
     WangNMF: (SESSIONS,),
+    EigenCooccurrence: (SESSIONS,),
+    NaiveBayes: (SESSIONS,),
 }
 IMAGES = [np.zeros((8, 8), np.uint8)]
 FITS |= dict.fromkeys([FeatureExtraction, *(type(make_extractor(kind)) for kind in KINDS)], (IMAGES,))

@@ -8,11 +8,10 @@ from .evaluation import (
 from .prediction import (
     AnnotatedImage as AnnotatedImage,
     Annotations as Annotations,
-    Similar as Similar,
     Word as Word,
     annotate as annotate,
-    similar as similar,
 )
 from .settings import AnnotatorSettings as AnnotatorSettings, WordOutputs as WordOutputs
+from .similar_images import Similar as Similar, similar as similar
 from .store import AnnotationModel as AnnotationModel, load as load, save as save
 from .training import AnnotatorTrained as AnnotatorTrained, train as train

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -23,6 +24,7 @@ from visionnmf.io.tables import text_of_cell
 __all__ = ["Labels", "find_labels", "read_labels"]
 
 HEADINGS = ("file", "filename", "image", "path")  # of the first column
+WORD_KEYS = ("words", "keywords", "labels", "tags")
 SEPARATOR = ";"
 
 
@@ -45,9 +47,9 @@ class Labels:
 def find_labels(source: str | Path | None, images: Sequence[str], root: str | Path | None = None) -> Labels:
     """Find the words of images.
 
-    `source` is a CSV file, see :func:`read_labels`, with names relative to the folder `root`. None reads IPTC, XMP and
-    sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises MediaError if the file
-    cannot be read, or no image has a word.
+    `source` is a CSV or JSON Lines file, see :func:`read_labels`, with names relative to the folder `root`. None reads
+    IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises
+    MediaError if the file cannot be read, or no image has a word.
     """
     notes: list[str] = []
     of_images = _keywords(images, notes) if source is None else _matched(read_labels(source), images, root, notes)
@@ -68,21 +70,43 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
 def read_labels(path: str | Path) -> dict[str, list[str]]:
     """Return the words of each file in a table, in a normalised form.
 
-    The table is CSV in UTF-8: on each line a file, then its words in further columns or separated by semicolons. A file
-    that occurs twice has the words of both lines. Raises MediaError for unreadable tables.
+    ``.jsonl`` has on each line an object with ``file`` and a list ``words`` (or ``keywords``, ``labels``, ``tags``).
+    Any other name is read as CSV in UTF-8: on each line a file, then its words in further columns or separated by
+    semicolons. A file that occurs twice has the words of both lines. Raises MediaError for unreadable tables.
     """
     text = read_text(path, "table of words", "utf-8-sig")
     found: dict[str, list[str]] = {}
     try:
-        for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
-            if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
-                continue
-            name, *cells = map(text_of_cell, row)
-            words = [word for cell in cells for word in cell.split(SEPARATOR)]
-            found[name.strip()] = clean_words([*found.get(name.strip(), []), *words])
-    except csv.Error as error:
+        for name, words in _json_lines(text) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(text):
+            found[name] = clean_words([*found.get(name, []), *words])
+    except (ValueError, KeyError, TypeError, csv.Error, RecursionError) as error:
         raise UnreadableError(f"{path}: {error}") from error
     return found
+
+
+def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the file and the words of each JSON line; ValueError with the line's number if it is not of this form."""
+    for number, line in enumerate(text.split("\n"), 1):  # `splitlines` cuts at characters that JSON allows
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+            key = next(key for key in WORD_KEYS if key in item)
+            name, words = item["file"], item[key]
+        except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+            raise ValueError(f"line {number} is not an object with 'file' and 'words'") from None
+        if not isinstance(name, str) or not isinstance(words, list) or not all(isinstance(w, str) for w in words):
+            raise ValueError(f"line {number} is not an object with 'file', a name, and 'words', a list of texts")
+        yield name, words
+
+
+def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the file and the words of each row; a cell may hold several words."""
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
+            continue
+        name, *words = map(text_of_cell, row)
+        yield name.strip(), [word for cell in words for word in cell.split(SEPARATOR)]
 
 
 def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""From a model and images to words, and to the training images that look most like one."""
+"""From a model and images to words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, sidecar_of, write_csv, write_sidecar
@@ -20,7 +19,7 @@ from .image_features import describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 
-__all__ = ["AnnotatedImage", "Annotations", "Similar", "Word", "annotate", "similar"]
+__all__ = ["AnnotatedImage", "Annotations", "Word", "annotate"]
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -195,80 +194,3 @@ def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]
         else:
             written.append(str(path))
     return written
-
-
-@dataclass(frozen=True, kw_only=True)
-class Similar(Report):
-    """What :func:`similar` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    images : list of str
-        Training images, the nearest first.
-    distances : list of float
-        Their distances with the weights of the model.
-    words : list of list of str
-        Their words.
-    """
-
-    images: list[str]
-    distances: list[float]
-    words: list[list[str]]
-
-    def _figures(self) -> dict[str, Any]:
-        rows = zip(self.images, self.distances, self.words, strict=True)
-        return {
-            "input": self.inputs[0],
-            "similar": [{"image": image, "distance": round(d, 4), "words": words} for image, d, words in rows],
-        }
-
-    def summary(self) -> str:
-        """Return a line for each image."""
-        rows = zip(self.images, self.distances, self.words, strict=True)
-        lines = [f"  {distance:.3f} {image}: {', '.join(words)}" for image, distance, words in rows]
-        return "\n".join([f"{self.inputs[0]} looks like", *lines, *self._ending()])
-
-
-def similar(model: AnnotationModel, image: str, *, k: int = 11) -> Similar:
-    """Find the training photographs that look most like one.
-
-    Parameters
-    ----------
-    model : AnnotationModel
-        A model that was trained on images.
-    image : str
-        The photograph.
-    k : int, default=11
-        Number of photographs to find.
-
-    Returns
-    -------
-    Similar
-        The photographs.
-
-    Raises
-    ------
-    MediaError
-        If the image cannot be read.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.annotation import load, similar
-    >>> similar(load("words.npz"), "photos/0.png", k=3).inputs
-    ['photos/0.png']
-    """
-    check_count(k, "k")
-    if model.extraction is None:
-        raise ParameterError("model must be trained on images; got one of a table of features")
-    known = model.annotator
-    found = describe([image], model.extraction, views=known.views_)
-    if len(found.X) > 1:
-        raise ParameterError(f"image must be one image; got {len(found.X)}")
-    which, distance = known.nearest(found.X, k)
-    has = known.Y_[which[0]].toarray() > 0
-    return Similar(
-        images=[model.files[i] for i in which[0]],
-        distances=distance[0].tolist(),
-        words=[known.words_[row].tolist() for row in has],
-        inputs=[image],
-    )

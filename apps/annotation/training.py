@@ -91,7 +91,7 @@ def train(
     model : str or Path
         The file to write.
     labels : str, Path or None, default=None
-        The words: a CSV file. None reads them from the photographs.
+        The words: a CSV or JSON Lines file. None reads them from the photographs.
     kinds : sequence of str or Extractor, optional
         Features of images, see :data:`visionnmf.features.KINDS`; by default those of :func:`usual_extractors`.
     annotator : ImageAnnotator, optional

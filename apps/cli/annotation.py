@@ -11,8 +11,8 @@ import typer
 from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 
-from .input_paths import check_exists
-from .options import Debug, Force, Json
+from .input_paths import check_exists, make_folder
+from .options import Debug, Force, Json, Out
 from .records import with_records
 from .run import running
 
@@ -31,7 +31,7 @@ def _annotate() -> None:
       visionnmf annotate train photos/ --model words.npz
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate evaluate words.npz others/ --labels words.csv
-      visionnmf annotate similar words.npz photo.jpg
+      visionnmf annotate similar words.npz photo.jpg --out results
     """
 
 
@@ -42,7 +42,7 @@ Images = Annotated[
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images.")]
 Labels = Annotated[
     str | None,
-    typer.Option("--labels", metavar="T.csv", help="A table of words; by default the photographs' keywords."),
+    typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines; by default the photographs' keywords."),
 ]
 
 
@@ -64,13 +64,13 @@ def train(
 ) -> None:
     """Learn words from photographs that have some.
 
-    Labels are a CSV file (on each line the name of a photograph, then its words), or the keywords that photo managers
-    keep in IPTC, XMP and sidecars.
+    Labels are a CSV file (on each line the name of a photograph, then its words), JSON Lines ({"file": ..., "words":
+    [...]}), or the keywords that photo managers keep in IPTC, XMP and sidecars.
 
     \b
     Examples:
       visionnmf annotate train photos/ --labels words.csv --model words.npz
-      visionnmf annotate train features.npz --labels words.csv --model words.npz --method jec
+      visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
     """
     with running(json_, debug) as run:
         check_exists(source)
@@ -155,16 +155,23 @@ def similar(
     model: Model,
     image: Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or sample:NAME.")],
     count: Annotated[int, typer.Option("--count", metavar="K", min=1, max=399, help="Photographs to find.")] = 11,
+    photos: Annotated[
+        Path | None, typer.Option("--photos", metavar="DIR", help="Where the training photographs are now.")
+    ] = None,
+    out: Out = Path("."),
     json_: Json = False,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Find the training photographs that look most like one, with distances and words.
+    """Find the training photographs that look most like one; writes NAME_similar.png.
 
     \b
     Example:
-      visionnmf annotate similar words.npz photo.jpg --count 5
+      visionnmf annotate similar words.npz photo.jpg --out results
     """
     with running(json_, debug) as run:
+        make_folder(out)
         from visionnmf.apps import annotation
 
-        run.report(annotation.similar(annotation.load(model), image, k=count))
+        known = annotation.load(model)
+        run.report(annotation.similar(known, image, k=count, out=out, photos=photos, force=force))

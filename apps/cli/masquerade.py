@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 import time
 from collections import Counter
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+MAX_KEY_BYTES = 1 << 16  # of a key file
 MAX_COUNTED_USERS = 100_000
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -49,6 +51,11 @@ def _masquerade() -> None:
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade evaluate histories/*
     """
+
+
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="A file with the key for hashed commands.")
+]
 
 
 def _moment(text: str) -> float:
@@ -71,6 +78,10 @@ class ScoreOutput:
         float | None,
         Option("Print sessions that end later: 2026-03-01, 2026-03-01T12:00, 36h, 7d.", metavar="TIME", parse=_moment),
     ] = None
+    top: Annotated[int | None, Option("Print the N highest scores, at the end.", metavar="N", low=1)] = None
+    form: Annotated[
+        str | None, Option("Lines for other programs.", flag="--as", metavar="FORM", choices=("json", "ecs", "cef"))
+    ] = None
     fail_on_alarm: Annotated[bool, Option("Exit with code 3 if there is an alarm.")] = False
     keep: Annotated[bool, Option("At the end, write what was learnt to the model file.")] = False
 
@@ -83,6 +94,7 @@ def train(
     cutting: SessionCutting,
     source: LogSource,
     scorer: ScorerSettings,
+    key_file: KeyFile = None,
     jobs: Processes = 1,
     json_: Json = False,
     force: Force = False,
@@ -105,6 +117,7 @@ def train(
             cutting=cutting,
             source=source,
             scorer=scorer,
+            key=_key(key_file),
             n_jobs=jobs,
             force=force,
         )
@@ -122,8 +135,9 @@ def score(
     following: Following,
     source: LogSource,
     output: ScoreOutput,
+    key_file: KeyFile = None,
     jobs: Processes = 1,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object for each session.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object for each session: --as json.")] = False,
     debug: Debug = False,
 ) -> None:
     """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
@@ -132,20 +146,22 @@ def score(
     Examples:
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade score users.npz today.log --alarms-only --since 24h --fail-on-alarm
-      visionnmf masquerade score users.npz archive/* --no-update --alarms-only --jobs 4
-      visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --json
+      visionnmf masquerade score users.npz archive/* --no-update --top 20 --jobs 4
+      visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --as ecs
       journalctl -f -o cat | visionnmf masquerade score users.npz -
     """
     live = following.follow or "-" in logs
+    if output.top is not None and live:
+        raise typer.BadParameter("--top and --follow exclude each other")
     if jobs > 1 and live:
         raise typer.BadParameter("--jobs and --follow exclude each other, as do --jobs and standard input")
-    with running(json_, debug) as run:
+    with running(json_ or output.form is not None, debug) as run:
         if not following.follow:  # a log that is followed is waited for
             check_exists(*logs)
         check_exists(model)
         from visionnmf.apps import masquerade
 
-        known = masquerade.load(model)
+        known = masquerade.load(model, key=_key(key_file))
         printer = _ResultPrinter(run, output)
         with until_signal() if live else nullcontext() as ending:
             results = masquerade.score(
@@ -169,13 +185,14 @@ def score(
 
 
 class _ResultPrinter:
-    """Prints the results of a run as they come, and counts verdicts."""
+    """Prints the results of a run as they come, or the highest scores at the end, and counts verdicts."""
 
     def __init__(self, run: Run, output: ScoreOutput) -> None:
         self.run, self.output = run, output
         self.verdicts: Counter[str] = Counter()
         self.users: set[str] = set()
         self.alarms = 0
+        self.highest: list[tuple[float, int, SessionResult]] = []
 
     def add(self, result: SessionResult) -> None:
         """Count a session, and print it if it is wanted."""
@@ -187,11 +204,20 @@ class _ResultPrinter:
         self.alarms += result.verdict == "alarm"
         if len(self.users) < MAX_COUNTED_USERS:
             self.users.add(result.user)
-        if result.verdict == "alarm" or not self.output.alarms_only:
-            self.run.row(result)
+        if self.output.alarms_only and result.verdict != "alarm":
+            return
+        if self.output.top is None:
+            self._print(result)
+        elif result.score is not None:
+            heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
+            if len(self.highest) > self.output.top:
+                heapq.heappop(self.highest)
 
     def end(self) -> None:
-        """Print the number of sessions."""
+        """Print the highest scores, if these are wanted, and the number of sessions."""
+        for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
+            self._print(result)
+        self.highest.clear()
         if not self.verdicts:
             return
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
@@ -199,6 +225,14 @@ class _ResultPrinter:
         sessions = f"{n} session{'s' if n != 1 else ''}"
         users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
         self.run.remark(f"{sessions} of {users}: {counts}")
+
+    def _print(self, result: SessionResult) -> None:
+        from visionnmf.apps.masquerade import to_cef, to_ecs
+
+        if self.output.form in ("cef", "ecs"):
+            self.run.line(to_cef(result) if self.output.form == "cef" else to_ecs(result))
+        else:
+            self.run.row(result)
 
 
 @command.command("evaluate")
@@ -218,7 +252,8 @@ def evaluate(
 ) -> None:
     """Find out how well users can be told apart here, by the later sessions of each against those of the others.
 
-    Methods: scorer (ours), mex-perera (NMF of weighted counts), wang (NMF of frequencies).
+    Methods: scorer (ours), mex-perera (NMF of weighted counts), wang (NMF of frequencies), ecm (eigen co-occurrence
+    matrices), naive-bayes.
 
     \b
     Examples:
@@ -241,3 +276,18 @@ def evaluate(
                 progress=None if bar is None else lambda done, total: bar("users", done, total),
             )
         run.report(report)
+
+
+def _key(path: Path | None) -> str | None:
+    """Read a key file."""
+    from visionnmf.exceptions import UnreadableError
+    from visionnmf.io import regular_file
+
+    if path is None:
+        return None
+    if regular_file(path, "key").stat().st_size > MAX_KEY_BYTES:
+        raise UnreadableError(f"{path}: cannot be read as a key (it has more than {MAX_KEY_BYTES} bytes)")
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"{path}: cannot be read as a key ({error})") from error

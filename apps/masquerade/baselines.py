@@ -1,10 +1,18 @@
-"""The NMF models of Mex-Perera et al. (exactly as published) and of Wang, Guan and Zhang, for comparison.
+"""The model of Mex-Perera et al. exactly as published, and the models that it is compared with.
 
-To detect masqueraders use :class:`~visionnmf.apps.masquerade.SessionScorer`.
+==========================  ==========================================================================================
+:class:`MexPereraNMF`       Kullback-Leibler NMF of weighted counts, distance times unseen commands (their section 3)
+:class:`WangNMF`            Kullback-Leibler NMF of frequencies, |sum of the codes - 1| (Wang, Guan, Zhang, CDC 2004)
+:class:`EigenCooccurrence`  principal components of co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), simplified
+:class:`NaiveBayes`         multinomial, one class (Maxion, Townsend, DSN 2002, without the other users)
+==========================  ==========================================================================================
+
+They are here for comparison. To detect masqueraders use :class:`~visionnmf.apps.masquerade.SessionScorer`.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -17,7 +25,7 @@ from sklearn.base import BaseEstimator
 from visionnmf._checks import RandomState, check_count, check_generator, check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["MexPereraNMF", "WangNMF"]
+__all__ = ["EigenCooccurrence", "MexPereraNMF", "NaiveBayes", "WangNMF"]
 
 Symbols = Sequence[Hashable]
 Floats = NDArray[np.float64]
@@ -77,43 +85,36 @@ class _CountMatrix:
         return v, unseen
 
 
-class _Detector(ABC, BaseEstimator):
-    """What the two models share: sessions in, anomaly scores out, where a high score means an anomalous session."""
+class _Baseline(ABC, BaseEstimator):
+    """What the four models share: sessions in, anomaly scores out, where a high score means an anomalous session."""
 
     def fit(self, X: Sequence[Symbols]) -> Self:
         """Learn one user's habits from sessions, which are sequences of hashable symbols."""
         self._check_parameters()
         if not len(X):
             raise ParameterError("X must hold at least one session; got none")
-        self._counts = _CountMatrix(X)
-        self._learn()
+        self._learn(X)
         return self
 
     def anomaly_score(self, X: Sequence[Symbols]) -> Floats:
         """Return how anomalous each session is, (n_sessions,)."""
         return np.array([self._score(session) for session in X])
 
+    @abstractmethod
     def update(self, session: Symbols) -> None:
         """Learn one more session; the caller has decided that it is the user's."""
-        self._counts.add(session)
-        self._learn_on()
 
     @abstractmethod
     def _check_parameters(self) -> None: ...
 
     @abstractmethod
-    def _learn(self) -> None:
-        """Learn the sessions in `_counts`."""
-
-    @abstractmethod
-    def _learn_on(self) -> None:
-        """Learn that a session has joined `_counts`."""
+    def _learn(self, sessions: Sequence[Symbols]) -> None: ...
 
     @abstractmethod
     def _score(self, session: Symbols) -> float: ...
 
 
-class MexPereraNMF(_Detector):
+class MexPereraNMF(_Baseline):
     """The masquerade detector of Mex-Perera et al., section 3, exactly as published.
 
     ``V[i, m]`` is the count of command `i` in session `m` of length `L`, `N` is the number of commands of the session
@@ -164,8 +165,9 @@ class MexPereraNMF(_Detector):
         check_number(self.unseen_distance, "unseen_distance")
         check_generator(self.random_state)
 
-    def _learn(self) -> None:
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
         rng = check_generator(self.random_state)
+        self._counts = _CountMatrix(sessions)
         A = self._weigh(self._counts.matrix())
         self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
         self.basis_ /= self.basis_.sum(axis=0)
@@ -196,9 +198,11 @@ class MexPereraNMF(_Detector):
         a = self._information * v / v.sum()
         return float(np.linalg.norm(a - self.basis_ @ self._code(a)) * (unseen + 1))
 
-    def _learn_on(self) -> None:
-        # New commands start with an average weight in every component, and the new session with its own code.
+    def update(self, session: Symbols) -> None:
+        """Learn one more session."""
+        self._counts.add(session)
         A = self._weigh(self._counts.matrix())
+        # New commands start with an average weight in every component, and the new session with its own code.
         new = np.full((len(A) - len(self.basis_), self.n_components), self.basis_.mean())
         self.basis_ = np.vstack([self.basis_, new])
         self.basis_ /= self.basis_.sum(axis=0)
@@ -206,7 +210,7 @@ class MexPereraNMF(_Detector):
         self._iterate(A, self.n_iterations[2])
 
 
-class WangNMF(_Detector):
+class WangNMF(_Baseline):
     """The detector of Wang, Guan and Zhang (CDC 2004) as Mex-Perera et al. describe it.
 
     It factorises command frequencies by Kullback-Leibler NMF. The score is ``|sum(h) - 1|`` (equation 5), where `h` is
@@ -245,7 +249,11 @@ class WangNMF(_Detector):
         _check_iterations(self.n_iterations, 2)
         check_generator(self.random_state)
 
-    def _learn(self) -> None:
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        self._counts = _CountMatrix(sessions)
+        self._factorise()
+
+    def _factorise(self) -> None:
         """Factorise the relative frequencies of commands (n_commands, n_sessions) from a random start; set `basis_`."""
         rng = check_generator(self.random_state)
         V = self._counts.matrix()
@@ -265,5 +273,114 @@ class WangNMF(_Detector):
             h = _multiply_codes(v, self.basis_, h)
         return float(abs(h.sum() - 1))
 
-    def _learn_on(self) -> None:
-        self._learn()
+    def update(self, session: Symbols) -> None:
+        """Learn one more session."""
+        self._counts.add(session)
+        self._factorise()
+
+
+class EigenCooccurrence(_Baseline):
+    """Eigen co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), without their layered networks.
+
+    A session is described by how often command `j` follows command `i` within `scope` places; unseen commands share
+    one row. Its score is the distance to the nearest training session in the space of the first `n_components`
+    principal components of the training matrices, plus its distance to that space. The networks by which the authors
+    compare sessions in that space are not reproduced. `update` learns all sessions again.
+
+    Parameters
+    ----------
+    n_components : int, default=20
+        Number of principal components.
+    scope : int, default=6
+        The longest distance of two commands that counts, in places. 6 is the authors' value.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import EigenCooccurrence
+    >>> EigenCooccurrence().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
+    (1,)
+    """
+
+    def __init__(self, n_components: int = 20, *, scope: int = 6) -> None:
+        self.n_components = n_components
+        self.scope = scope
+
+    def _check_parameters(self) -> None:
+        check_count(self.n_components, "n_components")
+        check_count(self.scope, "scope")
+
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        self._sessions = [list(session) for session in sessions]
+        self._find_components()
+
+    def _find_components(self) -> None:
+        """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features."""
+        self._rows: dict[Hashable, int] = {}
+        for session in self._sessions:
+            for command in session:
+                self._rows.setdefault(command, len(self._rows))
+        data = np.array([self._matrix(session) for session in self._sessions])
+        self._mean = data.mean(axis=0)
+        _, _, components = np.linalg.svd(data - self._mean, full_matrices=False)
+        self._components = components[: self.n_components]
+        self._features = (data - self._mean) @ self._components.T
+
+    def _matrix(self, session: Symbols) -> Floats:
+        """Return how often commands follow each other within `scope`, flattened; unknown ones share a row."""
+        n = len(self._rows) + 1
+        ids = np.array([self._rows.get(command, n - 1) for command in session], np.intp)
+        matrix = np.zeros((n, n))
+        for distance in range(1, min(self.scope, len(ids) - 1) + 1):
+            np.add.at(matrix, (ids[:-distance], ids[distance:]), 1.0)
+        return matrix.ravel() / max(len(ids), 1)
+
+    def _score(self, session: Symbols) -> float:
+        x = self._matrix(session) - self._mean
+        feature = self._components @ x
+        outside = math.sqrt(max(0.0, x @ x - feature @ feature))
+        return float(np.linalg.norm(self._features - feature, axis=1).min() + outside)
+
+    def update(self, session: Symbols) -> None:
+        """Learn one more session."""
+        self._sessions.append(list(session))
+        self._find_components()
+
+
+class NaiveBayes(_Baseline):
+    """One-class multinomial naive Bayes: the mean of ``-log p`` over a session's commands, in nats.
+
+    Parameters
+    ----------
+    pseudo_count : float, default=0.01
+        Added to every command's count.
+    vocabulary : int, default=1000
+        Number of commands that a user might type.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import NaiveBayes
+    >>> NaiveBayes().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
+    (1,)
+    """
+
+    def __init__(self, *, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:
+        self.pseudo_count = pseudo_count
+        self.vocabulary = vocabulary
+
+    def _check_parameters(self) -> None:
+        check_number(self.pseudo_count, "pseudo_count", without_low=True)
+        check_count(self.vocabulary, "vocabulary")
+
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        self._counts: Counter[Hashable] = Counter()
+        for session in sessions:
+            self.update(session)
+
+    def _score(self, session: Symbols) -> float:
+        total = self._counts.total() + self.pseudo_count * self.vocabulary
+        information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)
+        return information / max(len(session), 1)
+
+    def update(self, session: Symbols) -> None:
+        """Learn one more session."""
+        self._counts.update(session)

@@ -1,14 +1,19 @@
-"""Which programs a command line runs."""
+"""Which programs a command line runs; the text of here-documents is not taken for commands."""
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 
-__all__ = ["clean", "clean_text", "programs"]
+from visionnmf.io.text_lines import Line
+
+__all__ = ["clean", "clean_text", "programs", "without_here_documents"]
 
 NAME_CHARACTERS = 128  # kept of the name of a command
 TEXT_CHARACTERS = 200  # of a line that are shown
+LONGEST_DOCUMENT = 200  # lines; text that does not end within them is not a here-document
 
 # Text in quotes. An unclosed quote runs to the end of the line, so that matching takes linear time.
 _QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
@@ -17,6 +22,9 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _SHELL = frozenset(
     {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "in", "case", "esac", "!"}
 )
+_HERE = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([\w.-]+)'|\"([\w.-]+)\"|\\?([\w.-]+))")
+_INTERPRETER = re.compile(r"(?<![\w.-])(?:sh|bash|dash|ksh|zsh|fish|ssh|su)(?![\w.-])")  # runs what it is fed
+_TIME = re.compile(r"#\d{8,11}\s*$")  # of the next command in a bash history
 
 # Programs that run another one, with the letters of their options that take a value.
 _WRAPPERS = {
@@ -103,3 +111,40 @@ def _takes_value(option: str, letters: str) -> bool:
     """Return whether the next word is the value of an option: true for ``-u`` and ``-nu``, not for ``-uroot``."""
     first = next((i for i, letter in enumerate(option) if letter in letters), None)
     return not option.startswith("--") and first == len(option) - 1
+
+
+def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
+    """Replace the lines of here-documents by empty lines, so that all other lines keep their numbers.
+
+    A here-document that is fed to a shell stays, because its lines are run. Text counts as a here-document only if it
+    ends within 200 lines, before the next time in a history, and before a followed log falls silent. So nobody can hide
+    commands behind ``<<``.
+    """
+    waiting: deque[Line] = deque()
+    while True:
+        line = waiting.popleft() if waiting else next(lines, _END)
+        if line is _END:
+            return
+        yield line
+        found = _HERE.search(line) if line and "<<" in line and len(line) < 4096 else None
+        if line is None or found is None or _INTERPRETER.search(line):
+            continue
+        word, tabs = found[2] or found[3] or found[4], bool(found[1])
+        document: list[Line] = []
+        ended = False
+        for next_line in chain(list(waiting), lines):
+            if waiting:
+                waiting.popleft()
+            document.append(next_line)
+            if next_line is None or len(document) > LONGEST_DOCUMENT or _TIME.match(next_line):
+                break
+            ended = (next_line.lstrip("\t") if tabs else next_line).rstrip() == word
+            if ended:
+                break
+        if ended:
+            yield from [""] * len(document)
+        else:
+            waiting.extendleft(reversed(document))
+
+
+_END = "\0end"  # cannot be a line, because lines hold no NUL

@@ -19,7 +19,7 @@ from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import check_outputs, output_file
 
-from .baselines import MexPereraNMF, WangNMF
+from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .session_scorer import SessionScorer
 from .settings import DetectorComparison, LogSource, SessionCutting
 from .training import collect_sessions
@@ -35,6 +35,8 @@ METHODS: dict[str, Callable[[float, int], Any]] = {
     OURS: lambda rate, _: SessionScorer(false_alarm_rate=rate),
     "mex-perera": lambda _, seed: MexPereraNMF(random_state=seed),
     "wang": lambda _, seed: WangNMF(random_state=seed),
+    "ecm": lambda _, seed: EigenCooccurrence(),
+    "naive-bayes": lambda _, seed: NaiveBayes(),
 }
 
 INTRUDERS = 50  # sessions of other users that are scored against each user
@@ -117,9 +119,10 @@ def evaluate(
     format : str, default="auto"
         The format of the logs; see :func:`read_events`.
     comparison : DetectorComparison, optional
-        The methods ("scorer" is :class:`SessionScorer`, "mex-perera" :class:`MexPereraNMF`, "wang" :class:`WangNMF`),
-        the share of sessions that train, the false alarm rate, and the seed. The last two take as a user's threshold
-        the quantile of the scores of the second half of the training sessions, by a model of the first half.
+        The methods ("scorer" is :class:`SessionScorer`, "mex-perera" :class:`MexPereraNMF`, "wang" :class:`WangNMF`,
+        "ecm" :class:`EigenCooccurrence`, "naive-bayes" :class:`NaiveBayes`), the share of sessions that train, the
+        false alarm rate, and the seed. A baseline takes as a user's threshold the quantile of the scores of the second
+        half of the training sessions, by a model of the first half.
     roc : str, Path or None, default=None
         A PNG file for the ROC curves; needs matplotlib.
     n_jobs : int, default=1

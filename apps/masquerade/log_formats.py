@@ -4,6 +4,7 @@
 ``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
+``acct``       output of ``lastcomm``: command, flags, user, terminal, seconds, time
 ``audit``      auditd's ``type=SYSCALL`` and ``type=EXECVE`` records; the user is AUID, else auid, else uid
 ``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
 ``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
@@ -31,13 +32,14 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import regular_file
 from visionnmf.io.text_lines import Line, Place, check_is_text, file_lines, standard_input
 
-from .command_lines import clean, programs
+from .command_lines import clean, programs, without_here_documents
 
-__all__ = ["STANDARD_INPUT", "Event", "first_lines", "read_events", "with_commands"]
+__all__ = ["FIRST_TIME", "STANDARD_INPUT", "Event", "first_lines", "read_events", "with_commands"]
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
+FIRST_TIME = 94_694_400.0  # 1973: times before it come from logs without a year
 SERIALS_KEPT = 1000  # of auditd's events whose records may still come
 
 COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
@@ -46,6 +48,7 @@ TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "date", "datetime", "epoch
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
+_ACCT = re.compile(r"(\S{1,32})\s+(?:[A-Z]{1,6}\s+)*(\S{1,64})\s+\S+\s+\d+\.\d+ secs (.{16})")
 # Repetitions are bounded, so that matching takes linear time.
 _AUDIT = re.compile(r"type=(\w+) msg=audit\((\d{1,12}(?:\.\d{1,9})?):(\d{1,20})\)")
 _AUDIT_PROGRAM = re.compile(r' a0=(?:"([^"]*)"|([0-9A-Fa-f]+))')
@@ -95,8 +98,8 @@ def read_events(
     source : str, Path or iterable of str
         A file, ``-`` for standard input, or lines such as those of :func:`follow`, whose None is passed on.
     format : str, default="auto"
-        ``"plain"``, ``"bash"``, ``"zsh"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised by the first
-        50 lines.
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"acct"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised
+        by the first 50 lines.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -135,6 +138,8 @@ def read_events(
         lines = iter(source)
     if format == "auto":
         format, lines = _recognised(lines)
+    if format in ("plain", "bash"):
+        lines = without_here_documents(lines)
     if place is not None:
         lines = place.watch(lines)
     return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines)
@@ -204,6 +209,7 @@ def _format_of(texts: list[str]) -> str:
         "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
         "audit": _AUDIT.search,
         "zsh": _ZSH.match,
+        "acct": _ACCT.match,
     }
     for name, test in tests.items():
         if 2 * sum(bool(test(line)) for line in texts) >= len(texts):
@@ -223,6 +229,7 @@ def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
         "plain": _Found,
         "bash": _BashReader(),
         "zsh": _ZshReader(),
+        "acct": _read_acct,
         "audit": _AuditReader(),
         "csv": _CsvReader(name),
         "jsonl": _read_json,
@@ -254,6 +261,21 @@ class _ZshReader:
         begins = match is not None and not self.goes_on
         self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
         return _Found(line[match.end() :], time=float(match[1])) if match and begins else None
+
+
+def _read_acct(line: str) -> _Found | None:
+    """Read a line of `lastcomm`: a program, its user, and a time without a year.
+
+    The times are put into a leap year before FIRST_TIME, so only differences between them are meaningful.
+    """
+    match = _ACCT.match(line)
+    if match is None:
+        return None
+    try:
+        time = datetime.strptime(f"1972 {match[3].strip()}", "%Y %a %b %d %H:%M").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        time = None
+    return _Found(match[1], match[2], time, is_program=True)
 
 
 class _AuditReader:

@@ -14,7 +14,7 @@ import numpy as np
 from visionnmf._checks import brief, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "check_sequence", "count_session"]
+__all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "as_bytes", "check_sequence", "count_session"]
 
 # Chosen on users 1 to 25 of the SEA data: on their own test sessions, and on streams made of their sessions alone.
 PSEUDO_COUNT = 0.1  # a: sessions in which every command is assumed to have occurred
@@ -124,3 +124,8 @@ def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
     """Keep the `n` heaviest entries in their order; among equal weights, those that were added last."""
     kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
     return {entry: weight for entry, weight in weights.items() if entry in kept}
+
+
+def as_bytes(text: str) -> bytes:
+    """Encode a text that may hold lone surrogates, Python's replacement for bytes that are not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")

@@ -15,13 +15,13 @@ from visionnmf.apps.pool import open_pool
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.text_lines import Line, Place, check_is_text, follow, standard_input
 
-from .log_formats import STANDARD_INPUT, Event, first_lines, read_events, with_commands
+from .log_formats import FIRST_TIME, STANDARD_INPUT, Event, first_lines, read_events, with_commands
 from .session_cutter import Origin, Session, sessions
 from .session_scorer import Reason, SessionScorer
 from .settings import Following, Judging, LogSource
 from .store import MasqueradeModel, load
 
-__all__ = ["SessionResult", "score"]
+__all__ = ["SessionResult", "iso_time", "score"]
 
 Verdict = Literal["own", "alarm", "learning", "unknown user"]
 Severity = Literal["low", "medium", "high"]
@@ -43,7 +43,7 @@ class SessionResult:
     source, user, index : str, str, int
         The log, the user, and the number of the session among the user's sessions in this run, from 0.
     start, end : float or None
-        Times of its first and last command, in seconds since 1970, UTC; None if the log has no times.
+        Times of its first and last command, in seconds since 1970, UTC; None if the log has no times or no years.
     n_commands : int
         Its length.
     score, threshold : float or None
@@ -91,11 +91,12 @@ class SessionResult:
             for r in self.reasons
         ]
         row = {key: getattr(self, key) for key in self.__dataclass_fields__}
-        return row | {"start": _iso(self.start), "end": _iso(self.end), "reasons": reasons}
+        return row | {"start": iso_time(self.start), "end": iso_time(self.end), "reasons": reasons}
 
     def summary(self) -> str:
         """Return one line; for an alarm also one for each reason and for each line of the log it names."""
-        when = f", {_iso(self.start)} to {_iso(self.end)}" if self.start is not None and self.end is not None else ""
+        start, end = iso_time(self.start), iso_time(self.end)
+        when = "" if start is None or end is None else f", {start} to {end}"
         so_far = f" so far ({self.n_commands} commands)" if self.growing else ""
         head = f"{self.user}, session {self.index}{so_far}{when}: {self.verdict}"
         if self.score is None:
@@ -113,7 +114,8 @@ class SessionResult:
         return "\n".join(lines)
 
 
-def _iso(moment: float | None) -> str | None:
+def iso_time(moment: float | None) -> str | None:
+    """Return a time in seconds since 1970 as ISO 8601, or None."""
     return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
@@ -124,6 +126,7 @@ def score(
     judging: Judging = Judging(),
     following: Following = Following(),
     source: LogSource = LogSource(),
+    key: str | None = None,
     stop: Callable[[], bool] | None = None,
     on_error: Callable[[str], None] | None = None,
     n_jobs: int = 1,
@@ -144,6 +147,8 @@ def score(
         are alarms already are reported too, by the same threshold; the scores of short sessions are shrunk to 0.
     source : LogSource, optional
         The format of the logs, and their user.
+    key : str or None, default=None
+        The key of hashed commands; see :func:`load`.
     stop : callable or None, default=None
         Called at each look at a log that is followed; a true value ends the work.
     on_error : callable or None, default=None
@@ -172,7 +177,7 @@ def score(
     'alarm'
     """
     if not isinstance(model, MasqueradeModel):
-        model = load(model)
+        model = load(model, key=key)
     paths = [str(path) for path in logs]
     if following.follow and len(paths) != 1:
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
@@ -216,6 +221,7 @@ class _Reader:
         return sessions(
             self._commands(),
             size=self.model.size,
+            idle=self.model.idle,
             known=self.model.scorers,
             silence=self.following.silence if self.following.follow else None,
             growing=self.following.early_alarms and self.live,
@@ -355,8 +361,8 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
         source=source,
         user=session.user,
         index=session.index,
-        start=session.start,
-        end=session.end,
+        start=_with_year(session.start),
+        end=_with_year(session.end),
         n_commands=len(session.commands),
         score=None,
         threshold=None,
@@ -376,6 +382,11 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
     reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judgement.reasons]
     severity = _severity(above) if verdict == "alarm" else None
     return replace(result, reasons=reasons, usual=judgement.usual, severity=severity)
+
+
+def _with_year(moment: float | None) -> float | None:
+    """Return a time, or None for one from a log without a year."""
+    return None if moment is None or moment < FIRST_TIME else moment
 
 
 def _origins(session: Session, command: str) -> tuple[Origin, ...]:

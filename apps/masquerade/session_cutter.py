@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_count
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.text_lines import Place
 
 from .command_lines import clean_text
@@ -19,6 +19,7 @@ from .log_formats import Event
 __all__ = ["MAX_USERS", "Origin", "Session", "sessions"]
 
 MAX_USERS = 100_000  # without those that are never forgotten
+LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
 MIN_JUDGED = 5  # commands of a session that is yielded while it grows
 SHARED_NAMES = 1 << 16  # names of commands that are stored once, however often they occur
 MAX_HELD = 1 << 25  # characters of lines that wait to be judged, because made-up users could be endless
@@ -74,6 +75,7 @@ def sessions(
     events: Iterable[Event | None],
     *,
     size: int = choices.SESSION_SIZE,
+    idle: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     known: Container[str] = (),
     silence: float | None = None,
@@ -91,14 +93,16 @@ def sessions(
     events : iterable of Event or None
         The commands of any number of users, as they come.
     size : int >= 1, default=100
-        Commands of a session.
+        Commands of a session. With `idle`, sessions longer than ``max(size, 1000)`` are cut.
+    idle : float > 0 or None, default=None
+        End a session when the user was silent for this many seconds, instead of after `size` commands.
     clock : callable, default=time.monotonic
         Returns the time in seconds while a log is followed.
     known : container of str, default=()
         Users who are never forgotten.
     silence : float > 0 or None, default=None
-        Also end a session when the user was silent for this many seconds of `clock`, which is checked at each None
-        among the events. Such a session is complete if it has half of its commands.
+        Also end a session that is cut by `size` when the user was silent for this many seconds of `clock`, which is
+        checked at each None among the events. Such a session is complete if it has half of its commands.
     growing : bool, default=False
         Whether sessions are also yielded while they grow: with 10, 20, 40, ... commands, and at a None with 5
         commands and then each time they have grown by half.
@@ -112,6 +116,12 @@ def sessions(
     Session
         Each session as soon as it is complete; at the end of the events also the rest, with ``complete=False``.
 
+    Raises
+    ------
+    UnsupportedError
+        If `idle` is given and no command has a time. A single command without a time takes the time of the user's last
+        command, and is skipped if there is none.
+
     Examples
     --------
     >>> from visionnmf.apps.masquerade import read_events, sessions
@@ -119,25 +129,44 @@ def sessions(
     [200, 200]
     """
     check_count(size, "size")
-    if silence is not None and not silence > 0:
-        raise ParameterError(f"silence must be None or a number of seconds > 0; got {silence!r}")
-    cutter = _Cutter(size, clock, place)
+    for value, name in ((idle, "idle"), (silence, "silence")):
+        if value is not None and not value > 0:
+            raise ParameterError(f"{name} must be None or a number of seconds > 0; got {value!r}")
+    cutter = _Cutter(size, idle, clock, place)
+    quiet = idle if idle is not None else silence
+    timeless = timed = False
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
-            if silence is not None:
-                yield from cutter.silent(silence)
+            if quiet is not None:
+                yield from cutter.silent(quiet)
             if growing:
                 yield from cutter.grown()
             continue
         user, command, moment = event
+        if moment is None and now is not None:
+            moment = now()
+        if idle is not None:
+            if moment is None:
+                timeless = True
+                if user not in cutter.growing:
+                    continue
+                moment = cutter.growing[user].end
+            timed = True
         forgotten = cutter.greet(user, user in known)
         if forgotten is not None:
             yield forgotten
-        n_commands = cutter.add(user, command, now() if moment is None and now is not None else moment)
-        if n_commands >= size:
+        # The difference is absolute, because the lines of a log may be out of order.
+        if idle is not None and user in cutter.growing:
+            assert moment is not None
+            if abs(moment - (cutter.growing[user].end or 0.0)) > idle:
+                yield cutter.close(user, True)
+        n_commands = cutter.add(user, command, moment)
+        if n_commands >= cutter.longest:
             yield cutter.close(user, True)
         elif growing and n_commands >= 2 * MIN_JUDGED and n_commands >= 2 * cutter.growing[user].judged:
             yield cutter.look(user)
+    if timeless and not timed:
+        raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
     for user in list(cutter.growing):
         yield cutter.close(user, False)
 
@@ -159,8 +188,10 @@ class _Growing:
 class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
-    def __init__(self, size: int, clock: Callable[[], float], place: Place | None) -> None:
-        self.size, self.clock, self.place = size, clock, place
+    def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: Place | None) -> None:
+        self.longest = size if idle is None else max(size, LONGEST_SESSION)
+        self.by_time = idle is not None
+        self.clock, self.place = clock, place
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         self.unknown: OrderedDict[str, None] = OrderedDict()  # users who may be forgotten, the longest silent first
         self.growing: OrderedDict[str, _Growing] = OrderedDict()
@@ -216,7 +247,7 @@ class _Cutter:
             user, session = next(iter(self.growing.items()))
             if self.clock() - session.heard <= seconds:
                 return
-            yield self.close(user, 2 * len(session.commands) >= self.size)
+            yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
 
     def grown(self) -> Iterator[Session]:
         """Yield the sessions that have grown by half since they were last yielded."""

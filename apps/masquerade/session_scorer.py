@@ -24,7 +24,9 @@ masquerades seldom come alone, a fifth of the previous session's score is added 
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -35,14 +37,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_number
+from visionnmf._checks import check_count, check_flag, check_number
 from visionnmf.exceptions import ParameterError
 
-from .profile import CountedSession, Profile, check_sequence, count_session
+from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes, check_sequence, count_session
 
 __all__ = ["Reason", "SessionScorer"]
 
@@ -105,6 +107,12 @@ class SessionScorer(OutlierMixin, BaseEstimator):
     false_alarm_rate : float in (0, 0.5], default=0.02
         The share of the user's own sessions that may be flagged. It sets the threshold from the training sessions
         alone. Habits drift, so expect more: on the SEA data 6.0 % at 2 %, and 3.5 % with :meth:`update`.
+    hash_commands : bool, default=False
+        Store salted hashes instead of commands (BLAKE2b, 128 bits; the salt is part of the model). Scores stay the
+        same. Somebody who has the model can still test guesses, unless there is a `key`.
+    key : str or None, default=None
+        A secret for the hashes, at most 64 bytes. It is not written to model files, so a loaded model needs it again.
+        A pickle of the scorer does hold it.
 
     Attributes
     ----------
@@ -134,8 +142,31 @@ class SessionScorer(OutlierMixin, BaseEstimator):
     'nmap (10 times): never seen before'
     """
 
-    def __init__(self, *, false_alarm_rate: float = choices.FALSE_ALARM_RATE) -> None:
+    def __init__(
+        self,
+        *,
+        false_alarm_rate: float = choices.FALSE_ALARM_RATE,
+        hash_commands: bool = False,
+        key: str | None = None,
+    ) -> None:
         self.false_alarm_rate = false_alarm_rate
+        self.hash_commands = hash_commands
+        self.key = key
+
+    # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
+    _repr_html_ = None
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        shown = self if self.key is None else clone(self).set_params(key="***")
+        return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        # The cache of hashes holds the commands themselves.
+        return state | {"_hashes": {}} if "_hashes" in state else state
 
     def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
         """Learn a user's habits from sessions in the order of time.
@@ -151,11 +182,12 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         Raises
         ------
         ParameterError
-            If no session has a command, a session is not a sequence of hashable symbols, or `false_alarm_rate` is not
-            allowed.
+            If no session has a command, a session is not a sequence of hashable symbols, or a parameter is not allowed.
         """
         self.check_parameters()
-        counted = [session for session in _count_all(X) if session.length]
+        self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""
+        self._hashes: dict[Hashable, Hashable] = {}  # of this salt
+        counted = [session for session in self._count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
         self.session_length_ = float(np.median([session.length for session in counted]))
@@ -171,6 +203,16 @@ class SessionScorer(OutlierMixin, BaseEstimator):
     def check_parameters(self) -> None:
         """Raise ParameterError if a parameter has a value that is not allowed."""
         check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)
+        check_flag(self.hash_commands, "hash_commands")
+        if self.key is None:
+            return
+        # Messages end up in logs, so they do not show the key.
+        if not isinstance(self.key, str):
+            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {type(self.key).__name__}")
+        if not 0 < len(as_bytes(self.key)) <= 64:
+            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {len(as_bytes(self.key))} bytes")
+        if not self.hash_commands:
+            raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
         """Fill the profile, and set the usual cost, its deviation and the threshold.
@@ -244,7 +286,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             The difference from the user's usual cost, in deviations; 0 for an empty session.
         """
         check_is_fitted(self, "profile_")
-        counted = _count_all(X)
+        counted = self._count_all(X)
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
@@ -289,7 +331,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             The anomaly score plus a fifth of the previous session's; 0 for an empty session, which changes nothing.
         """
         check_is_fitted(self, "profile_")
-        counted = count_session(session)
+        counted = self._count(session)
         if not counted.length:
             return 0.0
         cost, _ = self.profile_.cost(counted)
@@ -330,10 +372,11 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
-        counted = count_session(session)
+        counted = self._count(session)
         if not counted.length:
             return []
         _, parts = self.profile_.cost(counted)
+        names = {self._symbol(command): command for command in session}
         excess = {
             command: part - self.usual_cost_ * counted.commands[command] / counted.length
             for command, part in parts.items()
@@ -341,7 +384,9 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         above = {command: value for command, value in excess.items() if value > 0}
         total = sum(above.values())
         worst = sorted(above, key=lambda command: -above[command])[:top]
-        return [Reason(c, counted.commands[c], above[c] / total, self._sentence(c, counted)) for c in worst]
+        return [
+            Reason(names[c], counted.commands[c], above[c] / total, self._sentence(c, counted, names)) for c in worst
+        ]
 
     def usual(self, top: int = 8) -> list[str]:
         """Return the commands that occur in most of the user's sessions, the most usual first.
@@ -354,19 +399,22 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         Returns
         -------
         list of str
+            The commands; none if they are hashed.
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
+        if self.hash_commands:
+            return []
         return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
-    def _sentence(self, command: Hashable, session: CountedSession) -> str:
+    def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
         """Say in words why a command makes a session costly, such as "nmap (10 times): never seen before".
 
         The causes are tried in this order: the command is new, rare, follows commands that it never followed before, or
-        is merely more frequent than usual.
+        is merely more frequent than usual. `names` maps the symbols, which may be hashes, to the commands themselves.
         """
         count = session.commands[command]
-        what = f"{command} ({count} time{'s' if count > 1 else ''})"
+        what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
         if known < 0.5:  # not in a single session of full weight
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
@@ -383,10 +431,28 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             }
         )
         if 2 * new.total() >= count:
-            return f"{what}: known from {sessions}, but not right after {new.most_common(1)[0][0]}"
+            return f"{what}: known from {sessions}, but not right after {names[new.most_common(1)[0][0]]}"
         return f"{what}: known from {sessions}, but seldom so often"
 
+    def _symbol(self, command: Hashable) -> Hashable:
+        """Return the symbol of a command in the profile: the command itself, or its salted and perhaps keyed hash."""
+        if not self.hash_commands:
+            return command
+        hashes = self.__dict__.setdefault("_hashes", {})  # a loaded scorer has none
+        if command not in hashes:
+            if len(hashes) >= PAIRS_KEPT:
+                hashes.clear()
+            text = command if isinstance(command, str) else repr(command)
+            key = as_bytes(self.key or "")
+            digest = hashlib.blake2b(as_bytes(text), digest_size=16, key=key, salt=self.salt_)
+            hashes[command] = digest.hexdigest()
+        return hashes[command]
 
-def _count_all(X: Sequence[Symbols]) -> list[CountedSession]:
-    check_sequence(X)
-    return [count_session(session) for session in X]
+    def _count(self, session: Symbols) -> CountedSession:
+        """Count the symbols of a session; for hashed commands those are the hashes."""
+        check_sequence(session)
+        return count_session([self._symbol(command) for command in session] if self.hash_commands else session)
+
+    def _count_all(self, X: Sequence[Symbols]) -> list[CountedSession]:
+        check_sequence(X)
+        return [self._count(session) for session in X]

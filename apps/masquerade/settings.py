@@ -34,6 +34,10 @@ class SessionCutting:
     """How commands are cut into sessions."""
 
     size: Annotated[int, Option("Number of commands in a session.", metavar="N", low=1)] = choices.SESSION_SIZE
+    idle: Annotated[
+        float | None,
+        Option("End sessions after this silence instead of by count.", metavar="SECONDS", low=0, above=True),
+    ] = None
     whole_lines: Annotated[bool, Option("Use whole command lines instead of the names of programs.")] = False
 
 
@@ -42,6 +46,7 @@ class ScorerSettings:
     """How the scorer of a user is made; see :class:`~visionnmf.apps.masquerade.SessionScorer`."""
 
     false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
+    hash_commands: Annotated[bool, Option("Store hashes of commands, not their names.", flag="--hash")] = False
 
 
 @settings

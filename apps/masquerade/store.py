@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
-from visionnmf.io.model_state import Array, Flag, List, Number, Record, Text, Whole
+from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, Text, Whole
 
-from .profile import PAIRS_KEPT, Profile
+from .profile import PAIRS_KEPT, Profile, as_bytes
 from .session_scorer import SessionScorer
 
 __all__ = ["MasqueradeModel", "load", "save"]
@@ -32,19 +33,22 @@ class MasqueradeModel:
     Attributes
     ----------
     scorers : dict
-        User to fitted :class:`SessionScorer`.
+        User to fitted :class:`SessionScorer`; with hashed commands, users stay in the clear.
     size : int
         Commands a session.
+    idle : float or None
+        Seconds of silence that end a session, instead of `size`.
     whole_lines : bool
         Whether a symbol is a whole line of the history.
     """
 
     scorers: dict[str, SessionScorer] = field(default_factory=dict)
     size: int = choices.SESSION_SIZE
+    idle: float | None = None
     whole_lines: bool = False
 
 
-def _read(users: list[dict[str, Any]], size: int, whole_lines: bool, **arrays: Any) -> Any:
+def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_lines: bool, **arrays: Any) -> Any:
     """Return a model without scorers, and for each user the fields of the file and the profile."""
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
     if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or len(lengths) + n_pairs > MAX_COUNTS:
@@ -63,7 +67,10 @@ def _read(users: list[dict[str, Any]], size: int, whole_lines: bool, **arrays: A
         pairs = (arrays[f"pair_{part}"][paired] for part in ("first", "second", "weights"))
         user["profile"] = _profile(commands[own], arrays["command_weights"][own], *pairs)
         command, pair = own.stop, paired.stop
-    return MasqueradeModel({}, size, whole_lines), users
+        user["salt"] = bytes.fromhex(user["salt"])
+        if len(user["salt"]) not in (0, 16):
+            raise ValueError("salt must have 16 bytes")
+    return MasqueradeModel({}, size, idle, whole_lines), users
 
 
 def _profile(
@@ -98,17 +105,20 @@ USER = {
     "session_length": Number(low=1, high=MAX_NUMBER),
     "previous_score": COST,
     "false_alarm_rate": COST,
+    "salt": Text(),  # hexadecimal
+    "key_check": Text(),
 }
 
 FILE = ModelFile(
     "visionnmf-masquerade",
-    version=3,
+    version=2,
     title="a masquerade model",
     origin="make one with 'visionnmf masquerade train'",
     smaller="train fewer users a model",
     state=Record(
         {
             "size": Whole(low=1),
+            "idle": Maybe(Number(above=0)),
             "whole_lines": Flag(),
             "users": List(Record(USER), empty=True),
             # Commands and pairs of all users, one after the other.
@@ -160,7 +170,7 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         if odd is not None:
             raise ParameterError(f"the commands of {name} must be text to be saved; got {odd!r:.60}")
         number = {command: i for i, command in enumerate(profile.commands)}
-        texts += [str(command).encode("utf-8", "surrogatepass") for command in number]
+        texts += [as_bytes(str(command)) for command in number]
         weights += profile.commands.values()
         if len(weights) + len(pairs) + len(profile.pairs) > MAX_COUNTS:
             raise TooLargeError(
@@ -174,11 +184,14 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
                 "n_pairs": len(profile.pairs),
                 **{key: getattr(scorer, f"{key}_") for key in NUMBERS},
                 "false_alarm_rate": scorer.false_alarm_rate,
+                "salt": scorer.salt_.hex(),
+                # Of a key only a check value is stored.
+                "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
             }
         )
     first, second, pair_weights = zip(*pairs, strict=True) if pairs else ((), (), ())
     state = {
-        **{name: getattr(model, name) for name in ("size", "whole_lines")},
+        **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},
         "users": users,
         "text": np.frombuffer(b"".join(texts), np.uint8),
         "text_lengths": np.array([len(text) for text in texts], np.int32),
@@ -190,13 +203,19 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     FILE.save(state, path, force=force)
 
 
-def load(path: str | Path) -> MasqueradeModel:
+def _key_check(key: str, salt: bytes) -> str:
+    return hashlib.blake2b(FILE.name.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
+
+
+def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     """Read a model. Untrusted files are safe to read.
 
     Parameters
     ----------
     path : str or Path
         A file that :func:`save` wrote.
+    key : str or None, default=None
+        The key with which the commands were hashed.
 
     Returns
     -------
@@ -207,6 +226,8 @@ def load(path: str | Path) -> MasqueradeModel:
     ------
     MediaError
         If the file is missing, damaged, too large, not a masquerade model, or of another version of visionnmf.
+    ParameterError
+        If the model needs a key and `key` is another or missing.
 
     Examples
     --------
@@ -215,10 +236,18 @@ def load(path: str | Path) -> MasqueradeModel:
     ['ada', 'ben']
     """
     model, users = FILE.load(path)
-    for user in users:  # here, because an error in a parameter is not damage
-        scorer = SessionScorer(false_alarm_rate=user["false_alarm_rate"])
+    for user in users:  # here, because an error in the key or in a parameter is not damage
+        needs_key, salt = bool(user["key_check"]), user["salt"]
+        if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
+            which = "another key" if key is not None else "none"
+            raise ParameterError(
+                f"key must be that of the training, with which the commands of {path} are hashed; got {which}"
+            )
+        scorer = SessionScorer(
+            false_alarm_rate=user["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
+        )
         scorer.check_parameters()
-        scorer.profile_, scorer.doubtful_ = user["profile"], np.empty(0, np.intp)
+        scorer.profile_, scorer.salt_, scorer.doubtful_ = user["profile"], salt, np.empty(0, np.intp)
         for name in NUMBERS:
             setattr(scorer, f"{name}_", user[name])
         model.scorers[user["name"]] = scorer

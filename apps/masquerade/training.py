@@ -62,6 +62,7 @@ def train(
     cutting: SessionCutting = SessionCutting(),
     source: LogSource = LogSource(),
     scorer: ScorerSettings = ScorerSettings(),
+    key: str | None = None,
     n_jobs: int = 1,
     force: bool = False,
 ) -> MasqueradeTrained:
@@ -79,7 +80,9 @@ def train(
     source : LogSource, optional
         The format of the logs, and their user.
     scorer : ScorerSettings, optional
-        The false alarm rate.
+        The false alarm rate, and whether commands are hashed.
+    key : str or None, default=None
+        A secret for the hashes; see :class:`SessionScorer`.
     n_jobs : int, default=1
         Number of processes that learn users, once everything was read.
     force : bool, default=False
@@ -109,10 +112,11 @@ def train(
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    work = {name: (scorer, list(own)) for name, own in learnt.items()}
+    unfitted = SessionScorer(**asdict(scorer), key=key)
+    work = {name: (unfitted, list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
-    result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.whole_lines)
+    result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
         save(result, model, force=force)
@@ -120,8 +124,8 @@ def train(
     return MasqueradeTrained(result, rows, inputs=paths, outputs=outputs, skipped=skipped)
 
 
-def _fitted(scorer: ScorerSettings, sessions: list[tuple[str, ...]]) -> SessionScorer:
-    return SessionScorer(**asdict(scorer)).fit(sessions)
+def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:
+    return SessionScorer(**scorer.get_params()).fit(sessions)
 
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
@@ -151,10 +155,11 @@ def collect_sessions(
             except (MediaError, OSError) as error:
                 skipped.append(str(error))
 
-    for session in sessions(commands(), size=cutting.size):
+    for session in sessions(commands(), size=cutting.size, idle=cutting.idle):
         own = learnt.setdefault(session.user, deque(maxlen=MAX_SESSIONS))
         # A short rest is learnt only if the user has nothing else.
-        if len(session.commands) >= MIN_SHARE * cutting.size or not own:
+        long_enough = cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size
+        if long_enough or not own:
             own.append(session.commands)
         if len(learnt) > MAX_USERS:
             raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")

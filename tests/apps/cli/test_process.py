@@ -100,6 +100,16 @@ def test_what_a_follower_has_learnt_is_kept_whatever_ends_it(number, code, histo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ann.log", "m.npz"]
 
 
+@posix
+def test_a_key_that_is_no_small_file_is_refused(history, tmp_path):
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    large.write_bytes(b"k" * ((1 << 16) + 1))
+    for key, sentence in ((pipe, "not a regular file"), (large, "it has more than 65536 bytes")):
+        result = run("masquerade", "train", history, "--model", tmp_path / "m.npz", "--key-file", key)
+        assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1
+
+
 @pytest.mark.slow
 @posix
 def test_what_decoders_print_stays_out_of_the_way(tmp_path):

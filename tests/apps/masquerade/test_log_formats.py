@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from visionnmf.apps.masquerade import Event, log_formats, read_events, session_cutter, sessions
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 
 AUDIT = """\
 type=SYSCALL msg=audit(1700000000.123:42): syscall=59 success=yes auid=1000 uid=0 comm="cat" AUID="alice" UID="root"
@@ -33,6 +33,11 @@ FORMATS = {
     "zsh": (
         ": 1700000000:0;ls -l\n: 1700000060:5;for i in a b\\\ndo echo x\\\ndone\n: 1700000070:0;make\n",
         [("me", "ls", 1.7e9), ("me", "i", 1.7e9 + 60), ("me", "make", 1.7e9 + 70)],
+    ),
+    "acct": (
+        "cat                    root     pts/0      0.00 secs Mon Jan  1 12:00\n"
+        "sh               S   X alice    __         0.02 secs Mon Jan  1 12:01\n",
+        [("root", "cat", 63115200.0), ("alice", "sh", 63115260.0)],
     ),
     "audit": (
         AUDIT,
@@ -224,12 +229,36 @@ def test_sessions_by_count_keep_users_apart():
     ]
 
 
+def test_sessions_by_idle_time():
+    found = list(sessions(events("aabaab", [0, 10, 15, 100, 101, 99]), idle=50.0))
+    assert [(s.user, s.index, s.start, s.end, s.complete) for s in found] == [
+        ("A", 0, 0, 10, True),
+        ("B", 0, 15, 15, True),
+        ("A", 1, 100, 101, False),
+        ("B", 1, 99, 99, False),
+    ]
+    backwards = list(sessions(events("aaab", [200, 190, 100, 95]), idle=50.0))
+    assert [(s.user, s.start, s.end) for s in backwards] == [("A", 190, 200), ("A", 100, 100), ("B", 95, 95)]
+    long = sessions((Event("A", "a", float(i)) for i in range(2500)), idle=50.0)
+    assert [len(s.commands) for s in long] == [1000, 1000, 500]
+
+
+def test_commands_without_a_time_do_not_end_sessions_by_idle_time():
+    mixed = [("b", None), ("a", 1.0), ("b", None), ("a", None), ("a", 2.0), ("a", 99.0)]
+    found = list(sessions((Event(u, u, t) for u, t in mixed), idle=50.0))
+    assert [(s.user, len(s.commands), s.start, s.end, s.complete) for s in found] == [
+        ("a", 3, 1.0, 2.0, True),
+        ("a", 1, 99.0, 99.0, False),
+    ]
+
+
 def test_made_up_users_do_not_end_a_follower(monkeypatch):
     monkeypatch.setattr(session_cutter, "MAX_USERS", 3)
-    found = list(sessions(events("abcadea", [0] * 7), size=3))
-    cut = [(s.user, s.index, "".join(s.commands), s.complete) for s in found]
-    assert cut[:2] == [("B", 0, "b", False), ("C", 0, "c", False)]  # the longest silent
-    assert ("A", 0, "aaa", True) in cut and len(cut) == 5
+    for idle in (None, 50.0):
+        found = list(sessions(events("abcadea", [0] * 7), size=3, idle=idle))
+        cut = [(s.user, s.index, "".join(s.commands), s.complete) for s in found]
+        assert cut[:2] == [("B", 0, "b", False), ("C", 0, "c", False)]  # the longest silent
+        assert ("A", 0, "aaa", idle is None) in cut and len(cut) == 5
     again = list(sessions(events("abcdab"), size=1))
     assert [(s.user, s.index) for s in again] == [("A", 0), ("B", 0), ("C", 0), ("D", 0), ("A", 0), ("B", 0)]
     tracemalloc.start()
@@ -248,6 +277,28 @@ def test_a_command_is_kept_once_however_often_it_is_run(monkeypatch):
     assert [c for s in sessions(read_events(lines), size=10) for c in s.commands] == kept
 
 
+def test_silence_ends_a_session_while_a_log_is_followed():
+    now = [0.0]
+    stream = iter([*events("ab", [5, 6]), None])
+    found = sessions(stream, idle=50.0, clock=lambda: now[0])
+
+    def feed():
+        yield from events("a", [5])
+        now[0] = 40.0
+        yield from events("b", [45])
+        yield None
+        now[0] = 60.0
+        yield None
+        now[0] = 100.0
+        yield None
+
+    assert [(s.user, s.complete) for s in sessions(feed(), idle=50.0, clock=lambda: now[0])] == [
+        ("A", True),
+        ("B", True),
+    ]
+    assert len(list(found)) == 2
+
+
 @pytest.mark.slow
 def test_a_long_stream_is_cut_in_bounded_memory():
     tracemalloc.start()
@@ -262,8 +313,10 @@ def test_a_long_stream_is_cut_in_bounded_memory():
 def test_sessions_refuse_what_they_cannot_cut():
     with pytest.raises(ParameterError, match="size must be a whole number >= 1; got 0"):
         list(sessions([], size=0))
-    with pytest.raises(ParameterError, match="silence must be None or a number of seconds > 0; got -1"):
-        list(sessions([], silence=-1))
+    with pytest.raises(ParameterError, match="idle must be None or a number of seconds > 0; got -1"):
+        list(sessions([], idle=-1))
+    with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
+        list(sessions(events("a"), idle=5.0))
 
 
 def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
@@ -276,7 +329,7 @@ def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
 def test_garbage_is_no_fault_of_ours(seed, tmp_path):
     path = tmp_path / "garbage"
     path.write_bytes(np.random.default_rng(seed).bytes(20_000))
-    with pytest.raises(UnreadableError, match="not a text file"):
+    with pytest.raises(UnreadableError, match="not a text file: it looks like a binary file"):
         list(read_events(path))
 
 

@@ -1,6 +1,7 @@
 """Model files: what goes in comes out, and what is damaged, foreign or from the future is refused in one sentence."""
 
 import random
+import zipfile
 
 import numpy as np
 import pytest
@@ -24,17 +25,18 @@ def path(tmp_path):
     return tmp_path / "model.npz"
 
 
-def made():
-    scorer = SessionScorer(false_alarm_rate=0.05).fit(SESSIONS)
+def made(**parameters):
+    scorer = SessionScorer(false_alarm_rate=0.05, **parameters).fit(SESSIONS)
     scorer.update(TEST[1])
-    return MasqueradeModel({"alice": scorer, "b\u00f6b": SessionScorer().fit(TEST)}, 60, True)
+    return MasqueradeModel({"alice": scorer, "b\u00f6b": SessionScorer(**parameters).fit(TEST)}, 60, 3.5, True)
 
 
-def test_a_loaded_model_goes_on_where_the_saved_one_was(path):
-    model = made()
+@pytest.mark.parametrize("parameters", [{}, {"hash_commands": True}, {"hash_commands": True, "key": "secret"}])
+def test_a_loaded_model_goes_on_where_the_saved_one_was(parameters, path):
+    model = made(**parameters)
     save(model, path)
-    again = load(path)
-    assert (again.size, again.whole_lines) == (60, True)
+    again = load(path, key=parameters.get("key"))
+    assert (again.size, again.idle, again.whole_lines) == (60, 3.5, True)
     assert list(again.scorers) == ["alice", "böb"]
     for user, scorer in model.scorers.items():
         other = again.scorers[user]
@@ -43,6 +45,25 @@ def test_a_loaded_model_goes_on_where_the_saved_one_was(path):
         assert other.n_sessions_ == scorer.n_sessions_
         np.testing.assert_allclose(other.anomaly_score(TEST), scorer.anomaly_score(TEST), rtol=1e-12)
         np.testing.assert_allclose([other.update(s) for s in TEST], [scorer.update(s) for s in TEST], rtol=1e-12)
+
+
+def test_a_hashed_model_file_holds_no_command(path):
+    save(made(hash_commands=True), path)
+    with zipfile.ZipFile(path) as archive:
+        content = b"".join(archive.read(name) for name in archive.namelist())
+    assert b"make" not in content and b"gcc" not in content
+    assert b"alice" in content
+
+
+def test_the_key_is_needed_and_is_not_in_the_file(path):
+    save(made(hash_commands=True, key="secret"), path)
+    assert b"secret" not in path.read_bytes()
+    with pytest.raises(
+        ParameterError, match=r"key must be that of the training, with which the commands of .* are hashed; got none"
+    ):
+        load(path)
+    with pytest.raises(ParameterError, match="got another key"):
+        load(path, key="guess")
 
 
 def test_nothing_is_overwritten_unless_told(path):
@@ -85,7 +106,10 @@ DAMAGES = {
     "cost not finite": lambda h, a: h["users"][0].update(usual_cost=float("nan")),
     "cost no number": lambda h, a: h["users"][0].update(usual_cost=[1]),
     "negative deviation": lambda h, a: h["users"][0].update(deviation=-1.0),
+    "salt": lambda h, a: h["users"][0].update(salt="zz"),
+    "short salt": lambda h, a: h["users"][0].update(salt="00"),
     "size": lambda h, a: h.update(size=0),
+    "idle": lambda h, a: h.update(idle=-1),
     "same command twice": lambda h, a: a.update(text=np.full_like(a["text"], 97), text_lengths=_even(a)),
     "weights that overflow": lambda h, a: a.update(command_weights=a["command_weights"] + 1e308),
     "pair weights that overflow": lambda h, a: a.update(pair_weights=a["pair_weights"] + 1e308),
@@ -96,7 +120,7 @@ DAMAGES = {
     "too many sessions": lambda h, a: h["users"][0].update(n_sessions=10**400),
     "same user twice": lambda h, a: h["users"][1].update(name="alice"),
     "name no text": lambda h, a: h["users"][1].update(name=["alice"]),
-    "no threshold": lambda h, a: h["users"][1].pop("threshold"),
+    "no key": lambda h, a: h["users"][1].pop("key_check"),
 }
 
 
@@ -150,6 +174,10 @@ def test_what_could_not_be_loaded_is_not_saved(path):
     infinite.scorers["alice"].threshold_ = float("inf")
     with pytest.raises(ParameterError, match=r"users.0.threshold must be a finite number; got 'inf'"):
         save(infinite, path)
+    endless = made()
+    endless.idle = float("inf")
+    with pytest.raises(ParameterError, match="idle must be a finite number; got 'inf'"):
+        save(endless, path)
     assert not path.exists()
 
 
