@@ -89,21 +89,17 @@ def test_hostile_documents_are_read_in_linear_time():
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"\xff\xd8\xff\xe0" + bytes(range(200)), "a JPEG picture"),
-        (b"PK\x03\x04 ls", "a ZIP archive"),
-        (b"\x1f\x8b\x08 ls", "compressed by gzip; unpack it first"),
-        (bytes(range(32)) * 40, "a binary file"),
-    ],
+    "content",
+    [b"\xff\xd8\xff\xe0" + bytes(range(200)), b"PK\x03\x04 ls", b"\x1f\x8b\x08 ls", bytes(range(32)) * 40],
+    ids=["jpeg", "zip", "gzip", "binary"],
 )
-def test_what_is_no_log_is_refused(content, what, model, tmp_path):
+def test_what_is_no_log_is_refused(content, model, tmp_path):
     path = tmp_path / "log"
     path.write_bytes(content)
-    with pytest.raises(UnreadableError, match=f"not a text file: it looks like {what}"):
+    with pytest.raises(UnreadableError, match="not a text file; unpack it first if it is compressed"):
         read_events(path)
     found = run_command("masquerade", "score", model, path)
-    assert found.exit_code == 2 and what in found.stderr
+    assert found.exit_code == 2 and "not a text file" in found.stderr
 
 
 def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):

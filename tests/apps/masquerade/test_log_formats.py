@@ -329,7 +329,7 @@ def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
 def test_garbage_is_no_fault_of_ours(seed, tmp_path):
     path = tmp_path / "garbage"
     path.write_bytes(np.random.default_rng(seed).bytes(20_000))
-    with pytest.raises(UnreadableError, match="not a text file: it looks like a binary file"):
+    with pytest.raises(UnreadableError, match="not a text file"):
         list(read_events(path))
 
 
