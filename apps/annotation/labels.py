@@ -75,9 +75,10 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
     semicolons. A file that occurs twice has the words of both lines. Raises MediaError for unreadable tables.
     """
     text = read_text(path, "table of words", "utf-8-sig")
+    lines = _json_lines if Path(path).suffix.lower() in (".jsonl", ".ndjson") else _csv_lines
     found: dict[str, list[str]] = {}
     try:
-        for name, words in _json_lines(text) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(text):
+        for name, words in lines(text):
             found[name] = clean_words([*found.get(name, []), *words])
     except (ValueError, KeyError, TypeError, csv.Error, RecursionError) as error:
         raise UnreadableError(f"{path}: {error}") from error
