@@ -185,10 +185,11 @@ class Run:
         """Process inputs in several processes; their reports are printed in the order of the inputs."""
         for source in sources:
             self._entry(source)
-        waiting: dict[int, Outcome] = {}  # ended, but an earlier input has not
+        waiting: dict[int, Outcome] = {}  # outcomes of inputs that have ended, while an earlier input has not
         reports: list[Any] = []
 
         def report(index: int) -> None:
+            """Print the outcome of one input, or its failure. `_working_on` counts it: `_number` becomes index + 1."""
             outcome = waiting.pop(index)
             with self._working_on(sources[index], index + 1) as entry:
                 self._current = ""
@@ -200,12 +201,13 @@ class Run:
             ended = 0
 
             def keep(key: str, outcome: Outcome) -> None:
+                """Take the outcome of one input, and print all those that no earlier input holds back any more."""
                 nonlocal ended
                 ended += 1
                 waiting[int(key)] = outcome
                 if bar is not None:
                     bar("done", ended, self._total)
-                while self._number in waiting:
+                while self._number in waiting:  # the first input that has not been printed
                     report(self._number)
 
             try:
