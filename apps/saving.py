@@ -17,7 +17,7 @@ class Saveable(Restorable):
     """Give an estimator ``save`` and ``load``.
 
     The module ``store`` beside the estimator's own defines ``save(estimator, path, *, force)`` and
-    ``load_estimator(path)``.
+    ``load_estimator(path, **options)``.
     """
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -47,12 +47,14 @@ class Saveable(Restorable):
         _store(type(self)).save(self, path, force=force)
 
     @classmethod
-    def load(cls: type[T], path: str | Path) -> T:
+    def load(cls: type[T], path: str | Path, **options: Any) -> T:
         """Read an estimator that :meth:`save` has written. Untrusted files are safe to read.
 
         Parameters
         ----------
         path : str or Path
+        **options : dict
+            For models of sessions: ``key`` if commands are hashed, and ``user`` if the file holds several users.
 
         Returns
         -------
@@ -66,7 +68,7 @@ class Saveable(Restorable):
         UnsupportedError
             If a later version of visionnmf wrote it.
         """
-        loaded: T = _store(cls).load_estimator(path)
+        loaded: T = _store(cls).load_estimator(path, **options)
         return loaded
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

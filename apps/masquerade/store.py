@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, Text, Whole
@@ -18,7 +19,7 @@ from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, T
 from .profile import PAIRS_KEPT, Profile, as_bytes
 from .session_scorer import SessionScorer
 
-__all__ = ["MasqueradeModel", "load", "save"]
+__all__ = ["MasqueradeModel", "load", "load_estimator", "save"]
 
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
 MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
@@ -134,13 +135,13 @@ FILE = ModelFile(
 )
 
 
-def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> None:
+def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: bool = False) -> None:
     """Write a model.
 
     Parameters
     ----------
-    model : MasqueradeModel
-        The model; commands must be strings.
+    model : MasqueradeModel or SessionScorer
+        The model; commands must be strings. A scorer alone is that of the user "user".
     path : str or Path
         The file to write, usually ``*.npz``. It is written completely or not at all.
     force : bool, default=False
@@ -160,6 +161,8 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     >>> load("copy.npz").size
     20
     """
+    if isinstance(model, SessionScorer):
+        model = MasqueradeModel({"user": model})
     users: list[dict[str, Any]] = []
     texts: list[bytes] = []
     weights: list[float] = []
@@ -252,3 +255,13 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
             setattr(scorer, f"{name}_", user[name])
         model.scorers[user["name"]] = scorer
     return model
+
+
+def load_estimator(path: str | Path, *, user: str | None = None, key: str | None = None) -> SessionScorer:
+    """Read the scorer of a file's only user, or of `user`; see :func:`load`."""
+    scorers = load(path, key=key).scorers
+    if user is None and len(scorers) == 1:
+        return next(iter(scorers.values()))
+    if user not in scorers:
+        raise ParameterError(f"user must be one of {sorted(scorers)!s:.200}; got {shown(user)}")
+    return scorers[user]

@@ -12,8 +12,11 @@ from test_docs import PUBLIC_MODULES
 
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, save
 from visionnmf.datasets import make_surveillance
-from visionnmf.exceptions import OutputExistsError, UnreadableError
+from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
+
+SESSIONS = [["ls", "cd", "make", "vi"] * 5, ["cd", "vi", "make", "ls"] * 5] * 6
 
 
 def background():
@@ -29,7 +32,11 @@ def faces():
     return model.fit(X, np.repeat(["Ada", "Ben", "Cy", "Di"], 4)), lambda model: model.predict(people)
 
 
-@pytest.fixture(scope="module", params=[background, faces], ids=lambda make: make.__name__)
+def sessions():
+    return SessionScorer(false_alarm_rate=0.05).fit(SESSIONS), lambda model: model.anomaly_score(SESSIONS)
+
+
+@pytest.fixture(scope="module", params=[background, faces, sessions], ids=lambda make: make.__name__)
 def fitted(request):
     return request.param()
 
@@ -72,6 +79,14 @@ def test_a_background_from_a_file_has_all_that_a_fit_leaves(tmp_path):
     assert len(public) >= 7
     for name in public:
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+
+
+def test_one_scorer_of_several_is_named(tmp_path):
+    model, _ = sessions()
+    save(MasqueradeModel({"ada": model, "ben": model}), tmp_path / "users.npz")
+    assert SessionScorer.load(tmp_path / "users.npz", user="ben").n_sessions_ == model.n_sessions_
+    with pytest.raises(ParameterError, match=r"user must be one of \['ada', 'ben'\]; got None"):
+        SessionScorer.load(tmp_path / "users.npz")
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ from visionnmf.apps import cli
 from visionnmf.apps.cli import signals
 from visionnmf.apps.cli.console import progress_bar, spinner
 from visionnmf.apps.cli.run import error_line, running
-from visionnmf.apps.faces.methods import METHODS
-from visionnmf.apps.faces.settings import RULES
+from visionnmf.apps.faces.evaluation import METHODS
 from visionnmf.datasets import CORRUPTIONS
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnreadableError
 
@@ -157,7 +156,7 @@ def test_help_of_a_command_that_need_not_be_named_tells_of_the_others(command):
 def test_help_names_what_there_is():
     text = " ".join(run_command("faces", "evaluate", "--help").stdout.replace("-\n", "-").split())
     text = text.replace("- ", "-")
-    for name in (*METHODS, *RULES, *CORRUPTIONS):
+    for name in (*METHODS, *CORRUPTIONS):
         assert name == "none" or re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
 
 

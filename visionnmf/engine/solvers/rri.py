@@ -19,8 +19,6 @@ from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Progress
 
-from . import sparse_descent
-
 Array = NDArray[Any]
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
@@ -83,6 +81,8 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by one sweep each; yield the objective before each iteration."""
     if problem.is_sparse:
+        from . import sparse_descent
+
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.median_half, max_iter=max_iter)
         return
     for _ in range(max_iter):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import is_live, pictures_of
 
-from .live import LiveReader
 from .reader import PictureSequence, VideoReader
+
+if TYPE_CHECKING:
+    from .live import LiveReader
 
 __all__ = ["open_video"]
 
@@ -68,6 +70,8 @@ def open_video(
             )
     if is_live(source):
         options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
+        from .live import LiveReader  # not needed for files
+
         return LiveReader(str(source), **options)
     if pictures_of(source):
         return PictureSequence(source, frame_rate=frame_rate, **options)
