@@ -26,7 +26,7 @@ BACKGROUND_METHODS = ("ours", "mahnmf", "rpca", "godec", "median", "mog2", "knn"
 # visionnmf masquerade
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
-MASQUERADE_METHODS = ("scorer", "mex-perera", "wang", "ecm", "naive-bayes")
+MASQUERADE_METHODS = ("scorer", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
 SILENCE = 600.0  # seconds without a command that end a session of a log that is followed
 LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 

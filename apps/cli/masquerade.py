@@ -252,8 +252,8 @@ def evaluate(
 ) -> None:
     """Find out how well users can be told apart here, by the later sessions of each against those of the others.
 
-    Methods: scorer (ours), mex-perera (NMF of weighted counts), wang (NMF of frequencies), ecm (eigen co-occurrence
-    matrices), naive-bayes.
+    Methods: scorer (ours), mex-perera and mex-perera-literal (NMF of weighted counts), wang (NMF of frequencies), ecm
+    (eigen co-occurrence matrices), naive-bayes.
 
     \b
     Examples:

@@ -34,6 +34,7 @@ OURS = "scorer"
 METHODS: dict[str, Callable[[float, int], Any]] = {
     OURS: lambda rate, _: SessionScorer(false_alarm_rate=rate),
     "mex-perera": lambda _, seed: MexPereraNMF(random_state=seed),
+    "mex-perera-literal": lambda _, seed: MexPereraNMF(unseen_distance=0.0, random_state=seed),
     "wang": lambda _, seed: WangNMF(random_state=seed),
     "ecm": lambda _, seed: EigenCooccurrence(),
     "naive-bayes": lambda _, seed: NaiveBayes(),
@@ -119,8 +120,9 @@ def evaluate(
     format : str, default="auto"
         The format of the logs; see :func:`read_events`.
     comparison : DetectorComparison, optional
-        The methods ("scorer" is :class:`SessionScorer`, "mex-perera" :class:`MexPereraNMF`, "wang" :class:`WangNMF`,
-        "ecm" :class:`EigenCooccurrence`, "naive-bayes" :class:`NaiveBayes`), the share of sessions that train, the
+        The methods ("scorer" is :class:`SessionScorer`, "mex-perera" and "mex-perera-literal" :class:`MexPereraNMF`
+        with distance 1 or 0 for a session of unseen commands alone, "wang" :class:`WangNMF`, "ecm"
+        :class:`EigenCooccurrence`, "naive-bayes" :class:`NaiveBayes`), the share of sessions that train, the
         false alarm rate, and the seed. A baseline takes as a user's threshold the quantile of the scores of the second
         half of the training sessions, by a model of the first half.
     roc : str, Path or None, default=None
