@@ -40,6 +40,7 @@ class ArrayCache:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        # Also set: `_deadline`, by `_querying`, the processor time at which the queries of a block must have ended.
         self._lock = Lock()  # threads share the connection and take turns
         with suppress(OSError):
             if not stat.S_ISREG(os.stat(path).st_mode):
@@ -49,8 +50,9 @@ class ArrayCache:
         try:
             with self._querying(), self._file:
                 self._file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_DATA)
+                # SQLite calls this every STEPS instructions, and ends the query if it returns True.
                 self._file.set_progress_handler(lambda: time.process_time() > self._deadline, STEPS)
-                self._file.execute("PRAGMA trusted_schema = OFF")
+                self._file.execute("PRAGMA trusted_schema = OFF")  # the schema of a foreign file may run nothing
                 if not self._is_ours():
                     self._file.execute(f"CREATE TABLE IF NOT EXISTS {TABLE}")
         except BaseException:
@@ -77,7 +79,10 @@ class ArrayCache:
         return found
 
     def put(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep arrays (n,); raise MediaError if the file cannot be written."""
+        """Keep arrays (n,), packed by zlib; raise MediaError if the file cannot be written.
+
+        An array that packs to 32 MiB or more, half of what SQLite is allowed to read, is not kept.
+        """
         packed = {key: zlib.compress(np.ascontiguousarray(array, "<f4").tobytes(), 1) for key, array in arrays.items()}
         rows = [(key, arrays[key].size, data) for key, data in packed.items() if len(data) < MOST_DATA // 2]
         with self._lock, self._querying(), self._file:
@@ -101,7 +106,10 @@ class ArrayCache:
 
     @contextmanager
     def _querying(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours, and let the queries of the block end in time."""
+        """Turn SQLite's errors into ours, and let the queries of the block end in time.
+
+        The progress handler that the constructor sets looks at `_deadline`, in seconds of processor time.
+        """
         self._deadline = time.process_time() + MOST_SECONDS
         try:
             yield
@@ -112,11 +120,14 @@ class ArrayCache:
 
 
 def _unpacked(size: Any, data: Any, most: int) -> NDArray[np.float32] | None:
-    """Return an array of the file, None if its entry is damaged."""
+    """Return an array of the file, None if its entry is damaged.
+
+    `size` is the number of its entries, float32 of 4 bytes, and `most` how many are allowed; `data` is packed by zlib.
+    """
     if not isinstance(size, int) or not 0 <= size <= most or not isinstance(data, bytes):
         return None
     try:
-        unpacked = zlib.decompressobj().decompress(data, 4 * size + 1)
+        unpacked = zlib.decompressobj().decompress(data, 4 * size + 1)  # one byte more shows that it is too long
     except zlib.error:
         return None
     return np.frombuffer(unpacked, "<f4").astype(np.float32) if len(unpacked) == 4 * size else None

@@ -213,13 +213,17 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
             check_scans(data, name)
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
+        # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
             return upright(_deep_png(data, image, name, notes), orientation)
         return upright(_pixels(image, name, notes), orientation)
 
 
 def _formats(data: bytes, name: str) -> tuple[str, ...]:
-    """Return the decoders for a picture; those for HEIC and AVIF are not in every installation."""
+    """Return the decoders for a picture; those for HEIC and AVIF are not in every installation.
+
+    HEIC and AVIF files begin with a box ``ftyp``, which lists brands of 4 letters; the first one is the main brand.
+    """
     brands = data[8:64] if data[4:8] == b"ftyp" else b""
     if brands[:4] in _AVIF or (brands[:4] in _ANY_HEIF and b"avif" in brands):
         if features.check("avif"):
@@ -237,9 +241,11 @@ def _formats(data: bytes, name: str) -> tuple[str, ...]:
 
 def _looks_like(data: bytes) -> str:
     """Return what a file that is not a picture seems to be, by its first bytes, to be added to a message."""
+    # The beginnings of MP4, AVI, Matroska, Flash video and MPEG program streams.
     video = (
         data[4:8] == b"ftyp" or data[8:12] == b"AVI " or data[:4] in (b"\x1aE\xdf\xa3", b"FLV\x01", b"\x00\x00\x01\xba")
     )
+    # Ogg, MPEG-1 video, and MPEG transport streams, whose packets of 188 bytes all begin with "G" (0x47).
     if video or data[:4] in (b"OggS", b"\x00\x00\x01\xb3") or (data[0] == 0x47 and data[188:189] == b"G"):
         return ", it looks like a video"
     text = all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in data[:512])
@@ -249,20 +255,24 @@ def _looks_like(data: bytes) -> str:
 def _orientation(image: Image.Image) -> int:
     """Return the Exif orientation, 1 to 8, that is still to be applied."""
     try:
-        value = image.getexif().get(0x0112, 1)
+        value = image.getexif().get(0x0112, 1)  # the tag Orientation; 1 is upright
     except Exception:  # damaged Exif data; the picture itself may be good
         return 1
     return value if value in range(1, 9) else 1
 
 
 def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Return a decoded Pillow picture as RGB with 8 or 16 bits, transparent parts on white."""
+    """Return a decoded Pillow picture as RGB with 8 or 16 bits, transparent parts on white.
+
+    Pillow's modes: "I..." holds integers, "F" floats, "RGBa" RGB that is already multiplied by alpha. `notes` gets a
+    sentence if parts were transparent.
+    """
     mode = image.mode
     if mode.startswith("I"):  # 16-bit grey; Pillow widens it to 32 bits in some formats and versions
         values = np.asarray(image)
         if values.size and (values.min() < 0 or values.max() > 65535):
             raise UnsupportedError(f"{name}: 32-bit integers; save the picture with 8 or 16 bits a channel")
-        transparent = image.info.get("transparency")
+        transparent = image.info.get("transparency")  # the one grey value that stands for transparent
         alpha = None
         if isinstance(transparent, int):
             alpha = np.where(values == transparent, 0, 65535)
@@ -278,12 +288,12 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
 
 
 def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits."""
+    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits (`shallow`)."""
     clean = b"".join([_PNG, *_chunks(data, (b"IHDR", b"tRNS", b"IDAT", b"IEND"))])
     decoded = decode_by_opencv(clean)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 3:
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged")
-    colour = decoded[..., 2::-1]
+    colour = decoded[..., 2::-1]  # OpenCV returns blue, green, red[, alpha]
     # Pillow's 8 bits must be the upper halves of OpenCV's 16: OpenCV fills gaps in damaged files silently.
     if not np.array_equal(colour >> 8, np.asarray(shallow.convert("RGB"))):
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged (two decoders disagree)")
@@ -291,7 +301,10 @@ def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) ->
 
 
 def _chunks(data: bytes, wanted: tuple[bytes, ...]) -> Iterator[bytes]:
-    """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder."""
+    """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder.
+
+    A chunk has the length of its content (4 bytes), its kind (4 letters), the content, and a checksum (4 bytes).
+    """
     position = len(_PNG)
     while position + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, position)
@@ -340,7 +353,7 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
             f"got shape {shape} and dtype {dtype}"
         )
     with output_file(path, force=force) as temporary:
-        blue_first = array if len(shape) == 2 else array[..., [2, 1, 0, 3][: shape[2]]]
+        blue_first = array if len(shape) == 2 else array[..., [2, 1, 0, 3][: shape[2]]]  # the order of OpenCV
         done, encoded = cv2.imencode(".png", blue_first)
         if not done:
             raise MediaError(f"{path}: the image of shape {shape} cannot be encoded as PNG")

@@ -82,7 +82,7 @@ def expand_images(arguments: Sequence[str]) -> list[str]:
 
 def _once(names: Sequence[str]) -> list[str]:
     """Return each input once, under the first of its names."""
-    inputs: dict[str, str] = {}
+    inputs: dict[str, str] = {}  # the name by which an input was first given, by its path with links resolved
     for name in names:
         inputs.setdefault(name if name.startswith(SAMPLE_PREFIX) else os.path.realpath(name), name)
     return list(inputs.values())
@@ -108,6 +108,7 @@ def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool =
     found = []
     try:
         for here, folders, names in os.walk(folder, onerror=_raise):
+            # os.walk goes on into the folders that are left in this list.
             folders[:] = [name for name in folders if recursive and not name.startswith(".")]
             beneath = os.path.relpath(here, folder)
             found += [
@@ -124,6 +125,7 @@ def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool =
 
 
 def _raise(error: OSError) -> None:
+    """Raise an error that os.walk would otherwise ignore."""
     raise error
 
 
@@ -135,6 +137,7 @@ def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
     common parent, or folders named like the inputs if these lie in the same folder.
     """
     places = [folder for _, folder in found]
+    # First add the folders in which the inputs lie, then, where names still clash, folders named like the inputs.
     for clash in _clashes(found, places):
         parents = [os.path.dirname(os.path.abspath(found[index][0])) for index in clash]
         above = os.path.commonpath(parents)
@@ -147,7 +150,10 @@ def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[list[int]]:
-    """Return the groups of inputs whose outputs would get the same name in the same folder, as indices."""
+    """Return the groups of inputs whose outputs would get the same name in the same folder, as indices of `found`.
+
+    `found` has pairs whose first part is the input; `places` has the folder that is planned for each one's results.
+    """
     groups = defaultdict(list)
     for index, ((source, _), place) in enumerate(zip(found, places, strict=True)):
         groups[os.path.normpath(place), stem_of(source)].append(index)
@@ -178,6 +184,7 @@ def pictures_of(source: str | Path) -> list[str]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key for sorting: a pair for each part of a name, (number, "") for digits and (-1, text) for others."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
@@ -192,6 +199,7 @@ def stem_of(source: str | Path) -> str:
         return "stdin"
     if name.startswith(SAMPLE_PREFIX):
         return name.removeprefix(SAMPLE_PREFIX)
+    # The groups of an address are its server with port, and its path up to a question mark or hash.
     if address := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?([^/?#]*)([^?#]*)", name):
         return Path(address[2]).stem or re.sub(r"[^A-Za-z0-9.-]", "_", address[1])
     if glob.has_magic(name) and not os.path.lexists(name):
@@ -265,12 +273,13 @@ def check_memory(name: object, count: int) -> None:
 
 
 def _size(count: int) -> str:
+    """Return a number of bytes with a unit, for messages."""
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"
 
 
 def available_memory() -> int | None:
     """Return the bytes that the machine, its control group and the process's limit leave; None if they do not say."""
-    known = []
+    known = []  # bytes that each of the sources below leaves; the smallest one counts
     told = dict(line.split(":", 1) for line in _lines("/proc/meminfo") if ":" in line)
     if told.get("MemAvailable", "").split()[1:] == ["kB"]:
         known.append(1024 * int(told["MemAvailable"].split()[0]))
@@ -283,7 +292,7 @@ def available_memory() -> int | None:
     if pages:
         import resource  # not on Windows, which has no /proc either
 
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]  # bytes of address space that the process may take
         if most != resource.RLIM_INFINITY:
             known.append(most - int(pages[0].split()[0]) * resource.getpagesize())
     return max(0, min(known)) if known else None

@@ -80,7 +80,9 @@ class Keywords(NamedTuple):
 def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
     """Find those keywords of a photograph that can be read; raise UnreadableError if the photograph itself cannot.
 
-    With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of a model.
+    The sources are the sidecars ``NAME.jpg.xmp`` and ``NAME.xmp``, the XMP packet in the picture, and its IPTC data, in
+    this order. With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of
+    a model. Damage of a source is described in ``damaged`` of the result.
     """
     path = regular_file(path, "image")
     found = Keywords([], [], [])
@@ -90,9 +92,9 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
         if not own and is_own_sidecar(sidecar):
             found.own.append(sidecar)
         else:
-            _collect(_read(sidecar, MOST_XMP + 1), sidecar, found)
+            _collect(_read(sidecar, MOST_XMP + 1), sidecar, found)  # one byte more shows that it is too large
     content = _read(path, MOST_SEARCHED)
-    # An XMP packet within the picture; one without an end counts as damaged.
+    # An XMP packet within the picture; one without an end within the largest allowed size is passed over.
     start = content.find(START)
     if start >= 0:
         end = content.find(END, start, start + MOST_XMP)
@@ -102,7 +104,7 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
 
 
 def is_own_sidecar(path: str | Path) -> bool:
-    """Return whether visionnmf wrote a sidecar."""
+    """Return whether visionnmf wrote a sidecar: the attribute ``x:xmptk`` of XMP names the program that wrote it."""
     return f'x:xmptk="{OURS} '.encode() in _read(Path(path), MOST_XMP)
 
 
@@ -181,7 +183,10 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _collect(packet: bytes, path: Path, found: Keywords) -> None:
-    """Add the words of an XMP packet, or a sentence about its damage."""
+    """Add the words of an XMP packet to ``found.words``, or a sentence about its damage to ``found.damaged``.
+
+    `packet` is the XML text; an empty one adds nothing. `path` names its file in sentences.
+    """
     if len(packet) > MOST_XMP:
         found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
         return
@@ -210,7 +215,7 @@ class _SubjectReader:
         return self.words
 
     def start(self, name: str, _attributes: Any) -> None:
-        """Note that an element begins; the parser calls this."""
+        """Note that an element begins; the parser calls this. `name` is the namespace, a blank and the element."""
         self.open.append(name)
         if len(self.open) > MOST_DEPTH:
             raise ValueError(f"more than {MOST_DEPTH} elements within each other")
@@ -224,10 +229,12 @@ class _SubjectReader:
         self.text.clear()
 
     def characters(self, text: str) -> None:
+        """Collect text inside an item of a list; the parser calls this, perhaps several times for one item."""
         if self.open and self.open[-1] == ITEM:
             self.text.append(text)
 
     def refuse(self, *_: Any) -> None:
+        """Refuse a document type, which could declare entities that expand without limit."""
         raise ValueError("it declares a document type")
 
 

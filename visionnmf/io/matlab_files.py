@@ -67,6 +67,7 @@ def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str,
     try:
         check_bytes(path, path.stat().st_size)
         data = path.read_bytes()
+        # The header ends with the version, bytes 124 and 125, and a mark from which the byte order can be seen.
         order = {b"IM": "<", b"MI": ">"}.get(data[126:_HEADER])
         if order is None or struct.unpack_from(f"{order}H", data, 124) != (0x0100,):
             raise UnsupportedError(f"{path} is no file of MATLAB 5 to 7; save it in MATLAB with the option -v7.")
@@ -86,8 +87,12 @@ def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str,
 
 
 def _matrices(path: Path, data: bytes, order: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each variable; None stands for anything but a matrix of real numbers."""
-    total = 0
+    """Yield the name and value of each variable; None stands for anything but a matrix of real numbers.
+
+    `data` is the whole file, `order` its byte order as struct writes it ("<" or ">"), and `depth` the number of levels
+    of cells and structures to read.
+    """
+    total = 0  # bytes that were unpacked so far, which are limited for the whole file
     for kind, content in _elements(memoryview(data)[_HEADER:], order):
         if kind == _COMPRESSED:
             inflated = _inflate(path, content, total)
@@ -98,7 +103,11 @@ def _matrices(path: Path, data: bytes, order: str, depth: int) -> Iterator[tuple
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """Yield type and content of each data element."""
+    """Yield type and content of each data element in `data`; `order` is the byte order, "<" or ">".
+
+    An element begins with its type and the number of bytes of its content, 4 bytes each. The content is padded to a
+    multiple of 8 bytes, except that of compressed elements.
+    """
     position = 0
     while position + 8 <= len(data):
         kind, count = struct.unpack_from(f"{order}II", data, position)
@@ -115,7 +124,10 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
 
 
 def _inflate(path: Path, content: memoryview, before: int) -> bytes:
-    """Decompress an element; raise TooLargeError if it and the `before` bytes unpacked earlier are too large."""
+    """Decompress an element; raise TooLargeError if it and the `before` bytes unpacked earlier are too large.
+
+    At most 1 MiB is unpacked between two checks, so that a small file cannot use up the memory.
+    """
     inflater = zlib.decompressobj()
     parts = []
     rest: bytes | memoryview = content
@@ -135,7 +147,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
     # The parts of a matrix, in this order: flags with the class, dimensions, name, values.
     parts = _elements(content, order)
     flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
-    (first,) = struct.unpack_from(f"{order}I", flags)
+    (first,) = struct.unpack_from(f"{order}I", flags)  # the lowest byte is the class; _COMPLEX is one of the flags
     text = bytes(name).decode("latin-1")
     if depth and first & 0xFF == _CELL:
         return text, [_inner(part, order, depth - 1) for part in parts]
@@ -144,6 +156,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
     if first & 0xFF not in _NUMERIC_CLASSES or first & _COMPLEX:
         return text, None
     dimensions = np.frombuffer(shape, f"{order}i4").tolist()
+    # The type of the stored values may be smaller than that of the class: MATLAB stores whole numbers in few bytes.
     kind, values = next(parts, (0, content[:0]))
     if kind not in _STORED or min(dimensions, default=-1) < 0:
         raise ValueError(f"{text} has no values")
@@ -152,7 +165,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
 
 
 def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
-    """Return the value of an element within a cell or a structure."""
+    """Return the value of an element within a cell or a structure; an element without content is an empty matrix."""
     kind, content = part
     if kind != _MATRIX:
         raise ValueError(f"an element of type {kind} where a matrix is due")
@@ -160,7 +173,11 @@ def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
 
 
 def _structures(parts: Iterator[tuple[int, memoryview]], order: str, depth: int) -> list[dict[str, Any]]:
-    """Return the elements of a structure array as dicts. Its parts are: the width of a name, all names, the values."""
+    """Return the elements of a structure array as dicts from field to value.
+
+    Its parts are the width of a name in bytes, all names, each filled up with zeros to that width, and then the values
+    of all fields of the first element, of the second, and so on.
+    """
     (width,) = struct.unpack_from(f"{order}i", next(parts, (0, memoryview(b"")))[1])
     text = bytes(next(parts, (0, memoryview(b"")))[1])
     if width < 1:

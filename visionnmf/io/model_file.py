@@ -68,10 +68,13 @@ class _Members(dict[str, Any]):
     def __init__(self, file: zipfile.ZipFile) -> None:
         super().__init__()
         self._file = file
-        self.unread = {member.filename for member in file.infolist()}
+        self.unread = {member.filename for member in file.infolist()}  # names of members that nothing has asked for
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Read the array `name` from the archive; raise StateError if it is not one of numbers."""
+        """Read the array `name` from the archive; raise StateError if it is not one of numbers.
+
+        Raises KeyError if there is no such member, or it was read before.
+        """
         self.unread.remove(f"{name}.npy")
         array = read_member(self._file, name)
         if array.dtype.kind not in NUMBERS or array.dtype.itemsize > 8:
@@ -167,6 +170,7 @@ class ModelFile:
         if nested > MAX_NESTED:
             raise TooLargeError(f"{path}: its header has more than {MAX_NESTED} lists and objects; {self.smaller}")
         # Measured: short strings are the worst, they take some 80 bytes each, and as much again as a key.
+        # A decoded text takes 1, 2 or 4 bytes for each character, by the widest; "\ud..." begins one of 4 bytes.
         wide = 4 if b"\\ud" in text or b"\\uD" in text else 2 if b"\\u" in text else 1
         size = wide * len(text) + 64 * nested + 90 * values + 80 * entries
         if size > MAX_VALUES:
@@ -181,7 +185,11 @@ class ModelFile:
 
 
 def count_outside_strings(text: bytes) -> list[int]:
-    """Return how often each byte stands in JSON, without what stands in its strings."""
+    """Return how often each byte value, 0 to 255, stands in JSON outside its strings.
+
+    Once escaped backslashes and quotation marks are taken out, each quotation mark begins or ends a string, so a byte
+    lies within one if the number of marks up to it is odd. `inside` carries that from block to block.
+    """
     counts, inside = np.zeros(256, np.int64), np.False_
     plain = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
     for start in range(0, len(plain), BLOCK):

@@ -34,9 +34,12 @@ class Place:
     """Where a value stands in a state, the arrays of the file, and the dimensions known so far."""
 
     def __init__(self, name: str, arrays: MutableMapping[str, Any], sizes: ChainMap[str, int]) -> None:
+        # The path from the state to the value, such as "model.codes.0", empty for the state itself; the arrays of the
+        # file, by the names of their places; and the dimensions that have a size so far, such as {"height": 120}.
         self.name, self.arrays, self._sizes = name, arrays, sizes
 
     def __truediv__(self, key: str | int) -> Place:
+        """Return the place of the part `key` of this value, written ``place / key``."""
         return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
 
     def inside(self) -> Place:
@@ -48,7 +51,10 @@ class Place:
         return Place(self.name, self.arrays, ChainMap(sizes))
 
     def size(self, dimension: str | float) -> float:
-        """Return a number, or the size of a named dimension or of a product of them, such as ``"height*width"``."""
+        """Return a number, or the size of a named dimension or of a product of them, such as ``"height*width"``.
+
+        Factors that are whole numbers stand for themselves. Raises KeyError for a name that has no size yet.
+        """
         if not isinstance(dimension, str):
             return dimension
         return math.prod(int(part) if part.isdigit() else self._sizes[part] for part in dimension.split("*"))
@@ -90,7 +96,10 @@ class _Ranged(Field):
     below: float | str | None = None
 
     def _check_range(self, least: Any, largest: Any, place: Place) -> None:
-        """Raise StateError if the smallest or the largest number is outside the limits of the field."""
+        """Raise StateError if the smallest or the largest number is outside the limits of the field.
+
+        A limit is a number, or names a dimension, whose size ``place.size`` looks up.
+        """
         for limit, wanted, number, holds in (
             (self.low, ">=", least, lambda limit: least >= limit),
             (self.high, "<=", largest, lambda limit: largest <= limit),
@@ -123,10 +132,12 @@ class Array(_Ranged):
         if array.dtype.kind in "iu" and array.dtype.name not in self.dtype:  # whatever the platform's integers are
             array = array.astype(self.dtype, casting="same_kind")
         self._check(array, place)
+        # ascontiguousarray gives an array without dimensions one; reshape takes it away again.
         place.arrays[place.name] = np.ascontiguousarray(array).reshape(array.shape)
         return "array"
 
     def unpack(self, item: Any, place: Place) -> NDArray[Any]:
+        """Return the array that is stored under the name of its place, after checking it; `item` is its mark."""
         place.require(item == "array", "an array", item)
         array: NDArray[Any] = place.arrays[place.name]
         self._check(array, place)
@@ -135,7 +146,8 @@ class Array(_Ranged):
     def _check(self, array: NDArray[Any], place: Place) -> None:
         """Raise StateError if the type, the shape or the values do not fit the field.
 
-        A last dimension that ends in ``?`` is left out if its size is 1.
+        A last dimension that ends in ``?`` is left out if its size is 1. A dimension without a size yet gets that of
+        the array, which later arrays must then have as well.
         """
         dimensions = self.shape.split()
         if dimensions and dimensions[-1].endswith("?"):
@@ -160,12 +172,14 @@ class Number(_Ranged):
     also: tuple[float, ...] = ()
 
     def pack(self, value: Any, place: Place) -> Any:
+        """Return the number for JSON, which has no infinities and no NaN: those become texts."""
         value = value.item() if isinstance(value, np.generic) else value
         value = str(value) if isinstance(value, float) and not math.isfinite(value) else value
         self.unpack(value, place)
         return value
 
     def unpack(self, item: Any, place: Place) -> float:
+        """Return the number after checking it; texts are allowed only for the infinities and NaN in `also`."""
         if item in map(str, self.also):
             return float(item)
         fits = isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e308
@@ -184,9 +198,11 @@ class Whole(_Ranged):
     size: str = ""
 
     def pack(self, value: Any, place: Place) -> int:
+        """Return the number as an int of Python, after checking it."""
         return self.unpack(value.item() if isinstance(value, np.generic) else value, place)
 
     def unpack(self, item: Any, place: Place) -> int:
+        """Return the number after checking its type, its range and, if it counts the dimension `size`, that size."""
         place.require(type(item) is int, "a whole number", item)
         self._check_range(item, item, place)
         place.require(not self.size or place.fits(self.size, item), f"the number of {self.size}", item)
@@ -201,6 +217,7 @@ class Text(Field):
     choices: tuple[str, ...] = ()
 
     def unpack(self, item: Any, place: Place) -> str:
+        """Return the text after checking it; `pack` is the same."""
         place.require(isinstance(item, str), "text", item)
         place.require(not self.choices or item in self.choices, f"one of {', '.join(self.choices)}", item)
         return str(item)
@@ -210,6 +227,7 @@ class Flag(Field):
     """True or False."""
 
     def unpack(self, item: Any, place: Place) -> bool:
+        """Return True or False after checking it; `pack` is the same."""
         place.require(isinstance(item, bool | np.bool_), "True or False", item)
         return bool(item)
 
@@ -218,12 +236,14 @@ class FrameShape(Field):
     """The shape of grey or colour frames, (height, width) or (height, width, 3); names height, width and channels."""
 
     def pack(self, value: Any, place: Place) -> list[int]:
+        """Return the shape as a list, because JSON has no tuples."""
         return list(self.unpack([int(size) for size in value], place))
 
     def unpack(self, item: Any, place: Place) -> tuple[int, ...]:
+        """Return the shape as a tuple after checking it, and give the dimensions height, width and channels sizes."""
         fits = isinstance(item, list) and (len(item) == 2 or (len(item) == 3 and item[2] == 3))
         place.require(fits and all(type(size) is int and size > 0 for size in item), "a height and a width", item)
-        named = zip(("height", "width", "channels"), (*item, 1), strict=False)
+        named = zip(("height", "width", "channels"), (*item, 1), strict=False)  # grey frames have 1 channel
         place.require(all([place.fits(*pair) for pair in named]), "the height and the width", item)
         return tuple(item)
 
@@ -235,9 +255,11 @@ class Maybe(Field):
     field: Field
 
     def pack(self, value: Any, place: Place) -> Any:
+        """Pack a value that is not None by the inner field."""
         return None if value is None else self.field.pack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:
+        """Unpack an item that is not None by the inner field."""
         return None if item is None else self.field.unpack(item, place)
 
 
@@ -252,11 +274,13 @@ class List(Field):
     make: Callable[[list[Any]], Any] = list
 
     def pack(self, value: Any, place: Place) -> list[Any]:
+        """Pack each value by the inner field; dimensions that it names hold for this item only (``inside``)."""
         items = [self.field.pack(item, (place / i).inside()) for i, item in enumerate(value)]
         self._check(items, place)
         return items
 
     def unpack(self, item: Any, place: Place) -> Any:
+        """Unpack each item by the inner field, and return what `make` builds from the list of values."""
         place.require(isinstance(item, list), "a list", item)
         self._check(item, place)
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
@@ -279,10 +303,12 @@ class Record(Field):
     make: Callable[..., Any] = dict
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
+        """Pack the items of a dict, or the attributes of an object, each by its field."""
         values = value if isinstance(value, Mapping) else {name: getattr(value, name) for name in self.fields}
         return {name: field.pack(values[name], place / name) for name, field in self._held(values, place)}
 
     def unpack(self, item: Any, place: Place) -> Any:
+        """Unpack each item by its field, and return what `make` builds; names without a field are refused."""
         place.require(isinstance(item, dict) and not set(item) - set(self.fields), f"of {', '.join(self.fields)}", item)
         return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
 
@@ -349,7 +375,10 @@ class Value(Field):
             return False
 
     def unpack(self, item: Any, place: Place, kind: type = object) -> Any:
-        """Return a value, which must be of a kind."""
+        """Return what :meth:`pack` made `item` of, which must be an instance of `kind`.
+
+        A dict in JSON always has one key, the form of a value that JSON cannot hold; :meth:`_unpack_form` reads it.
+        """
         found = item
         if isinstance(item, list):
             found = [self.unpack(part, place / i) for i, part in enumerate(item)]
@@ -439,7 +468,7 @@ class Estimator(Field):
         """Make a model from its packed parameters and attributes, which are all checked."""
         name = Text(tuple(self.states)).unpack(item["class"], place)
         parameters = self.parameters.unpack(item["parameters"], place / "parameters", dict)
-        seed = parameters.get("random_state")
+        seed = parameters.get("random_state")  # generators were not stored, so only a whole number can stand here
         place.require(seed is None or type(seed) is int, "of a seed that is a whole number", seed)
         model = make_object(self.find_class(name), parameters, place)
         for key, value in Record(self.states[name]).unpack(item["fitted"], self._apart(place)).items():
@@ -448,6 +477,7 @@ class Estimator(Field):
         return model
 
     def _apart(self, place: Place) -> Place:
+        """Return the place of the fitted attributes, where only the dimensions in `sizes` are known."""
         return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 
 

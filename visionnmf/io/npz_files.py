@@ -63,8 +63,8 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays as a ``.npz`` file of data, whatever its name ends with; a file that exists is replaced.
 
-    `numpy.savez` keeps the name only if it is given an open file. If a signal interrupts it then, the file is closed
-    before the archive, which prints a traceback.
+    `numpy.savez` is not used: it appends ``.npz`` to the name unless it is given an open file, and if a signal then
+    interrupts it, the file is closed before the archive, which prints a traceback.
     """
     with zipfile.ZipFile(path, "w") as file:
         write_members(file, arrays)
@@ -86,7 +86,9 @@ def refuse_encrypted(members: Iterable[zipfile.ZipInfo]) -> None:
 def check_directory(path: Path) -> None:
     """Raise ValueError if a zip file's directory is too large to be read with little memory.
 
-    A file that is not a zip file passes; `zipfile` refuses it.
+    The end record of 22 bytes at the end of the file holds the size in its bytes 12 to 15. A zip64 file has, before
+    it, a locator of 20 bytes, which says where a zip64 record of 56 bytes with the true size lies. All sizes that are
+    found count. A file that is not a zip file passes; `zipfile` refuses it.
     """
     with path.open("rb") as file:
         length = file.seek(0, io.SEEK_END)
@@ -135,6 +137,7 @@ def read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> A
         check_npy(content)
     with file.open(member) as content:  # from the beginning again: the check has read a few bytes
         version = np.lib.format.read_magic(content)
+        # A version that is not in this table raises KeyError, which the callers report as damage.
         headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran_order, dtype = headers[version](content)
         if dtype.hasobject:

@@ -55,7 +55,10 @@ _unfinished: set[Path] = set()  # the temporary files of this process
 
 @atexit.register
 def _remove_unfinished() -> None:
-    """Remove what a signal kept from being removed: it can arrive before any `try` is entered."""
+    """Remove the temporary files of this process that are left at its end.
+
+    They are left if a signal arrives before the `try` block that would have removed them is entered.
+    """
     for path in tuple(_unfinished):
         _remove(path)
 
@@ -77,7 +80,7 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """
     path = Path(path)
     _check_free(path, force)
-    together = _current.get()
+    together = _current.get()  # the transaction that is open in this thread, or None
     temporary = path.with_name(f".{secrets.token_hex(6)}.{os.getpid()}-{_machine()}.part{path.suffix}")
     try:
         if together is not None:
@@ -105,9 +108,9 @@ def transaction() -> Iterator[None]:
     files are dropped. Raises OutputExistsError if an output that may not be replaced has appeared in the meantime, and
     MediaError if a file cannot get its name; those that had theirs already are removed.
     """
-    outer = _current.get()
-    together = _Transaction()
-    before = _current.set(together)
+    outer = _current.get()  # the transaction that this one lies in, or None
+    together = _Transaction()  # output_file adds its files to this one while it is the current transaction
+    before = _current.set(together)  # a token, which restores `outer`
     try:
         yield
         if outer is None:
@@ -131,7 +134,7 @@ def _remove(path: Path) -> None:
 
 
 def _create(temporary: Path, path: Path) -> None:
-    """Create the temporary file of an output."""
+    """Create the empty temporary file of the output `path`, after removing what killed processes left in its folder."""
     _unfinished.add(temporary)
     try:
         _remove_leftovers(path.parent.absolute())
@@ -160,7 +163,7 @@ def _machine() -> str:
 def _remove_leftovers(folder: Path) -> None:
     """Remove, once in each process, the temporary files in a folder whose processes were killed."""
     for entry in os.scandir(folder):
-        found = LEFTOVER.fullmatch(entry.name)
+        found = LEFTOVER.fullmatch(entry.name)  # its groups are the number of the process and the machine
         if found and found[2] == _machine() and not _is_running(int(found[1])):
             with suppress(OSError):
                 os.unlink(entry.path)
@@ -218,7 +221,7 @@ def _give_names(waiting: list[_Finished]) -> None:
 
 
 def _keep(path: Path, old: Path) -> None:
-    """Give a file that will be replaced a second name, so that it can be restored."""
+    """Give a file that will be replaced the second name `old`, so that it can be restored."""
     try:
         os.link(path, old)
     except OSError:  # a file system without hard links
@@ -227,7 +230,7 @@ def _keep(path: Path, old: Path) -> None:
 
 def _rename(temporary: Path, path: Path, force: bool) -> None:
     """Rename a file; without `force` never over another one, which may have appeared this very moment."""
-    if not force:
+    if not force:  # a hard link fails if the name is taken, while a plain rename would replace the other file
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -268,6 +271,7 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
     None of the `inputs` is ever overwritten, even with `force`. Raises OutputExistsError if an output is one of them,
     or exists and `force` is false, ParameterError if two outputs have the same name, and MediaError if one is a folder.
     """
+    # Links to one file have the same real path. Hard links do not, so `_same_file` asks the file system as well.
     sources = {os.path.realpath(source): source for source in inputs if not str(source).startswith(SAMPLE_PREFIX)}
     seen: set[str] = set()
     for path in map(Path, paths):

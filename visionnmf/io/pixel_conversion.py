@@ -37,7 +37,7 @@ def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
     16 bits are rounded to 8, and colours are weighted as in ITU-R BT.601.
     """
     if values.dtype == np.uint16:
-        values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+        values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 = 257 * 255; 128 rounds
     return values if values.ndim == 2 else np.array(Image.fromarray(values).convert("L"))
 
 
@@ -73,11 +73,15 @@ def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None)
             scans += 1
             if scans > MOST_SCANS:
                 raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it anew")
-        place += int.from_bytes(data[place : place + 2])
+        place += int.from_bytes(data[place : place + 2])  # a segment begins with its length in two bytes
 
 
 def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Apply an Exif orientation to an array (height, width, ...)."""
+    """Apply an Exif orientation to an array (height, width, ...).
+
+    The orientations 1 to 8 are the combinations of exchanging the axes (from 5 on), mirroring left and right, and
+    turning upside down, in this order.
+    """
     if orientation in (5, 6, 7, 8):
         image = image.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
@@ -90,7 +94,11 @@ def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
 def rgb_on_white(
     colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str], *, premultiplied: bool = False
 ) -> NDArray[Any]:
-    """Return three channels, with transparent parts blended onto white."""
+    """Return three channels, with transparent parts blended onto white.
+
+    `colour` is (height, width[, 1 or 3]) and `alpha` (height, width), 0 for transparent, or None. The colours of a
+    `premultiplied` picture are multiplied by alpha already. A sentence is added to `notes` if anything was blended.
+    """
     if colour.ndim == 2 or colour.shape[2] == 1:
         colour = np.repeat(colour.reshape(*colour.shape[:2], 1), 3, axis=2)
     white = int(np.iinfo(colour.dtype).max)
@@ -102,6 +110,7 @@ def rgb_on_white(
         rows = slice(start, start + 256)
         opacity = alpha[rows, :, np.newaxis].astype(np.uint32)  # 65535 squared and half of it fit into 32 bits
         light = colour[rows].astype(np.uint32) * (white if premultiplied else opacity)
+        # colour * alpha + white * (1 - alpha) in whole numbers; half of white rounds to the nearest
         blended[rows] = (np.minimum(light, white * opacity) + white * (white - opacity) + white // 2) // white
     return blended
 

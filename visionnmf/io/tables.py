@@ -98,7 +98,7 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
     rows = _rows(file)
-    first = next(rows)
+    first = next(rows)  # the names of the columns if `column` is given; otherwise a row like the others
     if column is not None and column not in first:
         raise UnreadableError(f"{file}: has no column {column!r}; it has {_listed(first)}")
     place = -1 if column is None else first.index(column)
@@ -148,7 +148,11 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
 
 
 def _cell(value: Any) -> Any:
-    """Return a value for a CSV file, with an apostrophe before text that a spreadsheet would run as a formula."""
+    """Return a value for a CSV file, with an apostrophe before text that a spreadsheet would run as a formula.
+
+    Text that is a number, such as "-1", stays. Text that begins with apostrophes before such a sign gets another one,
+    because reading takes one off.
+    """
     if isinstance(value, str) and FORMULA.match(value) and (value[0] == "'" or _number(value) is None):
         return f"'{value}"
     return value
@@ -165,6 +169,7 @@ def _shown(name: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return the first ten names for a message, shortened."""
     return ", ".join(map(_shown, names[:10]))
 
 
@@ -172,7 +177,7 @@ def _numbers(given: Any, name: str) -> Array:
     """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers."""
     if given.ndim != 2 or given.dtype.kind not in NUMBERS:
         raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}")
-    if given.dtype.itemsize < 4:
+    if given.dtype.itemsize < 4:  # such types are widened to 8 bytes a number, which the file's size does not show
         check_memory(name, 8 * given.size)
     return np.asarray(given, np.float32 if given.dtype == np.float32 else np.float64)
 
@@ -191,8 +196,10 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
         X, groups, views = _numbers(arrays["X"], f"{file}: X"), arrays["groups"], arrays["views"]
         if groups.shape != X.shape[1:] or views.ndim != 1 or len(views) > len(groups):
             raise UnreadableError(f"{file}: its groups and views do not fit X, of shape {X.shape}")
+        # `groups` (n_columns,) holds the number of the view that each column of X belongs to.
         return [_table(str(name), X[:, groups == v], keys, labels, file) for v, name in enumerate(views)]
     found = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in NUMBERS}
+    # If some matrices have names that begin with "view_", only those are tables.
     named = {name: array for name, array in found.items() if name.startswith(PREFIX)} or found
     if not named:
         raise UnsupportedError(f"{file}: must hold a matrix of numbers; got {', '.join(names[:10]) or 'nothing'}")
@@ -227,6 +234,7 @@ class _Texts:
 
     def __init__(self, file: Path) -> None:
         self.values: list[str] = []
+        # The file, for messages, and the memory that the texts take in bytes: TEXT_BYTES each, and their letters.
         self._file, self._size = file, 0
 
     def add(self, text: str) -> None:
@@ -242,10 +250,15 @@ class _Texts:
 
 
 def _rows(file: Path) -> Iterator[list[str]]:
-    """Yield the rows of a ``.csv`` file that are not empty; all have as many cells as the first, and there is one."""
+    """Yield the rows of a ``.csv`` file that are not empty; all have as many cells as the first, and there is one.
+
+    `count` is the number of rows so far, `width` the number of cells of the first row, and `letters` the length of the
+    current row, which is limited because the CSV reader holds a row in memory.
+    """
     count = width = letters = 0
 
     def lines() -> Iterator[str]:
+        """Yield the lines of the file, and raise as soon as a row is too long."""
         nonlocal letters  # of the current row, which can have several lines
         while line := text.readline(LONGEST_ROW + 1 - letters):
             letters += len(line)

@@ -38,7 +38,7 @@ class Place:
     __slots__ = ("number", "source", "text")
 
     def __init__(self, source: str = "") -> None:
-        self.source, self.number, self.text = source, 0, ""
+        self.source, self.number, self.text = source, 0, ""  # 0: no line has been read
 
     def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Yield the same lines, and record each as the current one before it is yielded."""
@@ -72,14 +72,14 @@ def follow(
     """
     check_number(poll, "poll", without_low=True)
     path = Path(path)
-    file: BinaryIO | None = _open(path)
+    file: BinaryIO | None = _open(path)  # None while the log does not exist
     splitter = _LineSplitter()
     if file is not None and not from_start:
         if place is not None:
             place.number = _count_lines(file)
         splitter.skipping = _seek_end(file)
         if place is not None:
-            place.number += splitter.skipping
+            place.number += splitter.skipping  # a line that is half written counts, although its rest is skipped
     try:
         while True:
             data = file.read(CHUNK_BYTES) if file is not None else b""
@@ -95,7 +95,7 @@ def follow(
                     if late and change == "renamed":
                         yield from splitter.feed(late)
                         continue
-                    yield from splitter.finish()
+                    yield from splitter.finish()  # a last line without an end is complete now
                     file.close()
                 file = _open(path, again=True)
                 if place is not None:
@@ -132,6 +132,7 @@ def _seek_end(file: BinaryIO) -> bool:
 
 
 def _count_lines(file: BinaryIO) -> int:
+    """Return the number of line ends from the current position to the end of a file."""
     return sum(data.count(b"\n") for data in iter(lambda: file.read(CHUNK_BYTES), b""))
 
 
@@ -160,10 +161,10 @@ class _LineSplitter:
         """Yield the lines that `data` completes."""
         if self.skipping:
             _, end, data = data.partition(b"\n")
-            self.skipping = not end
+            self.skipping = not end  # the end of the skipped line may come with later data
         *whole, rest = data.split(b"\n")
         for part in whole:
-            yield _text(self.rest + part[:LINE_BYTES])
+            yield _text(self.rest + part[:LINE_BYTES])  # _text cuts the sum again
             self.rest = b""
         self.rest += rest[: max(0, LINE_BYTES - len(self.rest))]
 
@@ -186,6 +187,7 @@ def check_is_text(path: Path) -> None:
     """Raise UnreadableError if a file begins like a file of another kind, or has too many control characters."""
     with path.open("rb") as file:
         start = file.read(EXAMINED_BYTES)
+    # In UTF-16 of ASCII characters every second byte is NUL; with more than 40 % of them, NULs are not counted.
     text = start.replace(b"\0", b"") if start.count(b"\0") * 5 > len(start) * 2 else start  # UTF-16
     controls = sum(text.count(bytes([code])) for code in range(32) if code not in b"\t\n\r\f\x1b\x07\x08")
     if start.startswith(_OTHER_FILES) or (len(text) >= MIN_EXAMINED and controls > MAX_CONTROL_SHARE * len(text)):

@@ -25,7 +25,11 @@ _SIZES = (256, 257, 277, 278, 322, 323, 32997, 32998)  # tags that hold one numb
 
 
 def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
-    """Check a TIFF file, and decode it if it has 16-bit or float samples; Pillow decodes others (None)."""
+    """Check a TIFF file, and decode it if it has 16-bit or float samples; Pillow decodes others (None).
+
+    `notes` is a list to which a sentence is added for whatever is left out. Segments are the strips or tiles in which
+    the first page stores its pixels, each given by start and length in bytes.
+    """
     if not (log := logging.getLogger("tifffile")).handlers:
         log.addHandler(logging.NullHandler())  # otherwise it prints about damaged files
     with tifffile.TiffFile(io.BytesIO(data)) as tiff:
@@ -55,6 +59,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
         kind = page.dtype.kind if page.dtype is not None else "?"
         if kind in ("b", "u") and bits <= 8:
             return None
+        # Photometric interpretations: 0 is grey with white as zero, 1 grey with black as zero, 2 RGB.
         if kind not in ("u", "f") or (kind == "u" and bits != 16) or page.photometric not in (0, 1, 2):
             described = page.dtype.name if page.dtype is not None else f"{bits}-bit"
             raise UnsupportedError(
@@ -89,7 +94,7 @@ def _tiff_samples(
         if page.compression != 1:
             _check_decoded_size(page, data, segments, name, max_pixels)
         samples = page.asarray()
-        if page.planarconfig == 2 and channels > 1:
+        if page.planarconfig == 2 and channels > 1:  # each channel is stored as a plane of its own
             samples = np.moveaxis(samples, 0, -1)
     else:
         decoded = decode_by_opencv(data)
@@ -98,6 +103,7 @@ def _tiff_samples(
                 f"{name}: {page.bitspersample}-bit samples with TIFF compression {int(page.compression)} cannot be "
                 "decoded; save the picture without compression or as PNG"
             )
+        # OpenCV returns blue first.
         samples = decoded if decoded.ndim == 2 else decoded[..., [2, 1, 0, *range(3, channels)]]
     return samples.reshape(height, width, channels)
 
@@ -111,7 +117,7 @@ def _check_decoded_size(
     if page.is_tiled:
         rows, columns = page.tilelength, page.tilewidth
     check_size(name, columns, rows, max_pixels)
-    limit = rows * ((columns * page.samplesperpixel * page.bitspersample + 7) // 8)
+    limit = rows * ((columns * page.samplesperpixel * page.bitspersample + 7) // 8)  # bytes; rows end at whole bytes
     exceeds = _inflates_beyond if page.compression in _DEFLATE else _unpacks_beyond
     if any(exceeds(memoryview(data)[start : start + count], limit) for start, count in segments):
         raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
@@ -125,7 +131,10 @@ def _inflates_beyond(data: memoryview, limit: int) -> bool:
 
 
 def _unpacks_beyond(data: memoryview, limit: int) -> bool:
-    """Walk over the runs of PackBits: a byte n < 128 is followed by n + 1 bytes, one > 128 by a repeated one."""
+    """Return whether PackBits data unpack to more than `limit` bytes, by adding up the lengths of its runs.
+
+    A byte n < 128 is followed by n + 1 bytes to copy, one > 128 by a byte to repeat 257 - n times; 128 does nothing.
+    """
     position, size = 0, 0
     while position < len(data) and size <= limit:
         head = data[position]
@@ -139,15 +148,16 @@ def _unpacks_beyond(data: memoryview, limit: int) -> bool:
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
-    """Separate colours and alpha, and return RGB as uint16."""
+    """Separate colours and alpha in samples (height, width, channels), and return RGB on white as uint16."""
     if samples.dtype.kind == "f":
         samples = from_float(samples, name)
     colours = 3 if page.photometric == 2 else 1
     if samples.shape[2] < colours:
         raise UnreadableError(f"{name}: declares RGB with {samples.shape[2]} samples a pixel; the file is damaged")
     colour = samples[..., :colours].astype(np.uint16)
-    if page.photometric == 0:
+    if page.photometric == 0:  # white is stored as zero
         colour = 65535 - colour
+    # Kinds of extra samples: 1 is alpha by which the colours are multiplied already, 2 alpha alone, 0 anything else.
     extra = [int(kind) for kind in page.extrasamples]
     alpha = samples[..., colours] if extra and extra[0] in (1, 2) and samples.shape[2] > colours else None
     return rgb_on_white(colour, alpha, notes, premultiplied=bool(extra) and extra[0] == 1)

@@ -103,7 +103,10 @@ class Indexed(Chunks):
     block = 1
 
     def _set_shape(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Set the attributes that follow from the shape, when the rows are numbers and not too large."""
+        """Set `n_samples`, `n_features` and `image_shape` from the shape of all data, of which a row is a sample.
+
+        Raises UnsupportedError if there are no rows of numbers, and TooLargeError if a single row has more than 1 GiB.
+        """
         if dtype.kind not in NUMBERS:
             raise UnsupportedError(f"{self.name}: holds {dtype}, not numbers")
         if len(shape) < 2:
@@ -121,12 +124,12 @@ class Indexed(Chunks):
         """Return the samples ``start:stop``, which exist, as an array or a sparse matrix (stop - start, n_features)."""
 
     def take(self, rows: Array) -> Any:
-        """Return samples by their numbers, in any order."""
+        """Return samples by their numbers, in any order; one at a time here, which other sources replace."""
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the samples in their order; see :meth:`Chunks.chunks`."""
-        step = -(-size // self.block) * self.block
+        step = -(-size // self.block) * self.block  # `size` rounded up to whole blocks
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
 
@@ -136,10 +139,14 @@ class Sequential(Chunks):
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield the samples as they come, unchecked; the caller wants `size` of them together."""
+        """Yield the samples as they come, in pieces of any number of samples; the caller wants `size` of them together.
+
+        `chunks` checks the type and the shape of each piece and passes over empty ones, so `pieces` need not.
+        """
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the samples in their order; see :meth:`Chunks.chunks`."""
+        # `skip` counts down the samples that are still to be left out.
         for number, piece in enumerate(self.pieces(size), start=1):
             chunk = _checked(piece, number, self.n_features)
             if not chunk.shape[0]:
@@ -157,7 +164,7 @@ class Iterated(Sequential):
 
     def __init__(self, source: Iterable[Any]) -> None:
         super().__init__()
-        self._source = source
+        self._source = source  # yields arrays or sparse matrices
         self.repeatable = not isinstance(source, Iterator)
 
     def pieces(self, size: int) -> Iterator[Any]:
@@ -172,6 +179,7 @@ class InMemory(Indexed):
         super().__init__()
         check_sparse(source, self.name)
         _check_whole(source, self.name)
+        # All samples; images stay (n_samples, height, width), and are made rows when they are read.
         self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
         self._set_shape(self._rows.shape, self._rows.dtype)
 
@@ -196,9 +204,10 @@ class NpyRows(Indexed):
         self.name = str(path)
         array = self._mapped()
         self._set_shape(array.shape, array.dtype)
-        self._shape = array.shape
+        self._shape = array.shape  # as it was when the file was opened, to notice that it has changed
 
     def _mapped(self) -> Array:
+        """Return the array of the file as a new memory map."""
         with readable(self.path):  # refuses objects, and a file that is shorter than its header says
             with self.path.open("rb") as file:
                 check_npy(file)
@@ -218,7 +227,7 @@ class NpyRows(Indexed):
 
 class _InBlocks(Indexed):
     def _bounded(self, block: int, dtype: Any) -> int:
-        """Return the samples that are read together: a block, or fewer where a block is large."""
+        """Return the number of samples to read together: `block`, or fewer if they have more than 16 MiB."""
         return min(int(block), max(1, BLOCK_BYTES // (self.n_features * dtype.itemsize)))
 
 
@@ -230,6 +239,8 @@ class Stored(_InBlocks):
         self.name = name
         self._source = source
         self._set_shape(source.shape, source.dtype)
+        # How many stored chunks a sample lies in, and how many samples are read at once, so that a read does not touch
+        # more than CHUNKS_OF_A_ROW chunks. `block`, below, is the number of samples stored together, within 16 MiB.
         self.chunks_per_row, self._together = 1, self.n_samples
         if source.chunks is None:
             return
@@ -247,14 +258,14 @@ class Stored(_InBlocks):
         self.block = self._bounded(source.chunks[0], source.dtype)
 
     def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop``."""
+        """Return the samples ``start:stop``, read `_together` at a time, so that no read touches too many chunks."""
         if stop - start <= self._together:
             return self.read(start, stop)
         starts = range(start, stop, self._together)
         return np.concatenate([self.read(first, min(first + self._together, stop)) for first in starts])
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows that do not touch too many chunks."""
+        """Return the samples ``start:stop`` by one read of the library, of at most `_together` samples."""
         return _flat(np.asarray(self._source[start:stop]))
 
 
@@ -263,7 +274,7 @@ class DaskRows(_InBlocks):
 
     def __init__(self, source: Any) -> None:
         super().__init__()
-        if any(size != size for size in source.shape):
+        if any(size != size for size in source.shape):  # Dask gives sizes that it does not know as NaN
             raise ParameterError(
                 f"X must have chunks of known sizes; got shape {source.shape}; call X.compute_chunk_sizes()"
             )
@@ -290,7 +301,7 @@ def _checked(piece: Any, number: int, n_features: int | None) -> Any:
         try:
             chunk = np.asarray(piece)
         except ValueError:  # lists of different lengths
-            chunk = np.empty((), object)
+            chunk = np.empty((), object)  # so that the next check refuses it
     if chunk.dtype.kind not in NUMBERS and chunk.size:
         raise ParameterError(f"chunk {number} must be an array of numbers; got {shown(piece)}")
     if chunk.shape[:1] == (0,):
@@ -314,7 +325,7 @@ def _check_whole(array: Any, name: str) -> None:
 
 
 def _flat(samples: Any) -> Any:
-    """Return samples of any number of axes as rows."""
+    """Return samples (n_samples, ...) as rows (n_samples, n_features)."""
     return samples if samples.ndim == 2 else samples.reshape(len(samples), -1)
 
 

@@ -38,6 +38,8 @@ class HDF5Rows(Stored):
     """The rows of a dataset of an HDF5 file; `dataset` None takes the only one there is."""
 
     def __init__(self, path: str | Path, dataset: str | None = None) -> None:
+        # Also set: `_filters`, the codes of the filters that chunks went through when they were written, in that order;
+        # and `_large`, the offsets of chunks that may unpack to too much and were not checked yet, by their first row.
         self._path = regular_file(path, "array")
         with readable(self._path):
             self._file = h5py.File(self._path, "r")
@@ -53,7 +55,10 @@ class HDF5Rows(Stored):
             raise
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows that do not touch too many chunks."""
+        """Return the samples ``start:stop`` by one read, after checking the large chunks in it.
+
+        `_large` has the offsets of the chunks that were not checked yet, by their first row.
+        """
         with readable(self._path):
             for row in [row for row in self._large if row < stop and row + self._dataset.chunks[0] > start]:
                 for offset in self._large.pop(row):
@@ -61,7 +66,11 @@ class HDF5Rows(Stored):
             return super().read(start, stop)
 
     def _check_unpacked(self, offset: tuple[int, ...]) -> None:
-        """Raise where a chunk unpacks to more than its declared size: HDF5 would unpack all of it."""
+        """Raise where a chunk unpacks to more than its declared size: HDF5 would unpack all of it.
+
+        `skipped` is a bit mask of the filters that this chunk did not go through. The last filter of `used` was applied
+        last, so it is the first to be undone: perhaps a checksum, and then the compressor.
+        """
         skipped, packed = self._dataset.id.read_direct_chunk(offset)
         used = [code for number, code in enumerate(self._filters) if not skipped >> number & 1]
         if used[-1:] == [h5py.h5z.FILTER_FLETCHER32]:
@@ -79,6 +88,7 @@ class HDF5Rows(Stored):
 def _matrices(path: Path, file: h5py.File) -> list[str]:
     """Return the names of the datasets that have rows of numbers; soft and external links are not followed."""
     names: list[str] = []
+    # Addresses of the groups that were met, and the groups to look at: the path to each, the group and its depth.
     seen = {h5py.h5o.get_info(file.id).addr}  # a group can hold itself
     waiting: list[tuple[str, h5py.Group, int]] = [("", file, 0)]
     while waiting:
@@ -114,7 +124,11 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
 
 
 def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> None:
-    """Refuse a name that leads into another file, also by way of soft links within this one."""
+    """Refuse a name that leads into another file, also by way of soft links within this one.
+
+    Each beginning of the path `name` is looked at. A soft link is replaced by its target, and the new path is checked
+    in turn; `followed` counts these steps, because links may lead in a circle.
+    """
     parts = [part for part in name.split("/") if part]
     if len(parts) > DEPTH:
         raise UnsupportedError(f"{path}: {name!r:.60} lies in more than {DEPTH} groups")
@@ -130,7 +144,10 @@ def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> N
 
 
 def _filters(path: Path, dataset: h5py.Dataset) -> list[int]:
-    """Return the codes of the filters of a dataset, the last one first to be undone; refuse those without a bound."""
+    """Return the codes of the filters of a dataset, the last one first to be undone; refuse those without a bound.
+
+    Only the outermost filter may compress, apart from a checksum around it, because only that is checked beforehand.
+    """
     plan = dataset.id.get_create_plist()
     filters = [plan.get_filter(i) for i in range(plan.get_nfilters())]
     codes = [code for code, *_ in filters]
@@ -154,6 +171,7 @@ def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int
     end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
 
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk
+        """Note a chunk that may be large, and return True if its place in the array or the file cannot be right."""
         if chunk.size * DEFLATE_RATIO > SMALL:
             large.setdefault(chunk.chunk_offset[0], []).append(chunk.chunk_offset)
         begins = all(start < length for start, length in zip(chunk.chunk_offset, dataset.shape, strict=True))

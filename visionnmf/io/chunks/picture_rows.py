@@ -38,7 +38,7 @@ class PictureRows(Sequential):
         super().__init__()
         self.name = name
         longest = math.inf if longest_side is None else check_count(longest_side, "longest_side")
-        self._paths, self._order = paths, paths
+        self._paths, self._order = paths, paths  # the files as they were given, and in the order in which they are read
         first = next(self._pictures(), None)
         if first is None:
             raise UnreadableError(f"{self.skipped[0]}" if len(paths) == 1 else self._nothing())
@@ -47,6 +47,7 @@ class PictureRows(Sequential):
         self.n_features = math.prod(self.image_shape)
 
     def _nothing(self) -> str:
+        """Return the message for several files of which none can be read."""
         return f"{self.name}: holds nothing that can be read; {self.skipped[0]}"
 
     def reorder(self, rng: np.random.Generator) -> None:
@@ -54,7 +55,7 @@ class PictureRows(Sequential):
         self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
 
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield samples as they come."""
+        """Yield arrays (`size`, n_features) of float32 with grey values from 0 to 1; the last may have fewer rows."""
         rows: list[Array] = []
         for picture in self._pictures():
             assert self.image_shape is not None
@@ -66,6 +67,7 @@ class PictureRows(Sequential):
             yield np.array(rows, np.float32) / np.float32(255)
 
     def _pictures(self) -> Iterator[Array]:
+        """Yield all images and frames in the current order of files; list those that cannot be read in `skipped`."""
         self.skipped = []
         for path in self._order:
             try:
@@ -77,6 +79,7 @@ class PictureRows(Sequential):
                 self.skipped.append(str(error))
 
     def _frames(self, path: Path) -> Iterator[Array]:
+        """Yield the frames of a video; if it is cut off or damaged, add a sentence to `skipped`."""
         with VideoReader(path) as reader:
             yield from reader
             if reader.truncated:

@@ -34,6 +34,7 @@ class TextRows(Sequential):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()
+        # The file; None stands for standard input, which can be read only once.
         self._path = None if str(path) == STANDARD_INPUT else regular_file(path, "table")
         self.name = "standard input" if self._path is None else str(path)
         self.repeatable = self._path is not None
@@ -48,7 +49,7 @@ class TextRows(Sequential):
             yield file
 
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield samples as they come."""
+        """Yield arrays (`size`, n_features) of the next lines as they come; the last one may have fewer rows."""
         rows: list[list[float]] = []
         with self._opened() as file:
             for row in self._rows(file):
@@ -61,7 +62,7 @@ class TextRows(Sequential):
 
     def _rows(self, file: BinaryIO) -> Iterator[list[float]]:
         """Yield the numbers of each line, except empty lines, comments and one line with the names of the columns."""
-        width, number = 0, 0
+        width, number = 0, 0  # the number of columns, 0 until it is known, and the number of the line, from 1
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
             if len(line) > LONGEST_LINE:
@@ -90,7 +91,7 @@ class TextRows(Sequential):
 
 def _fields(line: bytes) -> list[bytes]:
     """Split a line at commas; if it has none, at semicolons; if it has none either, at blanks."""
-    line = line.removeprefix(b"\xef\xbb\xbf").strip()
+    line = line.removeprefix(b"\xef\xbb\xbf").strip()  # the byte order mark of UTF-8, with which files may begin
     for comma in (b",", b";"):
         if comma in line:
             return [field.strip() for field in line.split(comma)]

@@ -54,18 +54,25 @@ class _Folder(LocalStore):
     """A store of the regular files inside a folder."""
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        """Read a file, or a range of its bytes, after checking it; `key` is its path within the folder."""
         self._check(key, byte_range)
         return await super().get(key, prototype, byte_range)
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
+        """Do the same as :meth:`get` outside an event loop."""
         self._check(key, byte_range)
         return super().get_sync(key, prototype=prototype, byte_range=byte_range)
 
     async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:
+        """Read several ranges of bytes one after the other, so that each is checked by :meth:`get`."""
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     def _check(self, key: str, byte_range: Any) -> None:
-        """Raise where a key leads out of the folder, to something that is not a file, or to too many bytes."""
+        """Raise where a key leads out of the folder, to something that is not a file, or to too many bytes.
+
+        Every folder on the way is checked, because a symbolic link may stand anywhere in the path. Without a
+        `byte_range` the whole file is read.
+        """
         path, parts = str(self.root), key.split("/")
         try:
             for number, part in enumerate(parts, 1):
@@ -91,12 +98,13 @@ class ZarrRows(Stored):
 
     def __init__(self, array: Any, path: Path, name: str) -> None:
         super().__init__(array, f"{path}: {name}" if name else str(path))
+        # The chunks that zarr decodes at the same time; each may unpack to about twice its declared size.
         together = min(AT_ONCE, self.chunks_per_row)
         check_memory(self.name, 2 * together * math.prod(array.chunks) * array.dtype.itemsize)
         self._path = path
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows that do not touch too many chunks."""
+        """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError."""
         with readable(self._path):
             return super().read(start, stop)
 
@@ -114,7 +122,7 @@ def open_zarr(path: Path, dataset: str | None = None) -> ZarrRows:
 
 
 def _version(path: Path, dataset: str) -> Literal[2, 3]:
-    """Return the Zarr format of a node of a folder; raise where there is no such node."""
+    """Return the Zarr format of the array or group `dataset` in a folder; raise where there is none."""
     place = path / dataset
     if os.path.lexists(place / "zarr.json"):
         return 3
@@ -150,7 +158,7 @@ def _bounded(array: Any, path: Path) -> Any:
         raise UnsupportedError(f"{path}: holds {array.dtype}, not numbers")
     if min(array.chunks, default=0) < 1:
         raise UnreadableError(f"{path}: cannot be read (its chunks have the shape {array.chunks})")
-    size = math.prod(array.chunks) * array.dtype.itemsize
+    size = math.prod(array.chunks) * array.dtype.itemsize  # bytes of an unpacked chunk
     if metadata.zarr_format == 2:
         compressor = metadata.compressor and _Unpacker.of(metadata.compressor, size, path)
         filters = tuple(_Unpacker.of(codec, size, path) for codec in metadata.filters or ())
@@ -170,6 +178,7 @@ def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: i
     that hardly change the size stay. Raises UnsupportedError for unknown codecs, TooLargeError for too large shards.
     """
     size, bounded = math.prod(shape) * itemsize, []
+    # A codec is a shard, from bytes to bytes (a compressor or checksum), from arrays to bytes, or any other filter.
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
             # The number of inner chunks, with each side rounded up: the index of a shard has an entry for each.
@@ -215,7 +224,10 @@ class _Unpacker:
 
     @classmethod
     def of(cls, codec: Any, size: int, path: Path) -> Any:
-        """Return a bounded codec in place of one of numcodecs; filters that add little stay."""
+        """Return a bounded codec in place of one of numcodecs; filters that add little stay.
+
+        `size` is the declared size of a chunk in bytes, and `path` the folder, for messages.
+        """
         unpacker = cls(codec.codec_id, codec.get_config(), size, path)
         if codec.codec_id in UNPACK:
             return unpacker
@@ -223,11 +235,12 @@ class _Unpacker:
         return codec
 
     def __post_init__(self) -> None:
+        """Raise UnsupportedError for a compressor whose output cannot be bounded."""
         if self.name not in UNPACK:
             _check_filter(self.name, self.options, self.path)
 
     def decode(self, data: Any, out: Any = None) -> bytes:
-        """Unpack the bytes of a chunk."""
+        """Unpack the bytes of a chunk; raise ValueError if they are far more than its declared size."""
         most = 2 * self.size + SLACK  # filters may have enlarged the chunk before it was packed
         unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most)
         if len(unpacked) > most:
@@ -243,21 +256,28 @@ class _BoundedCodec(BytesBytesCodec):
     is_fixed_size = False
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        """Unpack a buffer of zarr into another one; `chunk_spec` knows the kind of buffers to make."""
         return chunk_spec.prototype.buffer.from_bytes(self.unpacker.decode(chunk_bytes.to_bytes()))
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        """Unpack a buffer in a thread, so that the event loop of zarr goes on."""
         return await asyncio.to_thread(self._decode_sync, chunk_bytes, chunk_spec)
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
+        """Refuse, because the size of packed data cannot be known beforehand."""
         raise NotImplementedError
 
 
 def _too_large(most: int) -> ValueError:
+    """Return the error for a chunk that unpacks to more than `most` bytes."""
     return ValueError(f"a chunk unpacks to more than {most} bytes, far beyond its declared size")
 
 
 def _declared(data: bytes, size: int, most: int, name: str) -> bytes:
-    """Unpack data whose header declares `size` bytes; the decoder writes no more, so checking it is enough."""
+    """Unpack data whose header declares `size` bytes; the decoder writes no more, so checking it is enough.
+
+    `most` is the number of bytes that are allowed, and `name` the compressor as numcodecs calls it.
+    """
     if size > most:
         raise _too_large(most)
     return bytes(get_codec({"id": name}).decode(data))
@@ -271,12 +291,16 @@ def _blosc(data: bytes, most: int) -> bytes:
 
 
 def _zstd(data: bytes, most: int) -> bytes:
-    """Unpack Zstandard; where the header says no size, its blocks bound it (RFC 8878, section 3.1.1)."""
+    """Unpack Zstandard to at most `most` bytes; where the header says no size, its blocks bound it.
+
+    Byte 4 of a frame has flags: two bits for the width of the field with the size, one for "single segment" (then a
+    byte with the window is missing), and two for the width of the dictionary's number (RFC 8878, section 3.1.1).
+    """
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":  # the magic number of a frame
         raise ValueError("a chunk is cut off or damaged")
     flags = data[4]
     single, width = flags >> 5 & 1, (0, 2, 4, 8)[flags >> 6]
-    place = 5 + (not single) + (0, 1, 2, 4)[flags & 3]
+    place = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # where the field with the size begins
     if width or single:
         width = width or 1
         return _declared(data, int.from_bytes(data[place : place + width], "little"), most, "zstd")
@@ -290,7 +314,7 @@ def _zstd(data: bytes, most: int) -> bytes:
         place += 3 + (1 if kind == 1 else length)
     if place + 4 < len(data):  # a checksum of four bytes may follow, a second frame may not
         raise ValueError("a chunk is cut off or damaged")
-    return _declared(data, size, most + (128 << 10), "zstd")
+    return _declared(data, size, most + (128 << 10), "zstd")  # the last block may be shorter than was counted
 
 
 # By the name of the compressor: a function of the packed bytes and of how many bytes it may return.

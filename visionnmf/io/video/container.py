@@ -86,6 +86,7 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
     """Return the first video stream of a container, after checking the number of streams and their declared sizes."""
     if len(container.streams) > MAX_STREAMS:
         raise TooLargeError(f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are read")
+    # Cover pictures of music are video streams as well, but not videos.
     streams = [stream for stream in container.streams.video if "attached_pic" not in str(stream.disposition)]
     if not streams:
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
@@ -132,6 +133,11 @@ def most_samples(file: BinaryIO) -> int:
     """Return the largest number of samples that a table of an open file declares; 0 if it is not MP4 or QuickTime.
 
     FFmpeg makes an index of as many entries, while a true table declares no more samples than the file has bytes.
+
+    Such a file consists of boxes, some of which hold other boxes. A box begins with its size (4 bytes, including this
+    header) and its kind (4 letters). The size 1 means that 8 bytes with the true size follow, and 0 that the box goes
+    on to the end of what holds it. `todo` has the ranges of bytes that are still to be searched for boxes, and `left`
+    is how many more boxes are looked at.
     """
     began, length = file.tell(), file.seek(0, os.SEEK_END)
     most, left, todo = 0, MOST_BOXES, [(0, length)]
@@ -142,7 +148,7 @@ def most_samples(file: BinaryIO) -> int:
             file.seek(start)
             head = file.read(28)
             size, kind = struct.unpack_from(">I4s", head)
-            body = 8
+            body = 8  # bytes of the header
             if size == 1 and len(head) >= 16:
                 size, body = struct.unpack_from(">Q", head, 8)[0], 16
             elif size == 0:

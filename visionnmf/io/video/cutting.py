@@ -103,6 +103,7 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
             raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(cut.path)!r}")
     path = regular_file(source, "video")
     with _streams(path) as (container, streams):
+        # The time of the video's clock, in seconds, at which the video begins; cuts count from there.
         zero = (container.start_time or 0) / av.time_base
         beginnings = _beginnings(path, container, streams[0], [zero + cut.start for cut in cuts], zero)
     with transaction(), ExitStack() as stack, _streams(path) as (container, streams):
@@ -110,7 +111,7 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
             _Part(cut.path, beginning, zero + cut.end, stack.enter_context(ExitStack()), force)
             for cut, beginning in zip(cuts, beginnings, strict=True)
         ]
-        number = -1
+        number = -1  # of the latest picture packet, from 0
         for packet in _packets(container, streams):
             number += packet.stream_index == streams[0].index
             for part in parts:
@@ -167,6 +168,8 @@ class _Part:
         self.beginning = beginning
         self.closed = False
         self._path, self._end, self._files, self._force = path, end, files, force
+        # Besides these: the file to write, the last moment, the stack that finishes the file, and whether the file may
+        # replace another one.
         self._last = -math.inf  # the latest time of a picture that was written
         self._container: Any = None  # the open output
         self._targets: dict[int, Any] = {}  # output streams by the index of the stream they copy
@@ -195,7 +198,10 @@ class _Part:
             self._files.close()
 
     def _write(self, packet: Packet, streams: list[Any]) -> None:
-        """Copy a packet; its times count from the beginning of the part."""
+        """Copy a packet; its times count from the beginning of the part.
+
+        `pts` is when a picture is shown, `dts` when it is decoded, both in units of the packet's ``time_base``.
+        """
         if self._container is None:
             self._open(streams)
         assert packet.time_base is not None
@@ -237,7 +243,10 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Packet]:
 
 
 def _time(packet: Packet, ticks: int | None) -> float:
-    """Return a time of a packet in seconds: `ticks`, or its other time if `ticks` is None."""
+    """Return a time of a packet in seconds: `ticks`, or its other time if `ticks` is None.
+
+    `ticks` is the packet's ``pts`` (when it is shown) or ``dts`` (when it is decoded), in units of its ``time_base``.
+    """
     known = ticks if ticks is not None else packet.pts if packet.pts is not None else packet.dts
     assert known is not None and packet.time_base is not None
     return float(known * packet.time_base)

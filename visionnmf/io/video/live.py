@@ -116,16 +116,18 @@ class LiveReader:
             raise ParameterError(
                 f"source must be '-', an address or a camera; got {source!r}; open others by open_video"
             )
+        # Also set: `frame_rate` and `has_sound`, when the source is first opened (`_of_connection` and `_of_camera`).
         self._timeout, self._patience, self._again_after_end, self._until = timeout, patience, again_after_end, until
         # FFmpeg knows protocols in small letters only.
         self.source = ADDRESS.sub(lambda found: found[0].lower(), str(source))
-        self._name = without_password(self.source)
+        self._name = without_password(self.source)  # for messages
+        # The options by which FFmpeg reads raw frames from standard input; None if the input describes itself.
         self._raw = None if size is None else _raw_options(size, frame_rate, pixel_format)
         self.time = 0.0
         self.frames_read = self.damaged = self.reconnections = 0
-        self._said: list[str] = []
+        self._said: list[str] = []  # sentences about what was lost
         self._is_url = ADDRESS.match(self.source) is not None
-        self._frames = self._decoded()
+        self._frames = self._decoded()  # pairs of time and frame, which can be gone through once
         self._first = next(self._frames, None)  # only a decoded frame says the true size
         if self._first is None:
             raise UnreadableError(f"{self._name}: no frame has come{self._why()}")
@@ -150,7 +152,7 @@ class LiveReader:
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it anew")
-        first, self._first = self._first, None
+        first, self._first = self._first, None  # the constructor has read the first frame; None marks it as delivered
         height, width = first[1].shape[:2]
         for time_, frame in self._wanted.choose(chain([first], self._frames), may_be_none=self._asked_to_end):
             if frame.shape[:2] != (height, width):
@@ -328,7 +330,7 @@ def _came_to_its_end(decoder: Decoder) -> bool:
 
 
 def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
-    """Return what FFmpeg must know about raw frames."""
+    """Return the options that tell FFmpeg the size, pixel format and rate of raw frames, which have no header."""
     width, height = (check_count(side, "size", high=1 << 16) for side in size)
     if width * height > MAX_FRAME_PIXELS:
         raise ParameterError(f"size must be of at most {MAX_FRAME_PIXELS} pixels; got {width} x {height}")

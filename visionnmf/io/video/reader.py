@@ -124,6 +124,7 @@ class VideoReader:
         end: float | None = None,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
+        # `_probe` sets the other attributes, which follow from the first frame.
         self._wanted = FramesWanted(every, max_frames, scale, start, end)
         self._max_pixels = max_pixels
         self.path = regular_file(path, "video")
@@ -131,7 +132,7 @@ class VideoReader:
         self.frames_read = self.damaged = 0
         self.truncated = False
         self.problem: str | None = None
-        self._loop: Generator[NDArray[np.uint8], None, None] | None = None
+        self._loop: Generator[NDArray[np.uint8], None, None] | None = None  # the frames of the current or last loop
         self._probe()
 
     @property
@@ -153,8 +154,8 @@ class VideoReader:
             if first is None:
                 reason = decoder.first_error or "it holds no frame"
                 raise UnreadableError(f"{self.path}: no frame can be decoded ({reason})")
-            self._coded_size = (first.width, first.height)
-            self._turn = turn_of(first)
+            self._coded_size = (first.width, first.height)  # before rotation and scaling
+            self._turn = turn_of(first)  # whether to swap axes, mirror columns and mirror rows
             upright_size = self._coded_size[::-1] if self._turn[0] else self._coded_size
             self.width, self.height = self._wanted.scaled(upright_size)
             self.frame_rate = rate_of(decoder.stream)
@@ -184,6 +185,7 @@ class VideoReader:
             self._loop = None
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        """Begin a loop over the frames, which opens the file again; a loop that was left early is closed."""
         self.close()
         self._loop = self._frames()
         return self._loop
@@ -211,10 +213,14 @@ class VideoReader:
         self._judge(decoder)
 
     def _judge(self, decoder: Decoder) -> None:
-        """Compare what was read with what the header declares."""
+        """Set `damaged`, and if the file is cut off or damaged also `truncated` and `problem`.
+
+        A file is damaged if there were bad packets, or if reading ended clearly before the declared duration; see the
+        Notes of the class.
+        """
         self.damaged = decoder.bad_packets
         declared = self.declared_frames
-        missed = decoder.missed(declared is not None, float(self.frame_rate))
+        missed = decoder.missed(declared is not None, float(self.frame_rate))  # the duration, or None if all was read
         if missed is None and decoder.bad_packets == 0:
             return
         self.truncated = True
@@ -274,7 +280,7 @@ class PictureSequence:
             check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
             self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
         self._said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
-        self._size = self._read(self._pictures[0]).shape[1::-1]
+        self._size = self._read(self._pictures[0]).shape[1::-1]  # (width, height) of the files' pictures
         self.width, self.height = self._wanted.scaled(self._size)
         self.declared_frames = len(self._pictures)
         self.time = 0.0
@@ -297,7 +303,7 @@ class PictureSequence:
         self._said = {}
         left_out: list[str] = []
         timed = ((float(number / self.frame_rate), path) for number, path in enumerate(self._pictures))
-        for time, path in self._wanted.choose(timed, counting=False):
+        for time, path in self._wanted.choose(timed, counting=False):  # counted below, where unreadable ones are known
             try:
                 frame = self._read(path)
             except MediaError:

@@ -102,31 +102,38 @@ class VideoWriter:
         self.width, self.height = check_count(width, "width"), check_count(height, "height")
         self.grey, self.timed, self.force = grey, timed, force
         self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
-        self._time_base = _TIME_BASES[codec] if timed else 1 / self.frame_rate
-        self._pts = -1
+        self._time_base = _TIME_BASES[codec] if timed else 1 / self.frame_rate  # seconds, the unit of frames' times
+        self._pts = -1  # the time of the last frame in that unit; -1 before the first
         self.encoder, self._pixel_format, self._options = _encoding(codec, self.width, self.height, grey)
         limited = {"dst_colorspace": 1, "dst_color_range": 1, "interpolation": "AREA"}  # BT.709 in limited range
-        self._colours: dict[str, Any] = {} if codec == "ffv1" else limited
+        self._colours: dict[str, Any] = {} if codec == "ffv1" else limited  # lossless video keeps RGB
         self.frames_written = 0
         self._converter = VideoReformatter()
-        self._lifetime: AbstractContextManager[None] | None = None
-        self._container: Any = None
-        self._stream: Any = None
+        self._lifetime: AbstractContextManager[None] | None = None  # of the open file (`_open`); None outside `with`
+        self._container: Any = None  # the output file of PyAV, set by `_open`
+        self._stream: Any = None  # its video stream, set by `_start`
 
     def __enter__(self) -> VideoWriter:
+        """Open the file. It is written within the context manager `_open`, which `__exit__` leaves."""
         lifetime = self._open()
         lifetime.__enter__()
         self._lifetime = lifetime
         return self
 
     def __exit__(self, *error: Any) -> None:
+        """Finish the file, or remove it if an error occurred."""
         lifetime, self._lifetime = self._lifetime, None
         assert lifetime is not None
         lifetime.__exit__(*error)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
+        """Open the file for the time of a block, then write what the encoder still holds, and check the file.
+
+        The file gets its name only if all of that succeeds.
+        """
         with output_file(self.path, force=self.force) as temporary:
+            # "faststart" puts the index of an MP4 file at its beginning, so that browsers can play while they load.
             container_options = {"movflags": "+faststart"} if self.path.suffix.lower() == ".mp4" else {}
             with self._encoding_errors():
                 self._container = av.open(str(temporary.absolute()), "w", options=container_options)
@@ -137,7 +144,7 @@ class VideoWriter:
                 if self.frames_written == 0:
                     raise MediaError(f"{self.path}: no frame was given, so no video is written")
                 with self._encoding_errors():
-                    self._container.mux(self._stream.encode(None))
+                    self._container.mux(self._stream.encode(None))  # None asks for the frames that the encoder holds
             except BaseException:
                 with suppress(*CODEC_ERRORS):  # the file is removed, and this exception matters more
                     self._container.close()
@@ -193,6 +200,7 @@ class VideoWriter:
             check_number(time, "time", 0)
         elif time is not None:
             raise ParameterError(f"time must be None; got {time}; make the writer with timed=True")
+        # The time in units of `_time_base`: without a time, that is the number of the frame.
         due = self.frames_written if time is None else round(Fraction(time) / self._time_base)
         self._pts = max(due, self._pts + 1)
         with self._encoding_errors():
@@ -216,7 +224,7 @@ class VideoWriter:
 
 
 def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str, dict[str, str]]:
-    """Return the encoder, the pixel format and the options."""
+    """Return the encoder, the pixel format and the encoder's options; see :class:`VideoWriter` for the choice."""
     if codec == "ffv1":
         # Version 3 with checksums, so that damage is noticed when the file is read.
         options = {"level": "3", "slicecrc": "1"}
