@@ -71,18 +71,19 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
     """
 
     def decorate(f: F) -> Any:
+        """Compile `f` on its first call, with the options of the enclosing call and the cache folder of its source."""
         import numba
 
         _listen()
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
         if not allocates:
-            options["_nrt"] = False
+            options["_nrt"] = False  # no reference counting of arrays, which compiles faster
         if part:
-            options |= {"no_cpython_wrapper": True}
+            options |= {"no_cpython_wrapper": True}  # Python cannot call it then
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
         source = Path(f.__code__.co_filename)
-        together = source.parent if source.parent.name == "kernels" else source
+        together = source.parent if source.parent.name == "kernels" else source  # what shares one cache folder
         folder = None if part or _config().DISABLE_JIT else cache_folder(together)
         if folder is not None:
             with _caching_in(folder):
@@ -126,6 +127,9 @@ def cache_folder(source: Path = ENGINE) -> Path | None:
 def _guard_cache(cache: Any, folder: Path) -> None:
     """Serialise access of processes to the compiled code of a kernel, and continue without the cache if it fails.
 
+    `cache` is the numba cache object of one kernel, whose methods to load and save a compiled signature are replaced by
+    guarded ones, and `folder` the folder of its files.
+
     numba numbers the files of a kernel's signatures through an index that it reads and writes without a lock. If two
     processes compile at the same time, one could load the other's code under the name of its own. numba also does not
     handle damaged files or a full disk.
@@ -133,6 +137,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
     load, save = cache.load_overload, cache.save_overload
 
     def load_overload(*arguments: Any) -> Any:
+        """Load a compiled signature under the lock, because another process may be writing; None if that fails."""
         with _locked(folder / "lock"):
             try:
                 return load(*arguments)
@@ -142,6 +147,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
                 return None
 
     def save_overload(*arguments: Any) -> None:
+        """Save a compiled signature under the lock; if that fails, warn and go on without."""
         with _locked(folder / "lock"):
             try:
                 save(*arguments)
@@ -167,7 +173,11 @@ _holding = threading.local()
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file, where the platform supports it."""
+    """Hold an exclusive lock between processes on a file, where the platform supports it; otherwise hold nothing.
+
+    A thread may nest calls: only the outermost one locks, and releases the lock at its end. The thread-local
+    `_holding` remembers whether this thread holds it.
+    """
     file = None
     with suppress(ImportError, OSError):  # Windows has no fcntl; numba itself reports a full disk when it writes
         import fcntl
@@ -192,7 +202,11 @@ def _config() -> Any:
 
 
 def _digest(source: Path, options: object) -> str:
-    """Return a digest of the options, of this file, and of a file or folder of kernels."""
+    """Return a digest of the options, of this file, and of a file or folder of kernels.
+
+    The name of the parent folder is part of it as well, so that files of equal content get different folders. A source
+    that does not exist adds nothing.
+    """
     digest = hashlib.sha256(repr((source.parent.name, options)).encode())
     files = sorted(source.glob("*.py")) if source.is_dir() else [source][: source.is_file()]
     for path in [Path(__file__), *files]:
@@ -201,7 +215,10 @@ def _digest(source: Path, options: object) -> str:
 
 
 def _remove_unused(base: Path) -> None:
-    """Remove cache folders that have not been used for :data:`KEPT` seconds."""
+    """Remove cache folders below `base` that have not been used for :data:`KEPT` seconds.
+
+    The modification time of a folder tells when it was last used, because :func:`cache_folder` updates it once a day.
+    """
     for folder in base.glob(f"{PREFIX}*"):
         if time.time() - folder.stat().st_mtime > KEPT:
             shutil.rmtree(folder, ignore_errors=True)
@@ -212,7 +229,10 @@ _lock = threading.Lock()
 
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
-    """Redirect numba's cache to `folder` while a kernel is decorated; other users of numba keep their own."""
+    """Redirect numba's cache to `folder` while a kernel is decorated; other users of numba keep their own.
+
+    numba reads the folder from its global configuration when a function is decorated, hence the lock between threads.
+    """
     config = _config()
     with _lock:
         theirs = config.CACHE_DIR
@@ -249,10 +269,15 @@ def _listen() -> None:
     from numba.core import event
 
     class Listener(event.Listener):
-        depth = 0
-        collects = False
+        depth = 0  # number of compilations under way, each inside the one before
+        collects = False  # whether garbage collection was on before the outermost of them
 
         def on_start(self, event: Any) -> None:
+            """Pause garbage collection at the outermost compilation, and run the callback at the first of all.
+
+            `depth` counts the compilations under way and `collects` remembers whether collection was on. The callback
+            runs only once, and only for kernels of this package.
+            """
             global _callback
             if not self.depth:
                 self.collects = gc.isenabled()
@@ -263,6 +288,7 @@ def _listen() -> None:
                 callback()
 
         def on_end(self, event: Any) -> None:
+            """Resume garbage collection after the outermost compilation, if it was on before."""
             self.depth -= 1
             if not self.depth and self.collects:
                 gc.enable()

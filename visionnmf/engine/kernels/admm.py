@@ -31,13 +31,19 @@ NEWTON_STEPS = 30  # maximum number; most rows need five
 
 @kernel(part=True)
 def _end(first, n):  # type: ignore[no-untyped-def]
-    """Return the end of the chunk that begins at `first`, at most `n`."""
+    """Return the end of the chunk that begins at `first` in a row of length `n`: ``min(first + CHUNK, n)``."""
     return first + CHUNK if first + CHUNK < n else n
 
 
 @kernel(reassociate=True, part=True)
 def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Manhattan loss: the prox soft-thresholds, so ``U+ = clip(a, -m b, m b)``."""
+    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``.
+
+    All arrays are (n,), a part of one row: `x` the data, `p` the model, overwritten by ``p + 2 u+ - u``, the target of
+    the next least-squares step, `u` the scaled dual, first multiplied by `decay` and then overwritten by u+, and `m`
+    the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``. Return the loss of ``x - p`` and
+    ``sum |u+ - u|``, the primal residual.
+    """
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
     for i in range(x.shape[0]):
@@ -56,7 +62,13 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
-    """Elastic net: soft-threshold by ``m b``, then shrink by ``1 / (1 + alpha m b)``; ``U+ = a - prox(a)``."""
+    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``.
+
+    All arrays are (n,), a part of one row: `x` the data, `p` the model, overwritten by ``p + 2 u+ - u``, the target of
+    the next least-squares step, `u` the scaled dual, first multiplied by `decay` and then overwritten by u+, and `m`
+    the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``. Return the loss of ``x - p`` and
+    ``sum |u+ - u|``, the primal residual.
+    """
     one = x.dtype.type(1)
     half = alpha / x.dtype.type(2)
     loss = x.dtype.type(0)
@@ -79,11 +91,12 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
-    """Huber loss: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)`` with ``a = x - p + u``, b = `bound`.
+    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``.
 
-    `x` are data, `p` the model, overwritten by ``p + 2 U+ - u``, the target of the next least-squares step, `u` the
-    scaled dual, first multiplied by `decay` and then overwritten, and `m` weights or None; all (n,). Return the loss
-    and ``sum |U+ - u|``, the primal residual.
+    All arrays are (n,), a part of one row: `x` the data, `p` the model, overwritten by ``p + 2 u+ - u``, the target of
+    the next least-squares step, `u` the scaled dual, first multiplied by `decay` and then overwritten by u+, and `m`
+    the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``. Return the loss of ``x - p`` and
+    ``sum |u+ - u|``, the primal residual.
     """
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
@@ -100,7 +113,7 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
         new = -limit if new < -limit else new
         size = abs(difference)
         inner = size if size < delta else delta
-        loss += weight * inner * (size - half * inner)
+        loss += weight * inner * (size - half * inner)  # both branches of the Huber loss at once
         primal += abs(new - old)
         u[i] = new
         p[i] = p[i] + new + new - old
@@ -109,21 +122,23 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Kullback-Leibler: the new model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = P - U``.
+    """Kullback-Leibler: the new model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = p - u``.
 
-    Then ``U+ = q - c``. The loss is returned as 0, because it would need a logarithm for each entry; the caller
-    computes it.
+    Then ``u+ = q - c``, where b is `bound` = 1 / rho. All arrays are (n,), a part of one row: `x` the data, `p` the
+    model, overwritten by ``p + 2 u+ - u``, the target of the next least-squares step, `u` the scaled dual, first
+    multiplied by `decay` and then overwritten by u+, and `m` the weights or None. Return 0 in place of the loss, which
+    would need a logarithm for each entry and is computed by the caller, and ``sum |u+ - u|``, the primal residual.
     """
     number = x.dtype.type
     primal = number(0)
     for i in range(x.shape[0]):
         limit = bound if m is None else m[i] * bound
         old = u[i] * decay
-        half = number(0.5) * (p[i] - old - limit)
+        half = number(0.5) * (p[i] - old - limit)  # (c - m b) / 2
         root = np.sqrt(half * half + limit * x[i])
         # the larger root has two algebraic forms; use the one without cancellation
         q = root + half if half >= 0 else (limit * x[i] / (root - half) if limit * x[i] > 0 else number(0))
-        new = q - (p[i] - old) if limit > 0 else number(0)
+        new = q - (p[i] - old) if limit > 0 else number(0)  # a missing entry has no dual
         primal += abs(new - old)
         u[i] = new
         p[i] = p[i] + new + new - old
@@ -132,13 +147,19 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """L21 loss of a whole row: ``U+ = a m b / (t + m b)``, where t is the weighted norm of the row's prox."""
+    """L21 loss of a whole row: ``u+ = a m b / (t + m b)``, where t is the weighted norm of the row's prox.
+
+    Without weights, ``t = max(0, |a| - b)``. All arrays are (n,): `x` the data, `p` the model, overwritten by
+    ``p + 2 u+ - u``, the target of the next least-squares step, `u` the scaled dual, first multiplied by `decay` and
+    then overwritten by u+, and `m` the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``.
+    Return the norm of ``x - p`` and ``sum |u+ - u|``, the primal residual.
+    """
     number = x.dtype.type
     zero = number(0)
-    squares = 0.0
+    squares = 0.0  # sum of a^2, in double precision; used without weights only
     loss = 0.0
     for first in range(0, x.shape[0], CHUNK):
-        part = zero
+        part = zero  # sums of one chunk, in the dtype of the data
         misfit = zero
         for i in range(first, _end(first, x.shape[0])):
             difference = x[i] - p[i]
@@ -172,7 +193,8 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
     """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root.
 
-    The sum is decreasing and convex in t, so Newton's iterates increase monotonically from 0 to the root.
+    Here ``a = x - p + decay u`` and b is `bound`; `x`, `p`, `u` and the weights `m` are (n,). The sum is decreasing and
+    convex in t, so Newton's iterates increase monotonically from 0 to the root.
     """
     t = 0.0
     for _ in range(NEWTON_STEPS):
@@ -185,7 +207,7 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
                 term = np.float64(m[i]) * a * a / (denominator * denominator)
                 value += term
                 slope += 2.0 * term / denominator
-        if not value > 1.0 + 1e-7:
+        if not value > 1.0 + 1e-7:  # close to the root, or 0 is already right of it
             break
         t += (value - 1.0) / slope
     return t
@@ -193,10 +215,17 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel
 def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run one ADMM iteration for the Manhattan loss."""
+    """Run the elementwise part of one ADMM iteration for the Manhattan loss, on rows ``start:stop``.
+
+    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
+    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
+    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    `parameter` is not used; all these kernels share one signature.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):
+        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
             last = first + CHUNK
             m = None if M is None else M[j, first:last]
             x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
@@ -207,10 +236,17 @@ def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, re
 
 @kernel
 def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run one ADMM iteration for the elastic net, whose parameter is alpha."""
+    """Run the elementwise part of one ADMM iteration for the elastic net, on rows ``start:stop``.
+
+    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
+    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
+    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    `parameter` is alpha.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):
+        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
             last = first + CHUNK
             m = None if M is None else M[j, first:last]
             x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
@@ -221,10 +257,17 @@ def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, 
 
 @kernel
 def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run one ADMM iteration for the Huber loss, whose parameter is delta."""
+    """Run the elementwise part of one ADMM iteration for the Huber loss, on rows ``start:stop``.
+
+    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
+    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
+    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    `parameter` is delta.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):
+        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
             last = first + CHUNK
             m = None if M is None else M[j, first:last]
             x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
@@ -235,10 +278,18 @@ def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residu
 
 @kernel
 def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run one ADMM iteration for the Kullback-Leibler divergence, without evaluating the loss."""
+    """Run the elementwise part of one ADMM iteration for the Kullback-Leibler divergence, on rows ``start:stop``.
+
+    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
+    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
+    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    The losses are 0, because they would need a logarithm for each entry; the caller computes them. `parameter` is not
+    used; all these kernels share one signature.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):
+        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
             last = first + CHUNK
             m = None if M is None else M[j, first:last]
             x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
@@ -249,7 +300,15 @@ def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, los
 
 @kernel
 def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run one ADMM iteration for the sum of the Euclidean norms of the rows."""
+    """Run the elementwise part of one ADMM iteration for the sum of the rows' Euclidean norms, rows ``start:stop``.
+
+    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
+    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
+    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    A row is not split into chunks, because its prox needs the norm of the whole row. `parameter` is not used; all these
+    kernels share one signature.
+    """
     for j in range(start, stop):
         m = None if M is None else M[j]
         losses[j], residuals[j] = _l21(X[j], P[j - start], U[j], m, bounds[j], decay)

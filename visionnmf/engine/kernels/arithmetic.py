@@ -9,7 +9,11 @@ CHUNK = 4096  # entries summed in the dtype of the data; the sums of chunks are 
 
 @kernel(reassociate=True, part=True)
 def dot(a, b):  # type: ignore[no-untyped-def]
-    """Return the inner product ``sum a b``, accumulated in double precision between chunks."""
+    """Return the inner product ``sum a b`` of two vectors.
+
+    Each chunk of :data:`CHUNK` entries is summed in the dtype of `a`, which is fast; the sums of the chunks are added
+    in double precision.
+    """
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
         part, other = a[first : first + CHUNK], b[first : first + CHUNK]
@@ -22,7 +26,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
-    """Return ``sum weights a b``."""
+    """Return ``sum weights a b`` for vectors; sums of chunks are added in double precision as in :func:`dot`."""
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
         part, other, factors = a[first : first + CHUNK], b[first : first + CHUNK], weights[first : first + CHUNK]
@@ -35,7 +39,7 @@ def weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def short_dot(a, b, n):  # type: ignore[no-untyped-def]
-    """Return the inner product of the first `n` entries, accumulated in double precision."""
+    """Return the inner product of the first `n` entries of `a` and `b`, accumulated in double precision."""
     total = 0.0
     for i in range(n):
         total += a[i] * b[i]
@@ -44,7 +48,7 @@ def short_dot(a, b, n):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def sum_abs(values):  # type: ignore[no-untyped-def]
-    """Return ``sum |values|``."""
+    """Return ``sum |values|`` of a vector; the sums of chunks are added in double precision as in :func:`dot`."""
     total = 0.0
     for first in range(0, values.shape[0], CHUNK):
         part = values[first : first + CHUNK]
@@ -57,7 +61,7 @@ def sum_abs(values):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def weighted_sum_abs(values, weights):  # type: ignore[no-untyped-def]
-    """Return ``sum weights |values|``."""
+    """Return ``sum weights |values|`` of vectors; sums of chunks are added in double precision as in :func:`dot`."""
     total = 0.0
     for first in range(0, values.shape[0], CHUNK):
         part, factors = values[first : first + CHUNK], weights[first : first + CHUNK]

@@ -28,19 +28,20 @@ FACES = 40  # maximum number of faces of the box to try
 def _weigh(y, p, v, m, beta, convex, e, b, start):  # type: ignore[no-untyped-def]
     """Write the curvatures `b` of a row's quadratic model, and the residuals `e` for which ``-b e`` is the gradient.
 
-    The gradient is ``-m v (y - p)`` with ``v = p^(beta - 2)``. The curvature is Fisher's, ``m v``, or the harmonic mean
-    of Fisher's and Newton's if the divergence is convex. `start` receives a copy of `e`. Return how many observed
-    entries have less than :data:`FLAT` of Fisher's curvature.
+    The row's data `y`, model `p`, weights `m` (or None) and ``v = p^(beta - 2)`` are (n,); `e`, `b` and `start` are
+    (>= n,). The gradient with respect to p is ``-m v (y - p)``. The curvature is Fisher's, ``m v``, or the harmonic
+    mean of Fisher's and Newton's if the divergence is `convex`. `start` receives a copy of `e`. Return how many
+    observed entries have a Newton curvature of less than :data:`FLAT` times Fisher's.
     """
     number = y.dtype.type
     one = number(1)
     flat = 0
     for i in range(y.shape[0]):
-        newton = one
+        newton = one  # Newton's curvature (the second derivative) as a share of Fisher's
         if convex:
             newton = number(beta - 1.0) + number(2.0 - beta) * y[i] / p[i]
             newton = newton if newton > number(LEAST_CURVATURE) else number(LEAST_CURVATURE)
-        share = (newton + newton) / (newton + one)
+        share = (newton + newton) / (newton + one)  # the harmonic mean of `newton` and 1
         weight = v[i] if m is None else v[i] * m[i]
         flat += newton < number(FLAT) and weight > 0
         e[i] = start[i] = (y[i] - p[i]) / share
@@ -50,9 +51,10 @@ def _weigh(y, p, v, m, beta, convex, e, b, start):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
-    """Subtract ``change * before``, the effect of the previous code's change, from the residual `e`.
+    """Subtract ``change * before``, the effect of the previous code's change, from the residual `e`, in place.
 
-    Return ``sum b e a`` and ``sum b a^2`` for the next code's component `a`.
+    `before` is the component whose code changed by `change`, `a` that of the next code, and `b` holds the curvatures;
+    all are at least as long as `e`. Return ``sum b e a`` and ``sum b a^2``, from which the next code's step follows.
     """
     numerator = e.dtype.type(0)
     denominator = e.dtype.type(0)
@@ -69,22 +71,24 @@ def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
 def improve_rows(  # type: ignore[no-untyped-def]
     Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
 ):
-    """Replace the divergence of each row by a weighted least-squares model and improve the codes on it.
+    """Replace the divergence of each row by a quadratic approximation and improve the codes on it.
 
     This is cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f.
     Codes that stayed at their lower bound in the first sweep are skipped in later ones.
 
-    `Y`, the model `P` and `V` = ``P**(beta - 2)`` are (n_rows, n), and `M` (n_rows, n) holds entry weights or is None.
-    `convex` tells whether the divergence is convex in the model. The fixed factor `A` (r, >= n) is padded with zeros.
-    `codes` (n_rows, r) are updated in place. `lines` (3, >= n), zero beyond n, and `stays` (r,) are scratch. `model`
-    (n_rows, n) receives the model at the new codes, at least `floor`. `flat` (n_rows,) receives how many entries have
-    so little curvature that the quadratic model is inexact there.
+    The data `Y`, the model `P` (codes times components) and `V` = ``P**(beta - 2)`` are (n_rows, n), and `M`
+    (n_rows, n) holds entry weights or is None. `convex` tells whether the divergence is convex in the model. The fixed
+    factor `A` (r, >= n) is padded with zeros. `codes` (n_rows, r) are updated in place. The rows of `limits` (4, r) are
+    the lower bounds, upper bounds, l1 and l2 weights of the codes; `units` (n_rows, 3) holds each row's factors for
+    bounds, l1 and l2. `lines` (3, >= n), zero beyond n, and `stays` (r,) are scratch. `model` (n_rows, n) receives the
+    model at the new codes, at least `floor`. `flat` (n_rows,) receives how many entries have so little curvature that
+    their residuals are large and `model`, which follows from the residuals, is inexact there.
     """
-    e, b, start = lines[0], lines[1], lines[2]
+    e, b, start = lines[0], lines[1], lines[2]  # residuals, curvatures, and the residuals before any change
     for j in range(Y.shape[0]):
         m = None if M is None else M[j]
         flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, e, b, start)
-        change = e.dtype.type(0)
+        change = e.dtype.type(0)  # of code `last`; the next pass subtracts its effect, so each step reads the row once
         last: Any = np.int64(0)  # a literal 0 would double numba's type inference
         for sweep in range(sweeps):
             for k in range(A.shape[0]):
@@ -94,7 +98,7 @@ def improve_rows(  # type: ignore[no-untyped-def]
                 last = k
                 old = codes[j, k]
                 ridge = limits[3, k] * units[j, 2]
-                fall = numerator - limits[2, k] * units[j, 1] - ridge * old
+                fall = numerator - limits[2, k] * units[j, 1] - ridge * old  # the negative derivative
                 low = limits[0, k] * units[j, 0]
                 new = old
                 if curvature + ridge > 0:
@@ -107,10 +111,10 @@ def improve_rows(  # type: ignore[no-untyped-def]
                 change = e.dtype.type(codes[j, k] - old)
                 if sweep == 0:
                     stays[k] = codes[j, k] == low and change == 0
-        _pass(e, b, change, A[last], A[last])
+        _pass(e, b, change, A[last], A[last])  # apply the last change
         p = P[j]
         for i in range(p.shape[0]):
-            after = p[i] + (start[i] - e[i])
+            after = p[i] + (start[i] - e[i])  # what has left the residual is in the model
             model[j, i] = after if after > floor else floor
 
 
@@ -124,14 +128,16 @@ def component_by_component(  # type: ignore[no-untyped-def]
     """Run one round of weighted least squares: for each component, update its row of `H` and then its codes.
 
     Li, Lebanon & Park (2012), Algorithm 1, lines 6 to 14; an l1 penalty is subtracted from the numerator. The residual
-    `E` (n_rows, n) is kept up to date, `B` (n_rows, n) >= 0 holds entry weights, and `Wt` (r, n_rows) and `H` (r, n)
-    are updated in place within their bounds. The l1 and l2 weights are (r,) and >= 0.
+    `E` (n_rows, n) is kept up to date, `B` (n_rows, n) >= 0 holds entry weights, and the codes `Wt` (r, n_rows) and
+    components `H` (r, n) are updated in place within their bounds, the numbers `low_W` to `high_W` and `low_H` to
+    `high_H`. The l1 and l2 weights are (r,) and >= 0.
     """
     number = E.dtype.type
     rows, n = E.shape
     numerators, denominators = np.empty(n, E.dtype), np.empty(n, E.dtype)
     for k in range(H.shape[0]):
         h = H[k]
+        # the component: each of its entries is a weighted least-squares problem in one variable
         for i in range(n):
             numerators[i] = number(0)
             denominators[i] = l2_H[k]
@@ -144,8 +150,9 @@ def component_by_component(  # type: ignore[no-untyped-def]
                 denominators[i] += share * w
         for i in range(n):
             step = (numerators[i] - l1_H[k] - l2_H[k] * h[i]) / denominators[i] if denominators[i] > 0 else number(0)
-            numerators[i] = min(max(h[i] + step, low_H), high_H) - h[i]
+            numerators[i] = min(max(h[i] + step, low_H), high_H) - h[i]  # from here on the change of h
             h[i] += numerators[i]
+        # the codes of this component, one row at a time
         for j in range(rows):
             w = Wt[k, j]
             e, b = E[j], B[j]
@@ -169,9 +176,14 @@ def component_by_component(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
-    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2``."""
+    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2`` for one row and one component.
+
+    `y` (n,) are data, `p` (n,) the model, `m` (n,) weights or None, and `a` (>= n,) the component. The derivative of
+    the Kullback-Leibler divergence with respect to the code is the first sum minus the second, and the third is its
+    slope.
+    """
     zero = y.dtype.type(0)
-    target, total, slope = zero, zero, zero
+    target, total, slope = zero, zero, zero  # the three sums, in this order
     for i in range(y.shape[0]):
         share = a[i] if m is None else m[i] * a[i]
         inverse = y.dtype.type(1) / p[i]
@@ -184,7 +196,7 @@ def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _move_model(p, change, a, floor):  # type: ignore[no-untyped-def]
-    """Add ``change * a`` to the model `p`, which stays at least `floor`."""
+    """Add ``change * a`` to the model `p` (n,) of a row, which stays at least `floor`; `a` is (>= n,)."""
     for i in range(p.shape[0]):
         new = p[i] + change * a[i]
         p[i] = new if new > floor else floor
@@ -212,8 +224,9 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
             target, total, slope = _sums(Y[j], p, m, A[k])
             low = limits[0, k] * units[j, 0]
             l2 = limits[3, k] * units[j, 2]
-            target += limits[2, k] * units[j, 1] + l2 * f
+            target += limits[2, k] * units[j, 1] + l2 * f  # the derivative without -S
             if target > 0:  # otherwise the component is zero everywhere and its codes are arbitrary
+                # Newton's step on T / S = 1, where T = target, S = total and S' = -slope
                 new = f + (total - target) * total / (target * slope + l2 * total) if slope > 0 else low
                 new = low if new < low else new
                 new = new if new < limits[1, k] * units[j, 0] else limits[1, k] * units[j, 0]
@@ -227,7 +240,10 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
 
 @kernel(reassociate=True, part=True)
 def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
-    """Return the inner products of `lines` (4, n) with `a` and `c` (n,); each load serves several sums."""
+    """Return the inner products of the four `lines` (4, n) with `a` (n,), then those with `c` (n,).
+
+    All eight are computed in one loop, because each load then serves several sums.
+    """
     s0, s1, s2, s3, t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(a.shape[0]):
         s0 += lines[0, i] * a[i]
@@ -243,7 +259,7 @@ def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _move_gradient(row, change, s):  # type: ignore[no-untyped-def]
-    """Update the gradient `s` for a `change` of the variable whose row of the Hessian is `row`."""
+    """Update the gradient `s` (r,) for a `change` of the variable whose row of the Hessian is `row` (r,)."""
     for m in range(s.shape[0]):
         s[m] += change * row[m]
 
@@ -260,11 +276,13 @@ def newton_steps(  # type: ignore[no-untyped-def]
 
     `A` is (r, n), `curvatures` (n_rows, n), and `diagonals` (n_rows, r) the diagonals of G with the penalties.
     `gradients` (n_rows, r) are updated to those at the end. `below` and `above` (n_rows, r) bound the step. `free`
-    (n_rows, r + 3) lists the variables, with those that may change first, and `counts` (n_rows,) their number. `steps`
-    (n_rows, r) is zero on entry. `face` (r,), `lines` (4, n), `G` and `factor` (r, r) and `x` (r,) are scratch.
+    (n_rows, r + 3) lists the variables, with those that may change first, and three more that fill the last block of
+    four; `counts` (n_rows,) holds how many may change. `steps` (n_rows, r) is zero on entry. `face` (r,), `lines`
+    (4, n), `G` and `factor` (r, r) and `x` (r,) are scratch.
     """
     for j in range(steps.shape[0]):
         low, high, index, count, d, s = below[j], above[j], free[j], counts[j], steps[j], gradients[j]
+        # the lower triangle of G on the free variables: four rows against two columns at a time
         for block in range((count + 3) >> 2):
             four = index[4 * block : 4 * block + 4]
             for t in range(4):
@@ -276,9 +294,10 @@ def newton_steps(  # type: ignore[no-untyped-def]
                 for t in range(8):
                     k, other = four[t & 3], index[2 * m + (t >> 2)]
                     G[k, other] = G[other, k] = sums[t]
-        for t in range(count):
+        for t in range(count):  # the given diagonal includes the penalties
             G[index[t], index[t]] = diagonals[j, index[t]]
         for _ in range(FACES):
+            # coordinate descent; s is the gradient of the quadratic model at the step d
             for _ in range(SWEEPS):
                 for t in range(count):
                     k = index[t]
@@ -286,6 +305,8 @@ def newton_steps(  # type: ignore[no-untyped-def]
                     if goal != d[k]:
                         _move_gradient(G[k], goal - d[k], s)
                         d[k] = goal
+            # factorise G on the variables strictly between their bounds, and solve for the rest x of the step. The
+            # diagonal of the factor is stored inverted, so that products replace divisions.
             size: Any = np.int64(0)  # variables on the face; a literal 0 would double numba's type inference
             for t in range(count):
                 k = index[t]
@@ -297,13 +318,13 @@ def newton_steps(  # type: ignore[no-untyped-def]
                     row[size] = 1 / np.sqrt(g[k] - short_dot(row, row, size))
                     x[size] = (-s[k] - short_dot(row, x, size)) * row[size]
                     size += 1
-            for t in range(size):
+            for t in range(size):  # back substitution
                 a = size - 1 - t
                 row = factor[a]
                 x[a] *= row[a]
                 for c in range(a):
                     x[c] -= row[c] * x[a]
-            share = 1.0
+            share = 1.0  # the largest share of x that stays inside the box
             for t in range(size):
                 k = face[t]
                 room = (high[k] if x[t] > 0 else low[k]) - d[k]
@@ -313,6 +334,7 @@ def newton_steps(  # type: ignore[no-untyped-def]
                 goal = clipped(d[k] + share * x[t], low[k], high[k])
                 _move_gradient(G[k], goal - d[k], s)
                 d[k] = goal
+            # go on if a bound stopped the step, or if the gradient at a bound points into the box
             inward = share < 1
             for t in range(count):
                 k = index[t]

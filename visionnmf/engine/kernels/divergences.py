@@ -44,7 +44,7 @@ _OTHER = {
 
 @type_callable(same_bits)
 def _type_of_same_bits(context):  # type: ignore[no-untyped-def]
-    """Tell numba the result type of :func:`same_bits`."""
+    """Tell numba the result type of :func:`same_bits`: the other type of the same size, or None if there is none."""
     return lambda x: _OTHER.get(x)
 
 
@@ -56,7 +56,12 @@ def _lower_same_bits(context, builder, signature, arguments):  # type: ignore[no
 
 @kernel(reassociate=True, part=True)
 def log_double(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal float64."""
+    """Return the natural logarithm of a positive normal float64.
+
+    The bits of ``x = 2^e m`` give e and m, with m between sqrt(1/2) and sqrt(2), and ``log m = 2 atanh(s)`` with
+    ``s = (m - 1) / (m + 1)`` is a power series in ``q = s^2``. ``SHIFT[0]`` is the number of mantissa bits, and
+    ``ROOT[0]`` holds the bits of sqrt(1/2).
+    """
     bits = same_bits(x)
     e = (bits - ROOT[0]) >> SHIFT[0]
     m = same_bits(bits - (e << SHIFT[0]))
@@ -69,7 +74,10 @@ def log_double(x):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def log_single(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal float32."""
+    """Return the natural logarithm of a positive normal float32; :func:`log_double` explains the steps.
+
+    ``SHIFT[1]`` and ``ROOT[1]`` are the constants of single precision, for which a shorter series is enough.
+    """
     bits = same_bits(x)
     e = (bits - ROOT[1]) >> SHIFT[1]
     m = same_bits(int32(bits - (e << SHIFT[1])))
@@ -96,10 +104,15 @@ def _log(x):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write the power of positive normal float64 (n,), clipped to the normal range; `out` may be `values`."""
+    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float64 `values` (n,).
+
+    `out` may be `values` itself. The power is ``2^y = 2^k exp(z)`` with an integer k and a small z: a Taylor series
+    gives exp(z), and k is added to the bits of its exponent. There are two loops with one comparison each, because LLVM
+    turns two comparisons in one loop into branches and does not vectorise it. ``LIMIT[0]`` is the largest y.
+    """
     exponent *= LOG2_E
     for i in range(values.shape[0]):
-        y = exponent * log_double(values[i])
+        y = exponent * log_double(values[i])  # the binary logarithm of the power
         out[i] = y if y > -LIMIT[0] else -LIMIT[0]  # a comparison vectorises; numba's min and max do not
     for i in range(values.shape[0]):
         y = out[i]
@@ -113,10 +126,14 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write the power of positive normal float32 (n,), clipped to the normal range; `out` may be `values`."""
+    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float32 `values` (n,).
+
+    `out` may be `values` itself. :func:`power_double` explains the steps; here ``LIMIT[1]`` and ``SHIFT[1]`` are the
+    constants of single precision, for which a shorter series is enough.
+    """
     factor = float32(exponent * LOG2_E)
     for i in range(values.shape[0]):
-        y = factor * log_single(values[i])
+        y = factor * log_single(values[i])  # the binary logarithm of the power
         out[i] = y if y > -LIMIT[1] else -LIMIT[1]
     for i in range(values.shape[0]):
         y = out[i]
@@ -133,7 +150,11 @@ def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y log(y / p) - y + p)`` of each row to `out`."""
+    """Write ``sum m (y log(y / p) - y + p)`` of each row to `out` (n_rows,), in double precision.
+
+    The data `Y`, the model `P` > 0 and the weights `M` (or None) are (n_rows, n). Ratios below `tiny` are raised to it,
+    because the logarithm needs a positive number; a y of 0 then contributes p, as it should.
+    """
     tiny = Y.dtype.type(LEAST_RATIO)
     for j in range(Y.shape[0]):
         total = 0.0
@@ -148,7 +169,11 @@ def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y / p - log(y / p) - 1)`` of each row to `out`."""
+    """Write ``sum m (y / p - log(y / p) - 1)`` of each row to `out` (n_rows,), in double precision.
+
+    The data `Y`, the model `P` > 0 and the weights `M` (or None) are (n_rows, n). In the logarithm, ratios below `tiny`
+    are raised to it, because it needs a positive number.
+    """
     number = Y.dtype.type
     tiny = number(LEAST_RATIO)
     for j in range(Y.shape[0]):
@@ -164,8 +189,9 @@ def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
 def beta_divergence(Y, powers, P, V, M, beta, out):  # type: ignore[no-untyped-def]
     """Write ``sum m (y^b + (b - 1) p^b - b y p^(b - 1)) / (b (b - 1))`` of each row to `out`.
 
-    beta must not be 0 or 1. The caller passes the powers ``Y**beta`` as `powers` and ``P**(beta - 2)`` as `V`, both
-    (n_rows, n).
+    Here y are the data `Y`, p the model `P` > 0, m the weights `M` (or None), all (n_rows, n), and b is `beta`, which
+    must not be 0 or 1. The caller passes the powers ``Y**beta`` as `powers` and ``P**(beta - 2)`` as `V`, both
+    (n_rows, n). `out` is (n_rows,).
     """
     number = Y.dtype.type
     b = number(beta)
@@ -173,7 +199,7 @@ def beta_divergence(Y, powers, P, V, M, beta, out):  # type: ignore[no-untyped-d
     for j in range(Y.shape[0]):
         total = 0.0
         for i in range(Y.shape[1]):
-            p = P[j, i]
+            p = P[j, i]  # V p = p^(b - 1)
             term = powers[j, i] + V[j, i] * p * (c * p - b * Y[j, i])
             total += term if M is None else M[j, i] * term
         out[j] = total / (beta * (beta - 1.0))

@@ -17,17 +17,18 @@ UNROLL = 4  # components combined in one pass, so that each sum is loaded and st
 def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
     """Run HALS on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F`, in place.
 
-    This is Cichocki & Phan (2009), Algorithm 2, in Gram form, with each entry of `F` (r, n) clipped to [`low`, `high`],
-    which have the dtype of `F`. `G` (r, r) is ``A A.T``, `B` (r, >= stop - offset) is ``A V`` whose first column
-    belongs to column `offset` of `F`, and `l1`, `l2` (r,) are >= 0. `alternate` runs every second sweep backward. The
-    columns are independent, so the inner loops run along them.
+    HALS (hierarchical alternating least squares) is coordinate descent: each of `sweeps` sweeps minimises over one row
+    of `F` after the other. This is Cichocki & Phan (2009), Algorithm 2, in Gram form, with each entry of `F` (r, n)
+    clipped to [`low`, `high`], which have the dtype of `F`. `G` (r, r) is ``A A.T``, `B` (r, >= stop - offset) is
+    ``A V`` whose first column belongs to column `offset` of `F`, and `l1`, `l2` (r,) are >= 0. `alternate` runs every
+    second sweep backward. The columns are independent, so the inner loops run along them.
     """
-    padded = -(-F.shape[0] // UNROLL) * UNROLL
-    rows = 2 * padded + UNROLL
+    padded = -(-F.shape[0] // UNROLL) * UNROLL  # number of components, rounded up to whole blocks
+    rows = 2 * padded + UNROLL  # for `F`, `B` and the sums of one block
     numbers = np.zeros(rows * TILE + LINE, F.dtype)
     shift = -numbers.ctypes.data // F.itemsize & LINE - 1  # align rows to cache lines (25 % faster)
     scratch = numbers[shift : shift + rows * TILE].reshape((rows, TILE))
-    system = np.zeros((padded + 1, padded), F.dtype)
+    system = np.zeros((padded + 1, padded), F.dtype)  # the Gram matrix; the last row is for its inverse diagonal
     few, many = (True, None) if F.shape[0] <= FEW else (None, True)  # None removes that branch at compile time
     _columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many)
 
@@ -37,6 +38,10 @@ def _columns(  # type: ignore[no-untyped-def]
     F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many
 ):
     """Run one HALS pass, blocked over components and columns; the arguments are those of :func:`hals_columns`.
+
+    That is, minimise ``<F, G F> / 2 - <B, F> + l1 . F + l2 . F^2 / 2`` over one row of `F` (r, n) after the other,
+    within [`low`, `high`], for columns ``start:stop``. `padded` is r rounded up to a multiple of UNROLL. The
+    padding has zeros in the Gram matrix and so affects nothing.
 
     `system` (padded + 1, padded), zero on entry, receives the Gram matrix, and in its last row the inverse of the
     diagonal. `scratch` (2 padded + UNROLL, TILE), zero on entry, holds rows of one tile of `F`, of `B`, and of the
@@ -49,7 +54,7 @@ def _columns(  # type: ignore[no-untyped-def]
     r, padded, width = F.shape[0], system.shape[1], scratch.shape[1]
     if width != TILE:  # never true, but it tells LLVM the width and that rows do not overlap (6 times faster)
         return
-    inverse = system[padded]
+    inverse = system[padded]  # of the diagonal
     for k in range(r):
         for m in range(r):
             system[k, m] = G[k, m]
@@ -57,9 +62,9 @@ def _columns(  # type: ignore[no-untyped-def]
         # stays 0 for a component that is zero everywhere, whose codes are arbitrary
         if system[k, k] > 0:
             inverse[k] = 1 / system[k, k]
-    w0, w1 = scratch[2 * padded], scratch[2 * padded + 1]
+    w0, w1 = scratch[2 * padded], scratch[2 * padded + 1]  # after `padded` rows of `F` and as many of `B`
     for first in range(start, stop, TILE):
-        size = TILE if first + TILE < stop else stop - first
+        size = TILE if first + TILE < stop else stop - first  # the loops run over whole tiles; the rest is ignored
         for k in range(r):
             for i in range(size):
                 scratch[k, i] = F[k, first + i]
@@ -153,6 +158,6 @@ def _columns(  # type: ignore[no-untyped-def]
                         x2 = new - old
                         f2[i] = new
                         f3[i] = clipped(f3[i] + (w3[i] - d0 * x0 - d1 * x1 - d2 * x2) * i3, low, high)
-        for k in range(r):
+        for k in range(r):  # copy the tile back
             for i in range(size):
                 F[k, first + i] = scratch[k, i]

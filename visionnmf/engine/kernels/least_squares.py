@@ -23,7 +23,11 @@ FULL_EXCHANGES = 3  # full exchanges that may fail to reduce the number of wrong
 
 @kernel(reassociate=True, part=True)
 def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``f g f / 2 - b f`` over the box, for one point `f` (r,); `slope` (r,) is scratch."""
+    """Run coordinate descent on ``f g f / 2 - b f`` over the box [`low`, `high`], for the codes `f` (r,) of one point.
+
+    `f` is updated in place; `g` (r, r) is positive definite, `b` is (r,), and `slope` (r,) is scratch for the negative
+    gradient ``b - g f``. It ends after `sweeps` sweeps, or when a sweep changes nothing.
+    """
     r = f.shape[0]
     for k in range(r):
         slope[k] = b[k] - short_dot(g[k], f, r)
@@ -46,20 +50,22 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
     """Minimise over the free variables, with the others held at their bounds, by a Cholesky factorisation.
 
-    The free entries of `f` must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky factor
-    and `index` (r,) the free variables; their number is returned.
+    The objective is ``f g f / 2 - b f`` with `g` (r, r) and `b` (r,), and variable k is free if ``state[k]`` is FREE.
+    The free entries of `f` (r,) must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky
+    factor and `index` (r,) the free variables; their number is returned. `x` (r,) is scratch.
     """
     count = 0
     for k in range(f.shape[0]):
         if state[k] == FREE:
-            row = factor[count]
+            row = factor[count]  # the next row of the factor, then the forward substitution
             for c in range(count):
                 row[c] = (g[k, index[c]] - short_dot(row, factor[c], c)) / factor[c, c]
             row[count] = math.sqrt(g[k, k] - short_dot(row, row, count))
+            # g f is the part of the variables at a bound, because the free entries of f are 0
             x[count] = (b[k] - short_dot(g[k], f, f.shape[0]) - short_dot(row, x, count)) / row[count]
             index[count] = k
             count += 1
-    for a in range(count - 1, -1, -1):
+    for a in range(count - 1, -1, -1):  # back substitution
         row = factor[a]
         x[a] /= row[a]
         for c in range(a):
@@ -72,12 +78,14 @@ def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
 def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
     """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier.
 
-    The correction is along the inverse Hessian times a vector of ones, computed in the scratch array `ones` (r,).
+    The correction is along the inverse Hessian of the free variables times a vector of ones, computed in the scratch
+    array `ones` (r,). `factor` is the Cholesky factor of the `count` free variables, which `index` lists. All other
+    entries of `f` (r,) are 0, the lower bound of the simplex.
     """
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
-    total = -1.0
-    weight = 0.0
+    total = -1.0  # becomes the sum of f minus 1
+    weight = 0.0  # becomes the sum of the direction
     for a in range(count - 1, -1, -1):
         row = factor[a]
         ones[a] /= row[a]
@@ -93,7 +101,11 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _free_one(g, b, state):  # type: ignore[no-untyped-def]
-    """If no variable is free, free the one whose vertex of the simplex has the lowest objective."""
+    """If no variable is free, free the one whose vertex of the simplex has the lowest objective.
+
+    The objective ``f g f / 2 - b f`` is ``g[k, k] / 2 - b[k]`` at the vertex where only entry k is 1. `g` is (r, r),
+    `b` (r,), and `state` (r,) holds LOW, FREE or HIGH for each variable.
+    """
     best = 0
     for k in range(b.shape[0]):
         if state[k] == FREE:
@@ -107,9 +119,10 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
 def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: ignore[no-untyped-def]
     """Write to `wanted` (r,) the state that each variable should have, and count those in another state.
 
-    A free variable outside the box should go to the bound it violates. A variable at a bound should be freed if the
-    derivative, with the `multiplier` of the sum, points into the box by more than `slack`. Return the count and the
-    last of these variables.
+    The states are LOW (-1), FREE (0) and HIGH (1), and the objective is ``f g f / 2 - b f`` over [`low`, `high`]. A
+    free variable outside the box should go to the bound it violates. A variable at a bound should be freed if the
+    derivative, with the `multiplier` of the constraint ``sum f = 1`` (0 without it), points into the box by more than
+    `slack`. Return the count and the last of these variables.
     """
     count = 0
     last = 0
@@ -118,6 +131,7 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
             good = low <= f[k] <= high
             wanted[k] = FREE if good else (HIGH if f[k] > high else LOW)
         else:
+            # the derivative must be >= 0 at the lower bound and <= 0 at the upper one
             good = state[k] * (short_dot(g[k], f, f.shape[0]) - b[k] + multiplier) <= slack
             wanted[k] = state[k] if good else FREE
         if not good:  # NaN counts as wrong
@@ -142,10 +156,10 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
     (r + 2, r) are scratch. `settled` (n_points,) receives whether the optimality conditions hold.
     """
     r = F.shape[1]
-    f, x = reals[r], reals[r + 1]
+    f, x = reals[r], reals[r + 1]  # the first r rows are for the Cholesky factor
     state, wanted, index = integers[0], integers[1], integers[2]
     for j in range(F.shape[0]):
-        g, b = G[j % G.shape[0]], B[j]
+        g, b = G[j % G.shape[0]], B[j]  # G[0] for all points if there is only one
         if sweeps > 0:
             _descend(g, b, F[j], low, high, sweeps, x)
         slack = 0.0
@@ -153,11 +167,11 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
             state[k] = LOW if F[j, k] <= low else (HIGH if F[j, k] >= high else FREE)
             slack = abs(b[k]) if abs(b[k]) > slack else slack
             if ones is not None:
-                slack = g[k, k] if g[k, k] > slack else slack  # on the simplex b may be 0
+                slack = g[k, k] if g[k, k] > slack else slack  # on the simplex b may be 0: the curvature is a scale too
         slack *= tolerance
         settled[j] = False
-        fewest = r + 1
-        exchanges = FULL_EXCHANGES
+        fewest = r + 1  # smallest number of wrong variables so far
+        exchanges = FULL_EXCHANGES  # full exchanges left that need not reduce that number
         for _ in range(5 * r + 20):  # far more exchanges than are usually needed, about r
             if ones is not None:  # without a free variable the sum could not be met
                 _free_one(g, b, state)
@@ -173,7 +187,7 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
                 break
             exchanges = FULL_EXCHANGES if count < fewest else exchanges - 1
             fewest = count if count < fewest else fewest
-            for k in range(r):
+            for k in range(r):  # a full exchange, or only the last wrong variable
                 if exchanges >= 0 or k == last:
                     state[k] = wanted[k]
 
@@ -186,8 +200,8 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
     """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
 
     `X` and the weights `M` are (n_rows, n), `A` is (r, n), and the codes `Ft` (r, n_rows) are updated in place within
-    [`low`, `high`]; `l1` and `l2` (r,) are >= 0. The weighted residual of the row is kept up to date in cache, so a
-    code that stays at its bound costs one inner product.
+    [`low`, `high`]; `l1` and `l2` (r,) are >= 0. Each row gets `sweeps` sweeps. Its weighted residual ``m (x - f A)``
+    is kept up to date in cache, so a code that stays at its bound costs one inner product.
     """
     number = A.dtype.type
     zero = number(0)
@@ -206,11 +220,11 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
                 residual[i] -= f * a[i]
                 total += m[i] * a[i] * a[i]
             curvature[k] = total + l2[k]
-        for i in range(n):
+        for i in range(n):  # from here on the weighted residual
             residual[i] *= m[i]
         for _ in range(sweeps):
             for k in range(r):
-                if not curvature[k] > zero:
+                if not curvature[k] > zero:  # no observed entry depends on this code
                     continue
                 a = A[k]
                 slope = zero
@@ -230,8 +244,9 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
 def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
     """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``.
 
-    `X`, `M` and `P` are (n_rows, n), and `scale` is one over the largest weight. This is the majorisation step that
-    reduces weighted to unweighted least squares.
+    `X`, `M` and `P` are (n_rows, n), and `scale` is one over the largest weight, so an entry of that weight becomes its
+    datum and a missing one stays the model. This is the majorisation step that reduces weighted to unweighted least
+    squares.
     """
     for j in range(start, stop):
         x, m, p = X[j], M[j], P[j]
@@ -250,7 +265,7 @@ def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignor
     parabola; with the diagonal it would be a quartic (Vandaele et al. 2016). `S` (n, n) is symmetric, and `c` (n,) >= 0
     holds node weights. `H` (r, n), `HC` = ``H * c``, `G` = ``HC @ H.T`` (r, r, float64) and `B` =
     ``HC @ S[:, first:last]`` (r, last - first) are updated in place. Each node gets at most `passes` passes over its
-    codes.
+    codes. Node j's problem is ``h G h / 2 - b h``, with its own share taken out of `G` and `B`.
     """
     r = H.shape[0]
     number = H.dtype.type
@@ -267,8 +282,8 @@ def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignor
             for m in range(r):
                 G[k, m] -= weight * old[k] * old[m]
         for _ in range(passes):
-            moved = 0.0
-            largest = 0.0
+            moved = 0.0  # largest change of a code in this pass
+            largest = 0.0  # largest code
             for k in range(r):
                 # the diagonal of an unused component consists of rounding errors only
                 if not G[k, k] > 1e-14 * (G[k, k] + weight * old[k] * old[k]):
@@ -284,7 +299,7 @@ def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignor
                 break
         for k in range(r):
             H[k, j] = number(h[k])
-            h[k] = H[k, j]
+            h[k] = H[k, j]  # as rounded, so that G and B agree with H
             HC[k, j] = H[k, j] * c[j]
         for k in range(r):
             for m in range(r):

@@ -20,7 +20,7 @@ from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum
 
 
 def sum_rounding(dtype: Any) -> float:
-    """Return the relative rounding error to allow for in a sum by chunks."""
+    """Return the relative rounding error to allow for in a sum in this dtype, whose chunks are added in float64."""
     return 8 * float(np.finfo(dtype).eps)
 
 
@@ -37,10 +37,11 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
     derivative stays negative. The expected time is O(count), whereas the sort of Guan et al. (2012), Algorithm 1, takes
     O(count log count).
     """
+    # the breakpoints steps[left:right] are still undecided
     left: Any = np.int64(0)  # a literal 0 would more than double numba's type inference
     right = count
     reached = slope  # the derivative just left of steps[left:right], without the curvature term
-    furthest = 0.0
+    furthest = 0.0  # largest breakpoint known to be left of the root
     while right > left:
         if right - left > 2:
             # the median of three avoids quadratic time on sorted input
@@ -52,7 +53,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
         else:
             pivot = steps[left]
         below = left  # steps[left:below] < pivot
-        mass_below = 0.0
+        mass_below = 0.0  # sums of the weights at breakpoints below the pivot, and equal to it
         mass_equal = 0.0
         for i in range(left, right):
             t = steps[i]
@@ -66,8 +67,8 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
             below += smaller
             mass_below += w * smaller
             mass_equal += w * (t == pivot)
-        before = reached + mass_below + curvature * pivot
-        if before >= 0.0:
+        before = reached + mass_below + curvature * pivot  # the derivative just left of the pivot
+        if before >= 0.0:  # the root is not right of the pivot: keep only the smaller breakpoints
             right = below
             continue
         if before + mass_equal >= 0.0:
@@ -91,6 +92,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
         # steps[below:above] > pivot
         left = below
         right = above
+    # no breakpoint is left: the derivative is linear from `furthest` on
     if curvature > 0.0:
         step = -reached / curvature
         return step if step > furthest else furthest
@@ -112,6 +114,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
     """
     number = a.dtype.type
     zero = number(0)
+    # sums of the weights where the residual is above 0, below 0, and over all entries
     above = 0.0
     below = 0.0
     total = 0.0
@@ -136,7 +139,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
     to_left = slope + below - above - at_zero
     rounding = eps * total  # rounding errors of these sums must not look like a descent direction
     if to_right < -rounding and x < high:
-        sign, slope = number(1), to_right
+        sign, slope = number(1), to_right  # from here on the slope in the direction of the step
     elif to_left > rounding and x > low:
         sign, slope = number(-1), -to_left
     else:
@@ -153,7 +156,12 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
 
 @kernel(part=True)
 def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignore[no-untyped-def]
-    """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count."""
+    """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count.
+
+    Along a step t > 0 the residual is ``residual - sign t a``, and the derivative of its weighted absolute value rises
+    by twice its weight where it vanishes. All arrays are (n,). Each entry is written at ``steps[count]``, but `count`
+    grows only if the breakpoint is valid, which avoids a branch. Residuals within `tiny` of 0 count as 0.
+    """
     count = 0
     for i in range(a.shape[0]):
         e = sign * residual[i]
@@ -166,7 +174,7 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 @kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
-    """Write ``target - Ft[:, j] @ A`` to `residual` (n,) and return the largest absolute target."""
+    """Write ``target - Ft[:, j] @ A`` to `residual` (n,) and return the largest absolute entry of `target` (n,)."""
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
@@ -196,14 +204,14 @@ def rri_rows(  # type: ignore[no-untyped-def]
     place, `A` (r, n) >= 0 is fixed, and `l1`, `l2` (r,) are >= 0. `alpha` of the elastic net may be None. `graph` is
     None or the arrays (indptr, indices, affinities, degrees) of an affinity without a diagonal; it adds
     ``tr(F L F^T) / 2``, and each row then sees the new codes of the rows before it. Otherwise rows are independent. A
-    row stops after `sweeps` sweeps or when a sweep changes nothing. `losses` (n_rows,) receives each row's loss at the
-    start of the call, unless it is None. `weighted` (r, n) is scratch, or `A` itself if `M` is None; `scratch` is
-    (3, n).
+    row stops after `sweeps` sweeps or when a sweep changes nothing. `eps` is the relative rounding of sums. `losses`
+    (n_rows,) receives each row's loss at the start of the call, unless it is None. `weighted` (r, n) is scratch, or `A`
+    itself if `M` is None; `scratch` is (3, n).
     """
     residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
     for j in range(start, stop):
-        tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)
+        tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)  # smaller residuals count as 0
         if losses is not None:
             losses[j] = _loss(residual, None if M is None else M[j], alpha)
         if M is not None:
@@ -216,7 +224,7 @@ def rri_rows(  # type: ignore[no-untyped-def]
             moved = False
             for k in range(A.shape[0]):
                 x = Ft[k, j]
-                slope = np.float64(l1[k] + l2[k] * x)
+                slope = np.float64(l1[k] + l2[k] * x)  # derivatives of the terms other than the absolute values
                 curvature = np.float64(l2[k])
                 if alpha is not None:
                     slope -= alpha * dot(weighted[k], residual)
@@ -236,7 +244,7 @@ def rri_rows(  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
-    """Return ``sum m (|e| + alpha/2 e^2)``; `m` and `alpha` may be None."""
+    """Return ``sum m (|e| + alpha/2 e^2)`` over `residual` (n,); the weights `m` (n,) and `alpha` may be None."""
     total = sum_abs(residual) if m is None else weighted_sum_abs(residual, m)
     if alpha is not None:
         squares = dot(residual, residual) if m is None else weighted_dot(residual, residual, m)
@@ -246,7 +254,11 @@ def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
-    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`."""
+    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`.
+
+    `graph` holds the CSR arrays (indptr, indices, affinities) of S and its row sums, the degrees. `Ft` is (r, n_points)
+    and `k` the component.
+    """
     indptr, indices, affinities, degrees = graph
     total = 0.0
     for position in range(indptr[j], indptr[j + 1]):
@@ -266,7 +278,8 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
 
     `data`, `indices` and `indptr` are those of a CSR array with sorted rows. The codes `Ft` (r, n_rows) are updated in
     place. `points` (n, r) >= 0 is the fixed factor, transposed, and `sums` (r,) its column sums in float64.
-    `zero_weight` is the weight of entries that are not stored. `losses` (n_rows,) receives each row's l1 loss at the
+    `zero_weight` is the weight of entries that are not stored. `low`, `high`, `l1` and `l2` (r,) are as in
+    :func:`rri_rows`, and `eps` is the relative rounding of sums. `losses` (n_rows,) receives each row's l1 loss at the
     start of the call. `gathered` (r, longest), `scratch` (3, longest) and `rest` (r,) are scratch, where longest is the
     largest number of stored entries in a row.
     """
@@ -278,6 +291,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
         x = data[begin : indptr[j + 1]]
         count = x.shape[0]
         residual = scratch[0, :count]
+        # `rest` becomes the sum of each component over the entries that are not stored: the slope of their loss
         for k in range(r):
             rest[k] = sums[k]
         for e in range(count):
@@ -290,7 +304,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
         for e in range(count):
             loss += abs(residual[e])
         for k in range(r):
-            rest[k] = zero_weight * rest[k] if rest[k] > 0.0 else 0.0
+            rest[k] = zero_weight * rest[k] if rest[k] > 0.0 else 0.0  # below 0 only by rounding
             loss += Ft[k, j] * rest[k]
         losses[j] = loss
         for _ in range(sweeps):
@@ -312,7 +326,8 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 
     Each row minimises ``sum_i m_i |x_i - p_i|``. `X` (n_rows, n) may have any dtype; the arithmetic uses that of `A`
     (r, n) >= 0. `M` (n_rows / group, n) holds the weights: `group` consecutive rows of `X` share one row of weights,
-    whose scale does not matter. The codes `Ft` (r, n_rows) are updated in place. `start` and `stop` count rows of `M`.
+    whose scale does not matter. The codes `Ft` (r, n_rows) are updated in place, with at most `sweeps` sweeps for each
+    row. `eps` is the relative rounding of sums. `start` and `stop` count rows of `M`.
     """
     n = X.shape[1]
     r = A.shape[0]
@@ -347,7 +362,8 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
 
     This is Guan et al. (2012), section 4.5, with node weights and without the diagonal, which carries no information
     about the clustering. The problem of node j has the constant factor ``2 c_j``, which is dropped. `S` (n, n) is
-    symmetric. `H` (r, n) and `HC` = ``H * c`` are updated in place, `c` (n,) is > 0, and `scratch` is (3, n).
+    symmetric. `H` (r, n) and `HC` = ``H * c`` are updated in place, `c` (n,) is > 0, `eps` is the relative rounding of
+    sums, and `scratch` is (3, n).
     `diagonal` is 0, or 1 to include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: it then adds ``x^2`` to
     the sum over i.
     """
@@ -360,7 +376,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
         tiny = number(4 * eps) * _set_residual(residual, S[j], H, j, H)
         for k in range(H.shape[0]):
             HC[k, j] = zero  # the diagonal has weight 0
-        for _ in range(2):
+        for _ in range(2):  # both sweeps over the node's codes use the same residual
             changed = False
             for k in range(H.shape[0]):
                 x = H[k, j]
@@ -378,12 +394,16 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
 
 @kernel
 def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
-    """Return ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``."""
+    """Return ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``.
+
+    `S` (n, n) is symmetric, h_i is column i of `H` (r, n), and `c` (n,) holds node weights. The first row of `scratch`
+    (>= 1, n) is used for residuals.
+    """
     residual = scratch[0]
     total = 0.0
     for j in range(S.shape[0]):
         _set_residual(residual, S[j], H, j, H)
-        residual[j] = 0
+        residual[j] = 0  # the diagonal does not count
         total += np.float64(c[j]) * weighted_sum_abs(residual, c)
     return total
 
@@ -395,7 +415,9 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
 def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
     """Overwrite `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)`` for a contiguous part of one row.
 
-    Return the loss ``sum m (|x - p| + alpha/2 (x - p)^2)`` and the inner product of x and the clipped part.
+    The data `x`, the model `p`, the weights `m` (or None) and `widths`, the half-width of the parabola that smooths the
+    kink for each feature, are (n,). Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x - p)^2)``, and
+    the inner product of x and the clipped part.
     """
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
@@ -453,19 +475,20 @@ def balance_signs(  # type: ignore[no-untyped-def]
     bounded least-squares problem. Each step decreases it, because the gradient of half the squared distance is
     1-Lipschitz.
 
-    `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` (their columns) and `bounds` (their
-    weights m > 0). `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its rows,
-    infinite for zero rows. `F` (n_rows, r) holds the codes, and `G` (n_rows, r) the gradient without the zero
-    residuals. A row is done when its distance is below `enough` or after `sweeps` sweeps. `signs`, as long as `columns`
-    and zero on entry, receives the subgradients. `distance` (r,) is scratch.
+    `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` (their columns) and `bounds`
+    (their weights m > 0). `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its
+    rows, infinite for zero rows. `F` (n_rows, r) holds the codes, which lie in [`low`, `high`], and `G` (n_rows, r) the
+    gradient without the zero residuals, which is updated. A row is done when its distance is below `enough` or after
+    `sweeps` sweeps. `signs`, as long as `columns` and zero on entry, receives the subgradients. `distance` (r,) is
+    scratch.
     """
     for j in range(F.shape[0]):
         g, f = G[j], F[j]
-        left = _add_and_split(g, A[0], 0.0, f, low, high, distance)
+        left = _add_and_split(g, A[0], 0.0, f, low, high, distance)  # a change of 0 only computes the distance
         for _ in range(sweeps):
             if left <= enough * enough:
                 break
-            moved = 0.0
+            moved = 0.0  # largest change of a subgradient, relative to its bound
             for e in range(starts[j], starts[j + 1]):
                 a = A[columns[e]]
                 old, bound = signs[e], bounds[e]
@@ -486,7 +509,8 @@ def balance_signs(  # type: ignore[no-untyped-def]
 def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
     """Add ``change * a`` to the gradient `g` and write to `distance` the part of it that the bounds do not absorb.
 
-    Return the squared norm of that part.
+    At a code of `f` that is at its bound `low`, a positive derivative is optimal and counts as 0, and likewise a
+    negative one at `high`. All arrays are (r,). Return the squared norm of `distance`.
     """
     total = 0.0
     for k in range(g.shape[0]):

@@ -25,7 +25,10 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
-    """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds."""
+    """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds.
+
+    The encoder `E` is (r, n), the sample `x` (n,), and `y` and `change` are (r,).
+    """
     zero = x.dtype.type(0)
     for k in range(E.shape[0]):
         answer = _dot(E[k], x)
@@ -35,7 +38,7 @@ def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
-    """Subtract the reconstruction ``y @ H`` from `residual`, which holds the sample."""
+    """Subtract the reconstruction ``y @ H`` from `residual` (n,), which holds the sample; `y` (r,), `H` (r, n)."""
     for k in range(H.shape[0]):
         if y[k] > 0:
             row, code = H[k], y[k]
@@ -45,7 +48,7 @@ def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
-    """Add ``step * residual`` to a row of the decoder and clip it at 0."""
+    """Add ``step * residual`` to a row (n,) of the decoder and clip it at 0, in place."""
     zero = row.dtype.type(0)
     for i in range(row.shape[0]):
         value = row[i] + step * residual[i]
@@ -54,7 +57,7 @@ def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add(row, step, x):  # type: ignore[no-untyped-def]
-    """Add ``step * x`` to a row of the encoder."""
+    """Add ``step * x`` to a row (n,) of the encoder, in place."""
     for i in range(row.shape[0]):
         row[i] += step * x[i]
 
@@ -66,13 +69,18 @@ def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type
     `X` (n_samples, n_features) holds the samples, which are scaled to unit norm. The encoder `E` and the transposed
     decoder `H` >= 0, both (n_components, n_features), are updated in place. `w` > 0 is the cost of changing the encoder
     relative to the decoder. `errors` (n_samples,) receives the residual norm of each scaled sample before it is learnt.
-    `x`, `residual` (n_features,) and `y`, `change`, `pull` (n_components,) are scratch. Both changes of the encoder are
-    multiples of the sample, so they are added in one step. The multiplier of the codes (step 9) uses the decoder before
-    its update, as in equation 6 to leading order.
+    `x`, `residual` (n_features,) and `y`, `change`, `pull` (n_components,) are scratch for the scaled sample, what the
+    model leaves of it, the codes, what clipping added to them, and ``H @ residual``.
+
+    A sample gets the smallest change of both that makes its codes non-negative and its reconstruction exact to first
+    order. The multiplier of the reconstruction is ``eta = length * residual``: the decoder moves by ``w eta y``, and
+    the encoder by ``change + H @ eta`` times the sample. Both changes of the encoder are multiples of the sample, so
+    they are added in one step. The multiplier of the codes (step 9) uses the decoder before its update, as in equation
+    6 to leading order.
     """
     zero, one = X.dtype.type(0), X.dtype.type(1)
     for t in range(X.shape[0]):
-        square = 0.0
+        square = 0.0  # squared norm of the sample
         for i in range(X.shape[1]):
             square += X[t, i] * X[t, i]
         errors[t] = 0.0
@@ -83,9 +91,9 @@ def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type
             x[i] = residual[i] = X[t, i] * scale
         _encode(E, x, y, change)
         _subtract_model(H, y, residual)
-        size = _dot(residual, residual)
+        size = _dot(residual, residual)  # squared norm
         errors[t] = size**0.5
-        answer = zero
+        answer = zero  # squared norm of `pull`
         for k in range(H.shape[0]):
             pull[k] = _dot(H[k], residual)
             answer += pull[k] * pull[k]
@@ -117,8 +125,8 @@ def robust_approximation(  # type: ignore[no-untyped-def]
     else of half the squared distance. Return the largest gradient norm and the number of steps.
     """
     r, n = H.shape
-    error = np.empty(n, H.dtype)
-    total = 0.0
+    error = np.empty(n, H.dtype)  # the model of a sample, then the derivative with respect to it
+    total = 0.0  # sum of the step lengths
     for step in range(1, most + 1):
         j = order[(step - 1) % order.shape[0]]
         x, w = X[j], W[j]
@@ -139,6 +147,7 @@ def robust_approximation(  # type: ignore[no-untyped-def]
             if M is not None:
                 error[i] *= M[j, i]
             size += error[i] * error[i]
+        # the gradient is the outer product of w and error plus l2 H; `square` becomes its squared norm
         square = 0.0
         for k in range(r):
             square += w[k] * w[k]
@@ -153,15 +162,15 @@ def robust_approximation(  # type: ignore[no-untyped-def]
             break  # all gradients so far are zero
         rate = length / (largest * math.sqrt(step))
         total += rate
-        share = rate / total
-        moved, whole = 0.0, 0.0
+        share = rate / total  # the weight of this iterate in the average
+        moved, whole = 0.0, 0.0  # squared norms of the change of the average and of the average before
         for k in range(r):
             for i in range(n):
                 change = share * (H[k, i] - mean[k, i])
                 whole += mean[k, i] * mean[k, i]
                 moved += change * change
                 mean[k, i] += change
-            if w[k] != 0 or l2 > 0:
+            if w[k] != 0 or l2 > 0:  # otherwise the gradient of this component is 0
                 for i in range(n):
                     H[k, i] -= rate * (w[k] * error[i] + l2 * H[k, i])
                 if on_simplex:  # project the part above `low` onto a smaller simplex

@@ -19,18 +19,18 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
     Points are updated one after the other with the current values of their neighbours (Gauss-Seidel). The graph couples
     them, so they cannot be distributed over threads. Each step is the exact minimiser in one variable (MahNMF's
     equation 37 with a quadratic loss). `F` and `B` are (n, r), point-major; `G` (r, r) is symmetric; `l1` and `l2` (r,)
-    are >= 0. `starts` (n + 1,), `ends` and `affinities` (n_edges,) are the graph's CSR arrays without a diagonal, and
-    `degrees` (n,) its row sums.
+    are >= 0. Entries stay in [`low`, `high`]. `starts` (n + 1,), `ends` and `affinities` (n_edges,) are the graph's CSR
+    arrays without a diagonal, and `degrees` (n,) its row sums; L is its Laplacian. There are `sweeps` sweeps.
     """
     n, r = F.shape
     zero = F.dtype.type(0)
-    slope = F[0].copy() if n else F.copy().ravel()
+    slope = F[0].copy() if n else F.copy().ravel()  # scratch (r,); for a point, the negative gradient without the ridge
     for _ in range(sweeps):
         for j in range(n):
             f = F[j]
             for k in range(r):
                 slope[k] = zero
-            for edge in range(starts[j], starts[j + 1]):
+            for edge in range(starts[j], starts[j + 1]):  # the pull of the neighbours
                 s = affinities[edge]
                 other = F[ends[edge]]
                 for k in range(r):
@@ -44,7 +44,7 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
                     for k in range(r):
                         slope[k] -= g[k] * value
             for k in range(r):
-                ridge = scale * (l2[k] + degrees[j])
+                ridge = scale * (l2[k] + degrees[j])  # the graph's Laplacian has the degrees on its diagonal
                 denominator = G[k, k] + ridge
                 if not denominator > zero:
                     continue
@@ -77,13 +77,13 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
         for i in range(n):
             top = max(top, row[i])
         radius = radii[k]
-        depth = np.inf
-        count = n + 1
+        depth = np.inf  # of the level below the top; in the first round every entry is above the level
+        count = n + 1  # entries above the level in the round before
         while True:
             total = np.float64(radius)
             above = 0
             for i in range(n):
-                below = min(top - row[i], radius)
+                below = min(top - row[i], radius)  # the level is never deeper than the radius
                 total += below if below < depth else zero
                 above += 1 if below < depth else 0
             if above == 0 or above >= count:
@@ -91,36 +91,38 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
             count = above
             depth = total / count
         tops[k] = top
-        depths[k] = depth if count <= n else 0.0
+        depths[k] = depth if count <= n else 0.0  # 0 if no round found an entry above the level
 
 
 @kernel(reassociate=True, allocates=True)
 def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
     """Project columns ``start:stop`` of `F` (r, n) onto the unit simplex, in place.
 
-    The algorithm is that of :func:`row_levels`, for a tile of columns at once.
+    The algorithm is that of :func:`row_levels`, for a tile of columns at once: find for each column the level t with
+    ``sum max(f - t, 0) = 1``, and keep only the parts above it. Distances are measured from the largest entry of a
+    column, so that rounding does not depend on the magnitude of `F`.
     """
     number = F.dtype.type
     zero, one = number(0), number(1)
     r = F.shape[0]
     # copy to full tiles, because LLVM vectorises loops of fixed length
     tile = np.zeros((r, TILE), F.dtype)
-    depth = np.zeros(TILE, F.dtype)
-    total = np.zeros(TILE, F.dtype)
+    depth = np.zeros(TILE, F.dtype)  # of each column's level below its largest entry
+    total = np.zeros(TILE, F.dtype)  # used for several quantities of a column
     count = np.zeros(TILE, F.dtype)
     for first in range(start, stop, TILE):
         size = min(TILE, stop - first)
         for k in range(r):
             tile[k, :size] = F[k, first : first + size]
-        total[:] = tile[0]
+        total[:] = tile[0]  # the largest entry of each column
         for k in range(1, r):
             for i in range(TILE):
                 total[i] = max(total[i], tile[k, i])
         for k in range(r):
             for i in range(TILE):
-                tile[k, i] = min(total[i] - tile[k, i], one)
-        depth[:] = number(2)
-        last = number(r + 1) * TILE
+                tile[k, i] = min(total[i] - tile[k, i], one)  # the level is never deeper than 1
+        depth[:] = number(2)  # so that every entry is above the level in the first round
+        last = number(r + 1) * TILE  # entries above the levels in the round before
         for _ in range(r + 1):
             total[:] = one
             count[:] = zero
@@ -137,7 +139,7 @@ def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
             if entries >= last:
                 break
             last = entries
-        total[:] = zero
+        total[:] = zero  # the sum of each column, 1 apart from rounding
         for k in range(r):
             for i in range(TILE):
                 value = max(depth[i] - tile[k, i], zero)
@@ -156,13 +158,17 @@ def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def project(f):  # type: ignore[no-untyped-def]
-    """Project the vector `f` onto the unit simplex, in place (Michelot 1986)."""
+    """Project the vector `f` onto the unit simplex, in place (Michelot 1986).
+
+    The result is ``max(f - level, 0)``. The level is computed from all entries, then repeatedly from those above it,
+    until none drops out.
+    """
     top = f.max()
     for k in range(f.shape[0]):
         f[k] -= top  # so that rounding is relative to differences from the largest entry
     level, count = -np.inf, f.shape[0] + 1
     while True:
-        total, above = -1.0, 0
+        total, above = -1.0, 0  # the parts above the level sum to 1
         for k in range(f.shape[0]):
             if f[k] > level:
                 total += f[k]
@@ -179,7 +185,9 @@ def project(f):  # type: ignore[no-untyped-def]
 def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-untyped-def]
     """Return a row's beta-divergence plus penalties, and how many positive entries have a model below `floor`.
 
-    The gradient with respect to the codes `f` (r,) is written to `slope` (r,); `p` (n,) is scratch.
+    The gradient with respect to the codes `f` (r,) is written to `slope` (r,). `y` (n,) are the data, `m` (n,) the
+    weights or None, and `A` (r, n) the components. `p` (n,) is scratch: the model ``f A``, then the derivative with
+    respect to it. Model entries below `floor` count as `floor`. The penalties are ``l1 . f + l2 . f^2 / 2``.
     """
     n = y.shape[0]
     p[:] = 0.0
@@ -202,6 +210,7 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
             p[j] = weight * (1 - ratio) / q
         else:
             power = q ** (beta - 1)
+            # missing entries are stored as 0, whose power may be infinite
             own = y[j] ** beta if weight > 0 else 0.0
             total += weight * ((own - beta * y[j] * power) / (beta * (beta - 1)) + q * power / beta)
             p[j] = weight * power * (1 - y[j] / q)
@@ -234,6 +243,7 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
             if M is None or M[i, j] > 0:
                 total += X[i, j]
                 count += 1
+        # solve in units of the row's mean; the divergence is then `scale` times as large, and so must the penalties be
         unit = total / count if total > 0 else 1.0
         scale = unit ** (-beta)
         for j in range(n):
@@ -244,26 +254,27 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
             f[k] = 1 / r
         m = None if M is None else M[i]
         value, vanishing = _evaluate(y, m, units, f, beta, floor, scale * l1, scale * l2, p, slope)
-        length = 1 / max(np.abs(slope).max(), 1e-300)
+        length = 1 / max(np.abs(slope).max(), 1e-300)  # the first step moves no code by more than 1
         for k in range(r):
             best[k] = f[k]
-        least = value
-        memory[:] = value
+        least = value  # objective of the best codes
+        memory[:] = value  # the last accepted objectives
         for step in range(most):
             for k in range(r):
                 new[k] = f[k] - length * slope[k]
             project(new)
-            square, product = 0.0, 0.0
+            square, product = 0.0, 0.0  # squared length of the step, and its inner product with the gradient
             for k in range(r):
                 square += (new[k] - f[k]) ** 2
                 product += (new[k] - f[k]) * slope[k]
             if square <= tol * tol:
                 break
             found, lost = _evaluate(y, m, units, new, beta, floor, scale * l1, scale * l2, p, slope_new)
+            # for beta <= 1 the divergence is infinite where the model of a positive entry vanishes
             if (lost > vanishing and beta <= 1) or not found <= memory.max() + DECREASE * product:
                 length *= SHORTEN
                 continue
-            bend = 0.0
+            bend = 0.0  # step times change of the gradient, that is, square times the curvature along the step
             for k in range(r):
                 bend += (new[k] - f[k]) * (slope_new[k] - slope[k])
                 f[k], slope[k] = new[k], slope_new[k]
@@ -272,6 +283,7 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
                 least = found
                 for k in range(r):
                     best[k] = f[k]
+            # the spectral (Barzilai-Borwein) length: the inverse of that curvature
             length = min(square / bend, LENGTHEN * length) if bend > 0 else LENGTHEN * length
         for k in range(r):
             Ft[k, i] = best[k]

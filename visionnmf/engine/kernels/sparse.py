@@ -17,7 +17,12 @@ TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays i
 
 @kernel(reassociate=True, part=True)
 def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
-    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,); `total` (r,) is scratch."""
+    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,): a sparse row times a factor.
+
+    `data` and `indices` are those of a CSR array, of which ``begin:end`` is one row, and `points` is (n, r). Chunks of
+    :data:`CHUNK` entries are summed in `part`, in its dtype, and added up in the scratch array `total` (r,), in
+    float64.
+    """
     r = points.shape[1]
     for k in range(r):
         total[k] = 0.0
@@ -46,8 +51,9 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
 
 @kernel(allocates=True)
 def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write rows ``start:stop`` of ``X @ points`` to `out` (n_rows, r), with X in CSR form and `points` (n, r).
+    """Write rows ``start:stop`` of ``X @ points`` to `out` (n_rows, r), for a sparse X and `points` (n, r).
 
+    `data`, `indices` and `indptr` are the CSR arrays of X (n_rows, n).
     The result of a row does not depend on the other rows, to the bit.
     """
     total = np.empty(points.shape[1], np.float64)
@@ -64,22 +70,24 @@ def hals_rows(  # type: ignore[no-untyped-def]
     It minimises ``|X[j] - f @ points.T|^2 / 2 + l1 . f + l2 . f^2 / 2`` over the code `f` of each row, for a tile of
     rows at a time that stays in the first-level cache.
 
-    `offset` is the row of the data that belongs to the first code. `points` (n, r) is the fixed factor, and `G` (r, r)
-    its Gram matrix ``points.T @ points``, or the sum of these if the data come in several parts. `totals` (n_rows, r)
-    collects the products of the parts and is the right-hand side; if it is empty, the products themselves are. `ahead`
-    (n_rows, r) holds the extrapolated start and `last` (n_rows, r) the previous result. Afterwards `last` holds the new
-    result, and `ahead` the result plus `momentum` times its change. With `sweeps` = 0 the call only adds to `totals`.
+    `data`, `indices` and `indptr` are the CSR arrays of X. `offset` is the row of the data that belongs to the first
+    code. `points` (n, r) is the fixed factor, and `G` (r, r) its Gram matrix ``points.T @ points``, or the sum of these
+    if the data come in several parts. `totals` (n_rows, r) collects the products of the parts and is the right-hand
+    side; if it is empty, the products themselves are. `ahead` (n_rows, r) holds the extrapolated start and `last`
+    (n_rows, r) the previous result. Afterwards `last` holds the new result, and `ahead` the result plus `momentum`
+    times its change, within [`low`, `high`]. `l1` and `l2` are (r,). With `sweeps` = 0 the call only adds to `totals`.
     """
     number = points.dtype.type
     r = points.shape[1]
-    fours = r // 4 * 4
+    fours = r // 4 * 4  # components that are combined four at a time
     part = np.empty(r, points.dtype)
     scratch = np.empty(r, np.float64)
+    # right-hand sides and codes of one tile, component-major so that the inner loops run along its rows
     rights, tile = np.empty((r, TILE), points.dtype), np.empty((r, TILE), points.dtype)
     for k in range(r):
         for t in range(TILE):
             rights[k, t] = tile[k, t] = number(0)  # the last tile may be only partly filled
-    work = np.empty(TILE, points.dtype)
+    work = np.empty(TILE, points.dtype)  # negative gradient of one component's codes
     for begin in range(start, stop, TILE):
         size = min(TILE, stop - begin)
         for t in range(size):
@@ -132,8 +140,8 @@ def hals_rows(  # type: ignore[no-untyped-def]
 def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
     """Write the model at the stored entries of rows ``start:stop`` to `out`, in double precision.
 
-    The entry in row j and column i is ``codes[j] . points[i]``. `codes` is (n_rows, r), `points` (n, r), and `out` has
-    one entry for each stored entry of these rows.
+    The entry in row j and column i is ``codes[j] . points[i]``. `indices` and `indptr` are CSR arrays. `codes` is
+    (n_rows, r), `points` (n, r), and `out` has one entry for each stored entry of these rows.
     """
     first = indptr[start]
     for j in range(start, stop):
@@ -148,7 +156,7 @@ def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ig
 
 @kernel
 def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
-    """Return the largest number of stored entries in a row of ``start:stop``."""
+    """Return the largest number of stored entries in a row of ``start:stop``; `indptr` is that of a CSR array."""
     longest = 0
     for j in range(start, stop):
         longest = max(longest, indptr[j + 1] - indptr[j])
@@ -159,7 +167,8 @@ def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
 def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
     """Write the model of one sparse row at its stored entries to `p` (count,), raised to at least `floor`.
 
-    `support` (count,) holds the columns of the stored entries. Their components are copied to `A` (r, >= count).
+    `f` (r,) are the codes of the row, `points` (n, r) is the fixed factor, and `support` (count,) holds the columns of
+    the stored entries. The components at these columns are copied to `A` (r, >= count).
     """
     count = support.shape[0]
     for e in range(count):
@@ -178,7 +187,10 @@ def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
-    """Return ``sum x log(x / p) - x`` over the stored entries, with 0 log 0 = 0."""
+    """Return ``sum x log(x / p) - x`` over the stored entries `x` (count,), with 0 log 0 = 0.
+
+    `p` (>= count,) > 0 is the model there. It is the Kullback-Leibler divergence without the sum of the model.
+    """
     total = 0.0
     for e in range(x.shape[0]):
         if x[e] > 0:
@@ -189,7 +201,11 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
-    """Return ``sum a x / p`` and ``sum a^2 x / p^2``, the sum of hyperbolas in one code and its negative slope."""
+    """Return ``sum a x / p`` and ``sum a^2 x / p^2``, the sum of hyperbolas in one code and its negative slope.
+
+    The sums run over the stored entries `x` (count,) of a row; `p` and `a` (>= count,) are the model and the component
+    of that code there.
+    """
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
     for e in range(x.shape[0]):
@@ -202,7 +218,7 @@ def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
-    """Add ``change * a`` to the model `p` of a row's stored entries, which stays at least `floor`."""
+    """Add ``change * a`` to the model `p` of a row's first `count` stored entries, which stays at least `floor`."""
     for e in range(count):
         new = p[e] + change * a[e]
         p[e] = floor if new < floor else new  # rounding may go below
@@ -219,7 +235,7 @@ def _sum(a, count):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _squares_at_support(x, p):  # type: ignore[no-untyped-def]
-    """Return ``sum (x - p)^2`` over the stored entries, in double precision."""
+    """Return ``sum (x - p)^2`` over the stored entries `x` (count,) with model `p` (>= count,), in double precision."""
     loss = 0.0
     for e in range(x.shape[0]):
         loss += np.float64(x[e] - p[e]) ** 2
@@ -228,7 +244,10 @@ def _squares_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
-    """Return ``sum a (x - p)`` and ``sum a^2`` over the first `count` entries."""
+    """Return ``sum a (x - p)`` and ``sum a^2`` over the first `count` entries: a least-squares step and its curvature.
+
+    `a` is the component, `x` the data and `p` the model at the stored entries of a row.
+    """
     total = a.dtype.type(0)
     square = a.dtype.type(0)
     for e in range(count):
@@ -248,18 +267,19 @@ def descend_rows(  # type: ignore[no-untyped-def]
     ``docs/derivations/kullback_leibler.md``, with ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``. If `sums` and
     `floors` are None, the loss is ``sum (x - p)^2 / 2`` and entries that are not stored are missing.
 
-    The codes `Ft` (r, n_rows) are updated in place, and `points` (n, r) is the fixed factor. `sums` (r,) holds its
-    column sums, or is empty if entries that are not stored are missing instead of 0. `l1` and `l2` (r,) are >= 0. A row
-    is done when a sweep changes no code by more than `tol` times its largest code. `floors` (n_rows,) > 0 bounds each
-    row's model from below. `losses` (n_rows,) receives each row's loss, without the penalty, at the start of the call.
+    `data`, `indices` and `indptr` are CSR arrays. The codes `Ft` (r, n_rows) are updated in place, and `points` (n, r)
+    is the fixed factor. `sums` (r,) holds its column sums, or is empty if entries that are not stored are missing
+    instead of 0. `l1` and `l2` (r,) are >= 0. A row is done when a sweep changes no code by more than `tol` times its
+    largest code. `floors` (n_rows,) > 0 bounds each row's model from below. `losses` (n_rows,) receives each row's
+    loss, without the penalty, at the start of the call.
     """
     zero = data.dtype.type(0)
     r = Ft.shape[0]
     longest = longest_row(indptr, start, stop)
-    A = np.empty((r, longest), data.dtype)
-    p = np.empty(longest, data.dtype)
-    f = np.empty(r, data.dtype)
-    own = np.empty(r, data.dtype)
+    A = np.empty((r, longest), data.dtype)  # the components at the stored entries of a row
+    p = np.empty(longest, data.dtype)  # the model there
+    f = np.empty(r, data.dtype)  # the codes of the row
+    own = np.empty(r, data.dtype)  # the sum of each component over the entries of the row that count
     for j in range(start, stop):
         x = data[indptr[j] : indptr[j + 1]]
         floor = zero if floors is None else floors[j]
@@ -275,14 +295,14 @@ def descend_rows(  # type: ignore[no-untyped-def]
                 loss += np.float64(f[k]) * own[k]
             losses[j] = loss if loss > 0.0 else 0.0
         for _ in range(sweeps):
-            largest = zero
+            largest = zero  # largest code, and largest change of a code, in this sweep
             moved = zero
             for k in range(r):
                 if sums is None:
                     total, square = _correlations(A[k], p, x, x.shape[0])
                     denominator = square + l2[k]
                     if not denominator > zero:
-                        if l1[k] > zero or x.shape[0] == 0:
+                        if l1[k] > zero or x.shape[0] == 0:  # only the penalty matters, or the row has no data
                             f[k] = low
                         continue  # no stored entry of this row depends on the component
                     new = f[k] + (total - l1[k] - l2[k] * f[k]) / denominator
@@ -291,6 +311,7 @@ def descend_rows(  # type: ignore[no-untyped-def]
                     if not target > zero:
                         continue  # the component is zero everywhere and its codes are arbitrary
                     total, slope = _hyperbola(x, p, A[k])
+                    # Newton's step on T / S = 1, where T = target, S = total and S' = -slope
                     new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
                 new = low if new < low else new
                 new = high if new > high else new
@@ -319,9 +340,13 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     `codes` (stop - start, r) receives the codes in units of the scales, and `points` is (n, r). `terms`
     (stop - start, 5, r) holds, for each code, the lower and upper bound, cost, ridge and the scale by which its
     component is divided. `sweeps` of coordinate descent solve the least-squares problem. `coupling` weighs the
-    difference between codes and box, and `decay` multiplies ``1 / rho`` in each of the `iterations`. The scratch arrays
-    are float64, with longest the largest number of stored entries in a row: `A` (r + 1, longest) for components and
-    data, `vectors` (2, longest) for dual variables and model, `G` (r + 1, r + 1) and `work` (3, r).
+    difference between codes and box, and `decay` multiplies ``1 / rho`` in each of the `iterations`.
+
+    In the body, `F` are the codes of the linear step and `f` their copy in the box, `dual` the scaled dual variable of
+    ``F = f`` and `u` that of ``x = model + residual``, `V` the model and then its target, and `bound` is ``1 / rho``.
+    The rows of `limits` are those of `terms` for one row of the data. The scratch arrays are float64, with longest the
+    largest number of stored entries in a row: `A` (r + 1, longest) for components and data, `vectors` (2, longest) for
+    dual variables and model, `G` (r + 1, r + 1) and `work` (3, r).
     """
     r = points.shape[1]
     F, dual, right = work[0], work[1], work[2]
@@ -329,14 +354,14 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     for j in range(start, stop):
         begin, end = indptr[j], indptr[j + 1]
         n = end - begin
-        f, limits = codes[j - start], terms[j - start]
+        f, limits = codes[j - start], terms[j - start]  # limits: lower and upper bounds, costs, ridges, scales
         for e in range(n):
             p = points[indices[begin + e]]
             for k in range(r):
                 A[k, e] = p[k] / limits[4, k]
             x[e] = data[begin + e]
             u[e] = 0.0
-        # coordinate descent on least squares from the lower bounds
+        # coordinate descent on least squares from the lower bounds; row r of A is the data, so G[r] is A @ x
         for k in range(r + 1):
             for m in range(k + 1):
                 G[k, m] = G[m, k] = short_dot(A[k], A[m], n)
@@ -348,7 +373,7 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
                     new = f[k] - (short_dot(G[k], f, r) - G[r, k]) / G[k, k]
                     new = limits[0, k] if new < limits[0, k] else new
                     f[k] = limits[1, k] if new > limits[1, k] else new
-        for k in range(r):
+        for k in range(r):  # from here on G is the matrix of the linear step, which `coupling` makes invertible
             G[k, k] += coupling
             F[k] = f[k]
             dual[k] = 0.0
@@ -373,7 +398,7 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
                     V[e] += F[k] * a[e]
             if iteration == 0:  # initialise here, because a second copy of the model's loops takes long to compile
                 for e in range(n):
-                    bound += abs(x[e] - V[e]) / n
+                    bound += abs(x[e] - V[e]) / n  # the mean residual of the start
                 bound = bound if bound > 0.0 else 1.0  # the fit is exact already, so any value works
             for e in range(n):  # update the scaled dual variables; V becomes the model's target
                 new = x[e] - V[e] + u[e]
@@ -381,9 +406,9 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
                 new = bound if new > bound else new
                 V[e] += 2.0 * new - u[e]
                 u[e] = new * decay
-            for k in range(r):
+            for k in range(r):  # right-hand side of the linear step
                 right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + short_dot(A[k], V, n)
-            for k in range(r):
+            for k in range(r):  # the linear step, then its copy in the box and the dual variable
                 F[k] = short_dot(G[k], right, r)
                 goal = F[k] + dual[k]
                 new = goal / (1.0 + bound * limits[3, k] / coupling)
