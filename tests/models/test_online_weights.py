@@ -138,6 +138,26 @@ def test_weights_of_entries_enter_the_sums_of_onmf_is(X, model, rng):
     np.testing.assert_allclose(H2, expected / np.linalg.norm(expected, axis=1, keepdims=True))
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_memory_maps_are_learnt_as_arrays_batch_by_batch(X, rng, tmp_path, monkeypatch, shuffle):
+    s = rng.integers(0, 3, 60)
+    np.save(tmp_path / "x.npy", X)
+    model = OnlineNMF(3, batch_size=16, shuffle=shuffle, random_state=0)
+    expected = clone(model).fit(X, sample_weight=s)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    sizes, check = [], OnlineNMF._check_data
+
+    def watched(self, method, X, *args, **options):
+        sizes.append(len(X))
+        return check(self, method, X, *args, **options)
+
+    monkeypatch.setattr(OnlineNMF, "_check_data", watched)
+    np.testing.assert_array_equal(clone(model).fit(mapped, sample_weight=s).components_, expected.components_)
+    assert max(sizes) == 16
+    with pytest.raises(ParameterError, match="weights must be None for a memory map"):
+        clone(model).fit(mapped, weights=np.ones(X.shape))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_robust_method_learns_sparse_data_as_dense_ones(dtype, X, model, rng):
     X = np.where(rng.random(X.shape) < 0.4, 0, X).astype(dtype)

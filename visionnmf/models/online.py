@@ -217,15 +217,15 @@ class OnlineNMF(WithPenalties, LinearModel):
 
         Parameters
         ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is converted to float64. Sparse data are for the methods that take
-            them.
+        X : array-like, sparse matrix or numpy.memmap [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is converted to float64. A memory map is read, checked and converted
+            batch by batch. Sparse data are for the methods that take them.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             A sample of weight 2 counts as two, one of weight 0 not at all.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
             How much each entry counts, in any shape that broadcasts to that of `X`. 0 marks a missing entry. For dense
-            `X`, and the methods that take missing entries.
+            `X` in memory, and the methods that take missing entries.
 
         Raises
         ------
@@ -235,21 +235,25 @@ class OnlineNMF(WithPenalties, LinearModel):
         """
         self._check_parameters()
         method, options = self._options(_count_features(X))
-        problem = self._problem(method, X, weights, reset=True)
+        mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
+        if mapped and weights is not None:
+            raise ParameterError("weights must be None for a memory map; got some; give them to partial_fit by chunks")
+        problem = self._problem(method, X[:1] if mapped else X, weights, reset=True)  # type: ignore[index]
+        data: Any = X if mapped else problem
         rng = RandomState(check_seed(self.random_state))
-        given, kept = weighted_samples(sample_weight, problem.X.shape[0], problem.X.dtype)
+        given, kept = weighted_samples(sample_weight, len(data) if mapped else problem.X.shape[0], problem.X.dtype)
         work = blocks(len(kept), options.batch_size)
         if options.horizon is None:
             options = replace(options, horizon=len(work) * self.max_iter)
         chosen = rng.permutation(kept) if self.shuffle else kept
-        self._begin(method, problem, given, chosen[: self._n_first(problem.X.shape[1], options)], rng)
+        self._begin(method, data, given, chosen[: self._n_first(problem.X.shape[1], options)], rng)
         total = len(kept) if given is None else float(given.sum(dtype=np.float64))
         history: list[float] = []
         while len(history) < self.max_iter:
             order = rng.permutation(kept) if self.shuffle else kept
             loss = 0.0
             for start, stop in work:
-                loss += self._learn(method, problem, given, order[start:stop], options, rng)
+                loss += self._learn(method, data, given, order[start:stop], options, rng)
             history.append(loss / total)
             self.state_["generator"] = rng.get_state(legacy=False)
             if self.callback is not None and self.callback(len(history), history[-1]):
@@ -390,12 +394,26 @@ class OnlineNMF(WithPenalties, LinearModel):
         n_components = n_features if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
+    def _select(
+        self, method: Method, data: Problem | np.memmap, rows: slice | Array, *, reset: bool = False
+    ) -> Problem:
+        """Return the problem of the samples `rows`; those of a memory map are read and checked only now."""
+        if isinstance(data, np.memmap):
+            return self._problem(method, data[rows], reset=reset)
+        return select_samples(data, rows)
+
     def _begin(
-        self, method: Method, problem: Problem, sample_weight: Array | None, rows: slice | Array, rng: RandomState
+        self,
+        method: Method,
+        data: Problem | np.memmap,
+        sample_weight: Array | None,
+        rows: slice | Array,
+        rng: RandomState,
     ) -> None:
         """Find the starting components from the samples `rows`, and set the state before any learning."""
         own = None if sample_weight is None else sample_weight[rows]
-        problem, _ = with_sample_weight(replace(select_samples(problem, rows), penalty_W=NONNEGATIVE), own)
+        first = self._select(method, data, rows, reset=True)
+        problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)
         if self.components_init is None:
@@ -415,14 +433,14 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _learn(
         self,
         method: Method,
-        problem: Problem,
+        data: Problem | np.memmap,
         sample_weight: Array | None,
         rows: slice | Array,
         options: Options,
         rng: RandomState,
     ) -> float:
         """Learn the samples `rows`, which updates the components and the state in place, and return their loss."""
-        batch = select_samples(problem, rows)
+        batch = self._select(method, data, rows)
         own = None if sample_weight is None else sample_weight[rows]
         with one_blas_thread():
             loss = method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
