@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans, spectral_clustering
+from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
 from visionnmf.apps.report import Report
@@ -28,6 +30,7 @@ COLUMNS = ("image", "method", "scale", "n_segments", *METRICS, "seconds")
 
 OURS = "visionnmf"
 DEFAULT = f"{OURS}, default"
+COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)  # segments that clustering is asked for
 
 Rows = list[dict[str, Any]]
 Scales = Iterator[tuple[float, NDArray[Any]]]
@@ -47,12 +50,53 @@ def _felzenszwalb(image: NDArray[Any]) -> Scales:
         yield scale, felzenszwalb(image, scale=scale, sigma=0.8, min_size=50)
 
 
+def _quickshift(image: NDArray[Any]) -> Scales:
+    from skimage.segmentation import quickshift
+
+    for distance in (10, 20, 40, 80):
+        yield distance, quickshift(image, kernel_size=5, max_dist=distance, ratio=0.5, rng=0)
+
+
+def _k_means(image: NDArray[Any]) -> Scales:
+    """Yield counts and segmentations by k-means of colour and place, each scaled to unit variance."""
+    from skimage.color import rgb2lab
+
+    place = np.moveaxis(np.indices(image.shape[:2]), 0, -1)
+    values = StandardScaler().fit_transform(np.dstack([rgb2lab(image), place]).reshape(-1, 5).astype(np.float32))
+    for count in COUNTS:
+        yield count, KMeans(count, random_state=0).fit_predict(values).reshape(image.shape[:2])
+
+
+def _superpixels(image: NDArray[Any]) -> NDArray[Any]:
+    from skimage.segmentation import slic
+
+    return np.asarray(slic(image, n_segments=200, compactness=10, start_label=1))
+
+
+def _spectral(image: NDArray[Any]) -> Scales:
+    """Yield counts and segmentations by spectral clustering of SLIC superpixels that touch, by mean colour."""
+    from skimage.graph import rag_mean_color
+
+    labels = _superpixels(image)
+    names = np.unique(labels)
+    affinity = np.zeros((len(names), len(names)))
+    for pair in rag_mean_color(image, labels, mode="similarity").edges(data="weight"):
+        first, second = np.searchsorted(names, pair[:2])
+        affinity[first, second] = affinity[second, first] = pair[2]
+    for count in COUNTS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about graphs in several parts, and images with few superpixels
+            found = spectral_clustering(
+                affinity, n_clusters=min(count, len(names)), assign_labels="cluster_qr", random_state=0
+            )
+        yield count, found[np.searchsorted(names, labels)]
+
+
 def _normalised_cuts(image: NDArray[Any]) -> Scales:
     """Yield thresholds and segmentations by scikit-image's normalised cuts of SLIC superpixels."""
     from skimage.graph import cut_normalized, rag_mean_color
-    from skimage.segmentation import slic
 
-    labels = slic(image, n_segments=200, compactness=10, start_label=1)
+    labels = _superpixels(image)
     for threshold in (1e-4, 3e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1):
         graph = rag_mean_color(image, labels, mode="similarity")
         with warnings.catch_warnings():
@@ -68,10 +112,14 @@ METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
     OURS: _ours,
     "felzenszwalb": _felzenszwalb,
     "slic+ncut": _normalised_cuts,
+    "k-means": _k_means,
+    "spectral": _spectral,
+    "quickshift": _quickshift,
     "whole": _whole,
 }
 """The methods by name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of
-200 SLIC superpixels by mean colour; the whole picture as one segment."""
+200 SLIC superpixels by mean colour; k-means of colour and place; spectral clustering of those superpixels; quickshift
+(Vedaldi and Soatto 2008); the whole picture as one segment."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def test_what_is_done_is_not_done_again(
 
 @pytest.mark.slow
 def test_baselines_run_and_beat_the_whole_picture(folders: tuple[Path, Path]) -> None:
-    names = ("felzenszwalb", "slic+ncut", "whole")
+    names = ("felzenszwalb", "slic+ncut", "k-means", "spectral", "quickshift", "whole")
     report = evaluate(*folders, methods=names)
     covering = {row["method"]: row["covering"] for row in report.methods}
     assert tuple(covering) == names
