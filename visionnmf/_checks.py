@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "check_frames_wanted",
     "check_generator",
     "check_image_shape",
+    "check_matplotlib",
     "check_nonnegative_array",
     "check_number",
     "check_numbers",
@@ -167,6 +169,12 @@ def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array
         return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
         raise ParameterError(f"{name} must be an array of numbers; got {shown(value)}") from None
+
+
+def check_matplotlib() -> None:
+    """Raise ParameterError if matplotlib is not installed, which all plots need."""
+    if find_spec("matplotlib") is None:
+        raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
 
 
 def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

@@ -34,6 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from visionnmf import NMF
+from visionnmf._checks import check_matplotlib
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets import Faces, corrupt
@@ -41,7 +42,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outside
 
 from .classifiers import ClassResidual, Nearest
-from .figures import check_matplotlib, draw_curves, draw_rows
+from .figures import draw_curves, draw_rows
 from .reading import open_faces
 from .recognizer import FaceRecognizer
 from .settings import FaceEvaluation, FaceReading, check_some_of, parse_corruption

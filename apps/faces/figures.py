@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from visionnmf.apps.drawing import grey_pictures, tiled
-from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_file
 
-__all__ = ["check_matplotlib", "draw_curves", "draw_rows"]
+__all__ = ["draw_curves", "draw_rows"]
 
 PANEL = (3.4, 2.7)  # inches
-
-
-def check_matplotlib() -> None:
-    """Raise ParameterError if figures cannot be drawn."""
-    if find_spec("matplotlib") is None:
-        raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
 
 
 def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, float]], path: Path) -> None:

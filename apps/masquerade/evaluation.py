@@ -6,14 +6,13 @@ import io
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_count
+from visionnmf._checks import check_count, check_matplotlib
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -357,8 +356,7 @@ def _check_drawable(path: str | Path, force: bool, inputs: Sequence[str]) -> Non
     """Raise ParameterError or OutputExistsError, before the work, if curves cannot be drawn into a file."""
     if Path(path).suffix.lower() != ".png":
         raise ParameterError(f"roc must end in .png; got {str(path)!r}")
-    if find_spec("matplotlib") is None:
-        raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
+    check_matplotlib()
     check_outputs([path], force, inputs=inputs)
 
 

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
+from visionnmf._checks import check_matplotlib
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -155,6 +156,8 @@ def evaluate_files(
     >>> len(evaluate_files(["shape.npy", "colour.npy"], comparison, labels=labels, force=True).outputs) > 0
     True
     """
+    if plot:
+        check_matplotlib()
     also = [FIGURE] if plot else []
     outputs = [str(Path(out) / name) for name in (RESULTS, *also)]
     check_outputs(outputs, force=True, inputs=[*read_files(sources), *([labels.labels] if labels.labels else [])])

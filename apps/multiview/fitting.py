@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import MultiviewNMF
+from visionnmf._checks import check_matplotlib
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction, write_csv
@@ -40,7 +41,7 @@ class FitReport(Report):
     samples, n_components : int
     views : list of dict
         ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``prepared`` (how), ``used`` (number
-        of components), ``error`` (share of the data that the model does not reconstruct).
+        of components), ``error`` (share of the data that the model does not reconstruct), ``weight``.
     loss : str
     shared, private : int
         Number of components that all views use, and that a single view uses.
@@ -132,7 +133,7 @@ def fit_views(
     MediaError
         If views cannot be read or matched, or an output exists.
     ParameterError
-        If the loss is unknown, or does not suit the data.
+        If the loss is unknown or does not suit the data, or matplotlib is missing for a picture.
 
     Examples
     --------
@@ -141,6 +142,8 @@ def fit_views(
     >>> fit_views(["shape.npy", "colour.npy"], "views.npz", settings=settings, force=True).outputs
     ['views.npz']
     """
+    if picture is not None:
+        check_matplotlib()
     outputs = [Path(path) for path in (model, picture) if path is not None]
     check_outputs(outputs, force, inputs=read_files(sources))
     start = time.perf_counter()
@@ -187,7 +190,7 @@ def fit_views(
 
 
 def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[str, Array]) -> list[dict[str, Any]]:
-    """Return for each view its size, missing and outlying samples, preparation, used components and error."""
+    """Return for each view its size, missing and outlying samples, preparation, used components, error and weight."""
     outlying = [0] * len(views) if model.view_outliers is None else model.outlying_views_.sum(axis=0).tolist()
     return [
         {
@@ -198,6 +201,7 @@ def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[s
             "prepared": preparation.kinds_[name],
             "used": int((model.view_usage_[:, v] > 0).sum()),
             "error": float(model.view_errors_[v]),
+            "weight": float(model.view_weights_[v]),
         }
         for v, (name, view) in enumerate(views.items())
     ]

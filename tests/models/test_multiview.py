@@ -57,8 +57,9 @@ def test_forms_of_views_agree(views, rng):
     frame = pandas.DataFrame(matrix, columns=pandas.MultiIndex.from_arrays([labels, range(32)]))
     for form in ([a, b], frame):
         np.testing.assert_array_equal(model.fit_transform(form), codes)
-    model.set_params(groups={"a": slice(0, 12), "b": range(12, 32)})
-    np.testing.assert_array_equal(model.fit_transform(matrix), codes)
+    for groups in ({"a": slice(0, 12), "b": range(12, 32)}, [slice(0, 12), range(12, 32)]):
+        model.set_params(groups=groups)
+        np.testing.assert_array_equal(model.fit_transform(matrix), codes)
     columns = [f"{label}{i}" for i, label in enumerate(labels)]
     model.set_params(groups={"a": columns[:12], "b": columns[12:]})
     np.testing.assert_array_equal(model.fit_transform(pandas.DataFrame(matrix, columns=columns)), codes)
@@ -177,8 +178,8 @@ def test_what_is_not_allowed_is_named(views):
     for X, options, sentence in (
         ([a, b[:-1]], {}, "views must have the same number of samples; got 0: 150, 1: 149"),
         ([a, b], {"groups": [0]}, "groups must be None if the views are given separately"),
-        (a, {"groups": {"p": [0, 1], "q": [1, 2]}}, "groups must put each feature into one view"),
-        (a, {"groups": [0, 1]}, "groups must be a label for each of 12 features, or a dict"),
+        (a, {"groups": [[0, 1], [1, 2]]}, "groups must put each feature into one view"),
+        (a, {"groups": [0, 1]}, "groups must be index sets, or a label for each of 12 features"),
         ([a, None], {}, "X must hold every view in training; got none of 1"),
         ([a, b], {"view_weight": [1]}, "view_weight must be a number for each of 2 views"),
         ([a, b], {"group_norm": 1}, "group_norm must be 2 or 'inf'; got 1"),

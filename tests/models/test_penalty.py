@@ -61,11 +61,13 @@ GROUPS = [
     [[0, 1], [3, 2]],
     [np.array([1, 0]), slice(2, None)],
     (slice(0, 2), slice(-2, 4)),
+    ["a", "a", "b", "b"],
+    np.array([7, 7, 9, 9]),
 ]
 
 
 @pytest.mark.parametrize("groups", GROUPS)
-def test_groups_as_index_sets_or_slices(groups):
+def test_groups_as_index_sets_slices_or_labels(groups):
     found = resolve(Penalty(groups=groups, group_l1=0.5, group_norm="inf", group_bound=[1, 2]), "H")
     assert [g.tolist() for g in found.groups] == [[0, 1], [2, 3]]
     assert (found.group_l1, found.group_norm, found.group_bounds) == (0.5, np.inf, (1.0, 2.0))
@@ -109,9 +111,9 @@ REFUSED = [
         r"group_bound of penalty_W must be one number, or one for each of the 1",
     ),
     ({"groups": [[0]], "group_bound": -1}, r"group_bound of penalty_W must be a finite number >= 0; got -1"),
-    ({"groups": []}, r"groups of penalty_W must be index sets; got \[\]"),
-    ({"groups": "ab"}, r"groups of penalty_W must be index sets; got 'ab'"),
-    ({"groups": [0, 1]}, r"groups of penalty_W must be sets of whole numbers, none empty; got 0"),
+    ({"groups": []}, r"groups of penalty_W must be index sets, or a label for each point; got \[\]"),
+    ({"groups": "ab"}, r"groups of penalty_W must be index sets, or a label for each point; got 'ab'"),
+    ({"groups": [0, 1]}, r"groups of penalty_W must hold a label for each of the 6 samples; got 2"),
     ({"groups": [[0], []]}, r"groups of penalty_W must be sets of whole numbers, none empty; got \[\]"),
     ({"groups": [[0.5]]}, r"groups of penalty_W must be sets of whole numbers, none empty; got \[0.5\]"),
     ({"groups": [[0, 6]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got 0 to 6"),

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from visionnmf import NMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
 from visionnmf.models import rank as module
+from visionnmf.models.multiview.views import plot_usage
 from visionnmf.models.rank import RankSelection
 
 QUICK = NMF(loss="frobenius", max_iter=30, tol=0)
@@ -130,6 +131,16 @@ def test_the_plot_shows_ranks_scores_and_choice():
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+def test_without_matplotlib_plots_say_what_to_install(monkeypatch):
+    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
+    for plot in (
+        RankSelection(1, np.array([1]), np.ones((1, 1))).plot,
+        lambda: plot_usage(np.ones((1, 1)), ["a"]),
+    ):
+        with pytest.raises(ParameterError, match=r"matplotlib must be .*; pip install 'visionnmf\[plots\]'"):
+            plot()
 
 
 @pytest.mark.parametrize(

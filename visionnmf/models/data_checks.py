@@ -20,6 +20,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
 
 __all__ = [
+    "are_labels",
     "check_data",
     "check_kind",
     "check_loss",
@@ -187,6 +188,11 @@ def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any
         return None, np.arange(n_samples)
     checked = check_sample_weight(sample_weight, n_samples, dtype)
     return checked, np.flatnonzero(checked)
+
+
+def are_labels(groups: Any) -> bool:
+    """Return whether groups are given by a label for each point, not by index sets or slices."""
+    return all(np.ndim(member) == 0 and not isinstance(member, slice) for member in groups)
 
 
 def select_samples(problem: Problem, rows: slice | Array) -> Problem:

@@ -15,6 +15,8 @@ from visionnmf._checks import check_choice, check_count, check_flag, check_numbe
 from visionnmf.engine.penalties import Penalty as CombinedPenalty, Term
 from visionnmf.exceptions import ParameterError
 
+from .data_checks import are_labels
+
 __all__ = ["Penalty", "WithPenalties", "given_penalty"]
 
 Array = NDArray[Any]
@@ -51,9 +53,9 @@ class Penalty(BaseEstimator):
         Number of neighbours of "knn".
     simplex : bool, default=False
         Whether the codes of each sample (`penalty_W`) or the entries of each component (`penalty_H`) sum to 1.
-    groups : None or sequence of (array-like of int or slice), default=None
-        Groups of points, such as the views of the features. No point may be in two groups; a point in none has no such
-        penalty.
+    groups : None, sequence of (array-like of int or slice), or array-like [shape=(n_points,)], default=None
+        Groups of points, such as the views of the features: the indices of each group, or the label of each point. No
+        point may be in two groups; a point in none has no such penalty.
     group_norm : {2, "inf"}, default=2
         ``p``. "inf" (or ``numpy.inf``) counts a component's largest entry in a group.
     group_l1 : float or sequence of float, default=0
@@ -284,11 +286,16 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
 
 
 def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
-    """Return groups of `n` points, given as index sets or slices, as arrays of indices."""
+    """Return groups of `n` points, given as index sets, slices or a label for each point, as arrays of indices."""
     name = f"groups of penalty_{side}"
     members = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
     if not members:
-        raise ParameterError(f"{name} must be index sets; got {given!r}")
+        raise ParameterError(f"{name} must be index sets, or a label for each point; got {given!r}")
+    if are_labels(members):
+        if len(members) != n:
+            raise ParameterError(f"{name} must hold a label for each of the {n} {POINTS[side]}; got {len(members)}")
+        labels = np.asarray(members)
+        return tuple(np.flatnonzero(labels == label) for label in np.unique(labels))
     groups = []
     for member in members:
         group = np.arange(n)[member] if isinstance(member, slice) else np.asarray(member)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state
+from visionnmf._checks import brief, check_callable, check_count, check_matplotlib, check_number, check_random_state
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
@@ -50,13 +50,16 @@ class RankSelection:
     __repr__ = brief
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the mean score of each rank, the scores of the splits, and the proposed rank (needs matplotlib).
+        """Draw the mean score of each rank, the scores of the splits, and the proposed rank into matplotlib axes.
+
+        Without `ax` a new figure is made. Raises ParameterError if matplotlib is not installed.
 
         Returns
         -------
         matplotlib.axes.Axes
         """
         if ax is None:
+            check_matplotlib()
             import matplotlib.pyplot as plt
 
             ax = plt.subplots()[1]

@@ -5,7 +5,7 @@ import pytest
 from helpers import SHAPE
 from PIL import Image
 
-from visionnmf.apps.faces import FaceEvaluation, evaluate, figures
+from visionnmf.apps.faces import FaceEvaluation, evaluate
 from visionnmf.apps.faces.figures import draw_curves, draw_rows
 from visionnmf.exceptions import ParameterError
 
@@ -32,6 +32,6 @@ def test_each_array_is_a_row_of_images(tmp_path):
 
 
 def test_without_matplotlib_it_is_said(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match="matplotlib must be installed for plots"):
         evaluate(folder, FaceEvaluation(methods=("raw",)), plots=True, out=tmp_path / "out")

@@ -81,7 +81,7 @@ def test_fit_transform_and_impute(files, made):
     report = json.loads(result.stdout)
     assert report["samples"] == 60 and [view["name"] for view in report["views"]] == ["sounds", "images"]
     assert report["outputs"] == ["m.npz", "u.png"] and (files / "u.png").stat().st_size > 1000
-    assert all(view["error"] < 0.3 for view in report["views"])
+    assert all(view["error"] < 0.3 and view["weight"] == 1 for view in report["views"])
     assert run_command("multiview", "transform", "m.npz", "images=images.npy", "--codes", "c.csv").exit_code == 0
     with open("c.csv", newline="") as file:
         rows = list(csv.reader(file))

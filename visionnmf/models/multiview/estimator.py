@@ -68,9 +68,9 @@ class MultiviewNMF(LinearModel):
     ----------
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
-    groups : None, array-like [shape=(n_features,)] or dict, default=None
-        The views of a single matrix: the label of each feature, or the indices (or slice) of each view by its name.
-        None if the views are given separately.
+    groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
+        The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
+        name. None if the views are given separately.
     loss : str or float, default="manhattan"
     loss_parameter : float or None, default=None
         As for :class:`NMF`.
@@ -297,6 +297,8 @@ class MultiviewNMF(LinearModel):
 
     def plot_view_usage(self, ax: Any = None) -> Any:
         """Draw which view uses which component into matplotlib axes; without `ax` into a new figure.
+
+        Raises ParameterError if matplotlib is not installed.
 
         Returns
         -------

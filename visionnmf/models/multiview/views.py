@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_number, shown
+from visionnmf._checks import check_matplotlib, check_number, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_data, check_kind, check_room
+from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
 
 __all__ = [
     "Views",
@@ -245,13 +245,14 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
     if groups is None:
         return ["0"], np.zeros(n_features, int)
     if not isinstance(groups, Mapping):
-        given = np.asarray(groups)
-        if given.shape != (n_features,):
+        if not isinstance(groups, Sequence | np.ndarray) or (are_labels(groups) and len(groups) != n_features):
             raise ParameterError(
-                f"groups must be a label for each of {n_features} features, or a dict; got {shown(groups)}"
+                f"groups must be index sets, or a label for each of {n_features} features; got {shown(groups)}"
             )
-        found, labels = np.unique(given, return_inverse=True)
-        return [str(name) for name in found], labels
+        if are_labels(groups):
+            found, labels = np.unique(np.asarray(groups), return_inverse=True)
+            return [str(name) for name in found], labels
+        groups = dict(enumerate(groups))
     labels = np.full(n_features, -1)
     for v, (name, members) in enumerate(groups.items()):
         if isinstance(members, slice):
@@ -408,6 +409,7 @@ def view_errors(views: Views, codes: Array, H: Array) -> Array:
 def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
     """Draw the shares that :func:`usage` returns, and return the matplotlib axes."""
     if ax is None:
+        check_matplotlib()
         import matplotlib.pyplot as plt
 
         ax = plt.subplots()[1]
