@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean, temporal_median, to_uint8
-from visionnmf.apps.background.kernels import assign_levels, find_levels, find_shift, measure_residuals, rank_residuals
+from visionnmf.apps.background.kernels import (
+    assign_levels,
+    find_candidates,
+    find_levels,
+    find_shift,
+    measure_residuals,
+    rank_residuals,
+)
 from visionnmf.engine.blocks import blocks, map_blocks
 
 __all__ = [
@@ -365,13 +372,23 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
     def fill(block: tuple[int, int]) -> None:
         start, stop = block
+        first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
-        levels = np.empty((2, stop - start, channels), np.float32)
-        share = np.empty(stop - start, np.float32)
-        limits = modes.near, modes.apart, modes.held, modes.stronger, modes.second_share
-        find_levels(frames, w, picks, H, Wt, *limits, levels[0], levels[1], share, start)
-        replaced[start:stop], found[start:stop] = (levels[0] != 0).any(axis=1), share > 0
-        first[start:stop], other[start:stop] = to_uint8(levels + _shown(H[:, start:stop], typical))
+        scratch = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
+        asked = np.empty(stop - start, np.bool_)
+        limits = modes.near, modes.apart, modes.held
+        find_candidates(frames, w, picks, H, Wt, *limits, modes.second_share, *scratch, asked, start)
+        at = np.flatnonzero(asked)
+        if not len(at):
+            return
+        # A one-column slice is already contiguous, a wider one is not. Copying avoids compiling the kernel twice.
+        w = np.ascontiguousarray(w[:, at])
+        levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
+        at += start
+        strength = modes.stronger, modes.second_share
+        find_levels(frames, w, picks, H, Wt, *limits, *strength, levels[0], levels[1], share, at)
+        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0
+        first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
 
     map_blocks(fill, blocks(n_pixels, tuning.TUNING.sample.block_pixels))
     return _Levels(frames, picks, H, Wt, typical, first, other, replaced, found)

@@ -50,15 +50,14 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
     offset[:, 20:] = 0
     frames = np.clip(shown + offset + rng.normal(0, 2, shown.shape), 0, 255).astype(np.uint8)
     weights = rng.uniform(0.5, 1, (n, pixels)).astype(np.float32)
-    first, other = np.full((2, pixels, channels), -1, np.float32)  # the first pixel is left out
+    first, other = np.full((2, pixels, channels), -1, np.float32)  # the last pixel is left out
     share = np.full(pixels, -1, np.float32)
     modes = TUNING.alternating_modes
     constants = modes.near, modes.apart, modes.held, modes.stronger, modes.second_share
     picks = np.arange(n)
-    found = first[1:], other[1:], share[1:]
-    kernels.find_levels(frames, weights[:, 1:], picks, H, codes, *constants, *found, 1)
-    assert (share[0], first[0, 0], other[0, 0]) == (-1, -1, -1)
-    for p in range(1, pixels):
+    kernels.find_levels(frames, weights, picks, H, codes, *constants, first, other, share, np.arange(pixels - 1))
+    assert (share[-1], first[-1, 0], other[-1, 0]) == (-1, -1, -1)
+    for p in range(pixels - 1):
         y, w = frames[:, p] - shown[:, p], weights[:, p]
         present = w[(np.abs(y) <= 10).all(axis=1)].sum()
         high = (np.abs(y - 60) <= 12).all(axis=1)
@@ -72,6 +71,13 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
             assert share[p] == pytest.approx(w[rest].sum() / w.sum(), abs=0.02)
         elif w[rest].sum() < 0.08 * w.sum():
             assert share[p] == 0
+    scratch = np.empty(30 * channels, np.float32), np.empty((4, 30), np.float32)
+    asked = np.zeros(30, bool)
+    near, apart, held, _, second = constants
+    kernels.find_candidates(frames, weights[:, 9:39], picks, H, codes, near, apart, held, second, *scratch, asked, 9)
+    levels = (share[9:39] > 0) | (first[9:39] != 0).any(axis=1)
+    assert (asked >= levels).all()
+    assert levels.any() and not asked.all()
     # each signature costs a third of a second while a user waits; without the compiler there are none
     assert len(getattr(kernels._densest_level, "signatures", ())) <= 1
 
@@ -136,7 +142,11 @@ def test_votes_and_mean_changes_are_those_of_numpy(rng):
     kernels.count_explained(X, shown, near, votes)
     np.testing.assert_array_equal(votes, (np.abs(X[:, None] - shown) < near).sum(axis=2))
     change = np.array(list(itertools.product([0, 1, 2, 127, 128, 253, 254, 255], repeat=3)), np.uint8)
-    np.testing.assert_array_equal(channel_mean(change[None])[0], np.rint(change.mean(axis=1)))
+    expected = np.rint(change.mean(axis=1))
+    np.testing.assert_array_equal(channel_mean(change[None])[0], expected)
+    mean = np.zeros(len(change), np.uint8)
+    kernels.mean_over_channels(change.reshape(-1), mean)
+    np.testing.assert_array_equal(mean, expected)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
