@@ -25,6 +25,8 @@ __all__ = [
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
+SHAPES = "(height, width), or (height, width, channels) with 1, 3 or 4 channels"
+CHANNELS = (1, 3, 4)
 BLOCK_VALUES = 8192  # their medians and counts stay in a first-level cache
 
 
@@ -58,28 +60,59 @@ def within(part: Separated, region: FrameArray | None) -> Separated:
 
 
 def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
-    """Yield frames, after checking that each is an array of uint8, grey or of three channels, and of one shape.
+    """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape.
 
-    `shape` is the shape that they must have, by default that of the first. Raises ParameterError for anything else.
+    Frames are arrays (height, width) or (height, width, channels) of uint8, uint16, or floating point from 0 to 1. One
+    channel is grey; of four the last, opacity, is left out. An array of all frames or a single frame is also accepted.
+    `shape` is the shape that they must have, by default that of the first. Raises ParameterError for other arrays.
     """
+    for index, frame in enumerate(_several(frames, shape)):
+        converted = _as_uint8(frame, index)
+        shape = converted.shape if shape is None else shape
+        if converted.shape != shape:
+            raise ParameterError(
+                f"frame {index} must have the shape of the first learnt, {shape}; got {converted.shape}; resize the "
+                "frames first"
+            )
+        yield converted
+
+
+def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
+    """Return an iterable of frames, also where a single frame is given."""
     if not isinstance(frames, Iterable):
         raise ParameterError(
             f"frames must be an array of frames, a video, or frames one after another; got {type(frames).__name__}"
         )
-    for index, frame in enumerate(frames):
-        found = f"{frame.dtype} of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
-        sized = isinstance(frame, np.ndarray) and frame.size > 0 and (frame.ndim == 2 or frame.shape[2:] == (3,))
-        if not sized or frame.dtype != np.uint8:
-            raise ParameterError(
-                f"frame {index} must be an array of uint8, (height, width) or (height, width, 3); got {found}"
-            )
-        shape = frame.shape if shape is None else shape
-        if frame.shape != shape:
-            raise ParameterError(
-                f"frame {index} must have the shape of the first learnt, {shape}; got {frame.shape}; resize the "
-                "frames first"
-            )
-        yield frame
+    if not isinstance(frames, np.ndarray):
+        return frames
+    # Grey frames are hardly ever 1, 3 or 4 pixels wide, except for a series of single pixels.
+    coloured = frames.ndim == 3 and frames.shape[2] in CHANNELS and frames.shape[1:] != (1, 1)
+    if frames.ndim == 2 or coloured or (frames.ndim == 3 and frames.shape == shape):
+        return [frames]
+    if frames.ndim not in (3, 4):
+        raise ParameterError(f"frames must be frames of shape {SHAPES}, or a single one; got shape {frames.shape}")
+    return frames
+
+
+def _as_uint8(frame: Any, index: int) -> FrameArray:
+    """Return a frame as uint8, without opacity; raises ParameterError if its dtype, shape or range is wrong."""
+    if not isinstance(frame, np.ndarray) or not (frame.dtype in (np.uint8, np.uint16) or frame.dtype.kind == "f"):
+        found = frame.dtype if isinstance(frame, np.ndarray) else type(frame).__name__
+        raise ParameterError(f"frame {index} must be uint8, uint16, or floating point from 0 to 1; got {found}")
+    if frame.ndim not in (2, 3) or frame.size == 0 or (frame.ndim == 3 and frame.shape[2] not in CHANNELS):
+        raise ParameterError(f"frame {index} must have shape {SHAPES}; got {frame.shape}")
+    if frame.ndim == 3:
+        frame = frame[..., 0] if frame.shape[2] == 1 else frame[..., :3]
+    if frame.dtype == np.uint8:
+        return frame
+    if frame.dtype == np.uint16:
+        return ((frame.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    low, high = float(frame.min()), float(frame.max())
+    if not (low >= 0 and high <= 1):
+        raise ParameterError(
+            f"frame {index} must be from 0 to 1 in floating point; got {low:g} to {high:g}; divide by its white"
+        )
+    return (frame * 255).round().astype(np.uint8)
 
 
 def to_uint8(values: NDArray[Any]) -> FrameArray:

@@ -89,9 +89,43 @@ def test_one_scorer_of_several_is_named(tmp_path):
         SessionScorer.load(tmp_path / "users.npz")
 
 
+# --- kinds of frames --------------------------------------------------------------------------------------------------
+
+
 @pytest.fixture(scope="module")
 def clip():
     return make_surveillance(10, 24, 32, random_state=0).frames
+
+
+KINDS = {
+    "uint16": lambda frames: frames.astype(np.uint16) * 257,
+    "float32": lambda frames: (frames / 255).astype(np.float32),
+    "float64": lambda frames: frames / 255,
+    "rgba": lambda frames: np.concatenate([frames, np.full_like(frames[..., :1], 7)], axis=-1),
+    "list": list,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_of_all_kinds_are_the_same_frames(kind, clip):
+    expected = BackgroundModel().fit(clip)
+    model = BackgroundModel().fit(KINDS[kind](clip))
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    (part,) = model.apply(KINDS[kind](clip[:1]))
+    np.testing.assert_array_equal(part.frame, clip[0])
+
+
+def test_one_channel_is_grey_and_a_frame_may_come_alone(clip):
+    grey = np.ascontiguousarray(clip[..., 1])
+    model = BackgroundModel().fit(grey[..., None])
+    np.testing.assert_array_equal(model.components_, BackgroundModel().fit(grey).components_)
+    assert model.background_.shape == grey.shape[1:]
+    for frame in (grey[3], grey[3][..., None], [grey[3]]):
+        (part,) = model.apply(frame)
+        np.testing.assert_array_equal(part.frame, grey[3])
+    colour = BackgroundModel().fit(clip)
+    assert [part.index for part in colour.apply(clip[3])] == [0]
+    assert BackgroundModel().fit(clip[3]).n_frames_seen_ == 1
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------
@@ -122,7 +156,7 @@ def test_results_do_not_print_arrays(result):
 
 def test_results_in_use_print_a_line(clip):
     model = BackgroundModel().fit(clip)
-    (part,) = model.apply(clip[:1])
+    (part,) = model.apply(clip[0])
     assert repr(part).startswith(
         "Separated(index=0, frame=<24 x 32 x 3 uint8>, background=<24 x 32 x 3 uint8>, mask=<24"
     )

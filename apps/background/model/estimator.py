@@ -114,10 +114,11 @@ class BackgroundModel(Saveable, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
-        """Learn the background from frames of uint8 (height, width) or (height, width, 3), all of one shape.
+        """Learn the background from frames (height, width) or (height, width, channels), all of one shape.
 
-        `frames` is an array of frames, a :class:`~visionnmf.io.VideoReader` or any other iterable, which is gone
-        through once. Raises ParameterError if it holds no frame or anything else.
+        Frames are of uint8, uint16, or floating point from 0 to 1. One channel is grey; of four the last, opacity, is
+        left out. `frames` is an array of frames or a single one, a :class:`~visionnmf.io.VideoReader` or any other
+        iterable, which is gone through once. Raises ParameterError if it holds no frame or anything else.
         """
         self._check_parameters()
         rng = check_generator(self.random_state)
@@ -166,8 +167,8 @@ class BackgroundModel(Saveable, BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray of uint8
-            Frames of the shape that `fit` has seen.
+        frames : iterable of ndarray
+            Frames of the kinds that `fit` takes, and of the shape that it has seen; or a single one.
 
         Yields
         ------

@@ -115,9 +115,9 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
     def partial_fit(self, frame: FrameArray, time: float | None = None) -> OnlineBackgroundModel:
         """Mask the next frame, then learn from it; afterwards `mask_` and `background_` are those of this frame.
 
-        The frame is an array of uint8 (height, width) or (height, width, 3), of the shape of the first. `time` is when
-        it is shown, in seconds, by default ``1 / frame_rate`` after the previous one. Raises ParameterError for another
-        kind or shape, and for a time that is not later.
+        The frame is an array of one of the kinds that :meth:`.BackgroundModel.fit` takes, and of the shape of the
+        first. `time` is when it is shown, in seconds, by default ``1 / frame_rate`` after the previous one. Raises
+        ParameterError for another kind or shape, and for a time that is not later.
         """
         for _ in self._take(frame, time):
             pass
@@ -132,8 +132,8 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray of uint8
-            Frames of the shape that :meth:`partial_fit` takes.
+        frames : iterable of ndarray
+            Frames as :meth:`partial_fit` takes them.
         time : callable, optional
             Returns when the latest frame is shown, for example ``lambda: reader.time``.
 

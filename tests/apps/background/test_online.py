@@ -106,9 +106,10 @@ def test_the_background_is_that_of_the_frame_s_light(rng):
     assert np.abs(model.background_ - scene * 0.7).mean() < 1.5
 
 
-def test_grey_frames_and_one_buffer_for_all(street):
+def test_grey_frames_other_kinds_and_one_buffer_for_all(street):
     grey = np.ascontiguousarray(street.frames[:40, ..., 1])
     masks = followed(OnlineBackgroundModel(frame_rate=10), grey)
+    np.testing.assert_array_equal(followed(OnlineBackgroundModel(frame_rate=10), grey / 255), masks)
 
     def reused():
         buffer = np.empty_like(grey[0])
