@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import glob
 import os
 import re
 from collections import deque
@@ -81,7 +83,7 @@ class ResultFiles:
             from .event_tables import EventTable
 
             tables += EventTable.paths(self.stem)
-        inputs = _input_files(self._source, self._out)
+        inputs = _input_files(self._source, self._out, numbered=self.masks is not None)
         check_outputs([self.background], self._replaces_background, inputs=inputs)
         check_outputs([*self.videos.values(), *tables], self._outputs.force, inputs=inputs)
 
@@ -92,15 +94,44 @@ class ResultFiles:
         return [str(path) for path in found if path is not None]
 
 
-def _input_files(source: str | Path, out: Path) -> list[str]:
+def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
     """Return the files of a source; refuse an `out` where results would be among its pictures the next time."""
     pictures = [] if is_live(source) else pictures_of(source)
-    if os.path.realpath(out) in {os.path.realpath(os.path.dirname(picture)) for picture in pictures}:
+    folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
+    if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out, numbered)):
         raise ParameterError(
             f"out must not be a folder of the pictures of {source}, where results would be frames the next time; "
             f"got {out}; give another"
         )
     return pictures or [str(source)]
+
+
+def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
+    """Return whether a pattern would find results in a folder that may not exist yet.
+
+    ``**`` stands for any number of folders. `numbered` says that masks are written as numbered pictures.
+    """
+    if not glob.has_magic(pattern) or os.path.isdir(pattern):
+        return False
+    parts = Path(os.path.abspath(pattern)).parts
+    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    folder = Path(os.path.realpath(Path(*parts[:fixed])))
+    names = [f"{stem_of(pattern)}_background.png"]
+    if numbered:
+        is_found = re.compile(fnmatch.translate(parts[-1].lower())).match
+        masks = (f"{number:06d}.png" for number in range(1_000_000))
+        names += [f"{stem_of(pattern)}_masks/{name}" for name in [next(filter(is_found, masks), None)] if name]
+    found = (Path(os.path.realpath(out), name) for name in names)
+    return any(path.is_relative_to(folder) and _match(path.relative_to(folder).parts, parts[fixed:]) for path in found)
+
+
+def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Return whether the parts of a path match the parts of a pattern."""
+    if not patterns:
+        return not parts
+    if patterns[0] == "**":
+        return any(_match(parts[start:], patterns[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatch(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
 
 
 class MaskFolder:
