@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_choice
@@ -29,11 +31,12 @@ from .frame_arrays import FrameArray
 __all__ = ["BackgroundScoresReport", "Confusion", "TrueClip", "evaluate", "find_clips", "read_clip", "score_clip"]
 
 Rows = list[dict[str, Any]]
+Picture = NDArray[np.float64]  # grey, (height, width)
 
 BASELINES = ("median", "mog2", "knn")  # compared with every other method
 COUNTS = ("tp", "fp", "fn", "tn")
 CDNET_METRICS = ("recall", "specificity", "fpr", "fnr", "pwc", "precision", "f_measure")
-BACKGROUND_ERRORS = ("age", "peps")
+BACKGROUND_ERRORS = ("age", "peps", "pceps", "psnr", "ms_ssim")
 COSTS = ("seconds_a_frame", "frames_per_second", "peak_mib")
 COLUMNS = (
     *("clip", "category", "method", "frames", "masks"),
@@ -42,6 +45,10 @@ COLUMNS = (
 
 FOREGROUND, LAST_BACKGROUND = 255, 50  # values of true masks; 50 is shadow, 85 and 170 are not scored
 ERROR_PIXEL = 20  # grey levels
+# MS-SSIM (Wang, Simoncelli & Bovik 2003): the weights of the five scales, the Gaussian window, and two constants
+WEIGHTS = np.array([0.0448, 0.2856, 0.3001, 0.2363, 0.1333])
+WINDOW, WINDOW_SIGMA = 11, 1.5
+C1, C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
@@ -72,7 +79,8 @@ class BackgroundScoresReport(Report):
         lines += [
             f"{clip:{width}} " + " ".join(_cell(row.get(name)) for name in names) for clip, row in by_clip.items()
         ]
-        head = ("F", "precis.", "recall", "spec.", "PWC", "AGE", "pEPs", "ms/fr.", "fr./s", "MiB")
+        errors = ("AGE", "pEPs", "pCEPs", "PSNR", "MS-SSIM")
+        head = ("F", "precis.", "recall", "spec.", "PWC", *errors, "ms/fr.", "fr./s", "MiB")
         keys = ("f_measure", "precision", "recall", "specificity", "pwc", *BACKGROUND_ERRORS)
         lines += ["", f"{'means':{width}} " + " ".join(f"{word:>7}" for word in head)]
         for row in self.methods:
@@ -221,8 +229,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
     peak = _status("VmHWM")
     errors: dict[str, float | None] = dict.fromkeys(BACKGROUND_ERRORS)
     if clip.background is not None:
-        difference = np.abs(_grey(separator.background_) - _grey(clip.background))
-        errors = {"age": float(difference.mean()), "peps": float((difference > ERROR_PIXEL).mean())}
+        errors = background_errors(separator.background_, clip.background)
     return {
         "clip": clip.name,
         "category": clip.category,
@@ -323,9 +330,65 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _grey(picture: FrameArray) -> np.ndarray[Any, np.dtype[np.float64]]:
+def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, float | None]:
+    """Return the errors of a background by name, as scenebackgroundmodeling.net defines them on grey pictures.
+
+    ``age`` is the mean absolute difference in grey levels. ``peps`` is the share of error pixels, which differ by more
+    than 20, and ``pceps`` that of error pixels whose four neighbours are error pixels as well. ``psnr`` is in decibels,
+    and None for equal pictures. ``ms_ssim`` is the multi-scale structural similarity. It is None for pictures with a
+    side under 176 pixels, which do not have five scales.
+    """
+    found, true = _grey(background), _grey(truth)
+    difference = np.abs(found - true)
+    wrong = difference > ERROR_PIXEL
+    inner = np.pad(wrong, 1)
+    clustered = wrong & inner[:-2, 1:-1] & inner[2:, 1:-1] & inner[1:-1, :-2] & inner[1:-1, 2:]
+    square = float((difference**2).mean())
+    return {
+        "age": float(difference.mean()),
+        "peps": float(wrong.mean()),
+        "pceps": float(clustered.mean()),
+        "psnr": None if square == 0 else 10 * math.log10(255**2 / square),
+        "ms_ssim": _ms_ssim(found, true),
+    }
+
+
+def _grey(picture: FrameArray) -> Picture:
     grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     return grey.astype(np.float64)
+
+
+def _ms_ssim(a: Picture, b: Picture) -> float | None:
+    """Return the multi-scale structural similarity of two grey pictures, or None if they are too small."""
+    if min(a.shape) < WINDOW * 2 ** (len(WEIGHTS) - 1):
+        return None
+    parts = []
+    for scale in range(len(WEIGHTS)):
+        if scale:
+            a, b = _halved(a), _halved(b)
+        similarity, contrast = _ssim(a, b)
+        parts.append(similarity if scale == len(WEIGHTS) - 1 else contrast)
+    return float(np.prod(np.maximum(parts, 0) ** WEIGHTS))
+
+
+def _halved(a: Picture) -> Picture:
+    """Return a picture of half the size: each value is the mean of two by two pixels."""
+    return np.asarray(cv2.blur(a, (2, 2), borderType=cv2.BORDER_REFLECT)[::2, ::2])
+
+
+def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
+    """Return the means of the structural similarity, and of its part without luminance."""
+
+    def window(x: Picture) -> Picture:
+        edge = WINDOW // 2
+        return np.asarray(cv2.GaussianBlur(x, (WINDOW, WINDOW), WINDOW_SIGMA))[edge:-edge, edge:-edge]
+
+    mean_a, mean_b = window(a), window(b)
+    var_a, var_b = window(a * a) - mean_a**2, window(b * b) - mean_b**2
+    together = window(a * b) - mean_a * mean_b
+    contrast = (2 * together + C2) / (var_a + var_b + C2)
+    luminance = (2 * mean_a * mean_b + C1) / (mean_a**2 + mean_b**2 + C1)
+    return float((luminance * contrast).mean()), float(contrast.mean())
 
 
 # --- Clips with true masks -------------------------------------------------------------------------------------------

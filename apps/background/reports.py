@@ -25,12 +25,14 @@ class MaskStatistics:
     ----------
     foreground_share : float, 0 to 1
         Share of all pixels that are foreground.
-    f_measure : float, 0 to 1, or None
+    f_measure, precision, recall : float, 0 to 1, or None
         Agreement with the true masks, where the clip has them.
     """
 
     foreground_share: float
     f_measure: float | None = None
+    precision: float | None = None
+    recall: float | None = None
 
 
 @dataclass(frozen=True)
@@ -205,16 +207,17 @@ class MaskCounts:
 
     def agreement(self) -> float:
         """Return the F-measure between masks and temporal median; 1 where neither finds anything."""
-        return _f_measure(self._shared, sum(self._found.values()))
+        return _ratio(2 * self._shared, sum(self._found.values()))
 
     def statistics(self, kind: str) -> MaskStatistics:
         """Return the statistics of the "masks" or of the "temporal_median"."""
         share = self._found[kind] / self._pixels
         if self._truth is None:
             return MaskStatistics(share)
-        return MaskStatistics(share, _f_measure(self._hits[kind], self._found[kind] + self._true))
+        hits, found, true = self._hits[kind], self._found[kind], self._true
+        return MaskStatistics(share, _ratio(2 * hits, found + true), _ratio(hits, found), _ratio(hits, true))
 
 
-def _f_measure(shared: int, both: int) -> float:
-    """Return F from the pixels that two masks share and those that they have together; two empty masks agree."""
-    return 2 * shared / both if both else 1.0
+def _ratio(part: int, whole: int) -> float:
+    """Return ``part / whole``, and 1 if `whole` is 0: two empty masks agree."""
+    return part / whole if whole else 1.0

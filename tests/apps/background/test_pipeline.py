@@ -95,6 +95,8 @@ def test_the_sample_is_scored_against_its_truth(tmp_path, monkeypatch):
     report = separate("sample:surveillance", out=tmp_path)
     assert report.masks.f_measure > 0.85
     assert report.temporal_median.f_measure < 0.6
+    assert report.masks.precision > 0.75
+    assert report.masks.recall > 0.85
     assert f"against the truth (F): {report.masks.f_measure:.3f}" in report.summary()
     assert "surveillance_background.png" in left_in(tmp_path)
 
