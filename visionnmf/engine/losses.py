@@ -151,24 +151,41 @@ class Record:
 
 
 def _manhattan_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sum m |x - p|`` of each row."""
+    """Write ``sum m |x - p|`` of each row.
+
+    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
+    weights or None. `out` (n_rows,) receives the losses of these rows; they do not depend on `parameter`.
+    """
     out[start:stop] = _sums(np.abs(X[start:stop] - P), M, start)
 
 
 def _frobenius_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sum m (x - p)^2 / 2`` of each row."""
+    """Write ``sum m (x - p)^2 / 2`` of each row.
+
+    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
+    weights or None. `out` (n_rows,) receives the losses of these rows; they do not depend on `parameter`.
+    """
     out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
     out[start:stop] /= 2
 
 
 def _l21_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sqrt(sum m (x - p)^2)`` of each row."""
+    """Write ``sqrt(sum m (x - p)^2)`` of each row.
+
+    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
+    weights or None. `out` (n_rows,) receives the losses of these rows; they do not depend on `parameter`.
+    """
     out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
     np.sqrt(out[start:stop], out=out[start:stop])
 
 
 def _huber_rows(X: Array, P: Array, M: Any, delta: float, start: int, stop: int, out: Array) -> None:
-    """Write the weighted Huber loss of each row: ``s (|e| - s / 2)`` with ``s = min(|e|, delta)``."""
+    """Write the weighted Huber loss of each row: the sum of ``m s (|e| - s / 2)`` with ``s = min(|e|, delta)``.
+
+    Here e is ``x - p``. `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and
+    `M` (n_rows, n) the weights or None. `out` (n_rows,) receives the losses of these rows; `delta` is the loss's
+    parameter.
+    """
     sizes = np.abs(X[start:stop] - P)
     inner = np.minimum(sizes, X.dtype.type(delta))
     sizes -= inner / 2
@@ -177,14 +194,22 @@ def _huber_rows(X: Array, P: Array, M: Any, delta: float, start: int, stop: int,
 
 
 def _elastic_net_rows(X: Array, P: Array, M: Any, alpha: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sum m (|e| + alpha / 2 e^2)`` of each row."""
+    """Write ``sum m (|e| + alpha / 2 e^2)`` of each row, with ``e = x - p``.
+
+    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
+    weights or None. `out` (n_rows,) receives the losses of these rows; `alpha` is the loss's parameter.
+    """
     sizes = np.abs(X[start:stop] - P)
     sizes += X.dtype.type(alpha / 2) * sizes * sizes
     out[start:stop] = _sums(sizes, M, start)
 
 
 def _sums(values: Array, M: Any, start: int) -> Array:
-    """Return the weighted sum of each row. NumPy sums pairwise, so float32 stays accurate in long rows."""
+    """Return the weighted sum of each row of `values` (n_block, n), which are rows `start` onwards of the data.
+
+    The weights `M` (n_rows, n) of all rows may be None. NumPy sums pairwise, so float32 stays accurate in long rows.
+    `values` are overwritten.
+    """
     if M is not None:
         values *= M[start : start + len(values)]
     return np.asarray(values.sum(axis=1))
@@ -194,26 +219,57 @@ def _sums(values: Array, M: Any, start: int) -> Array:
 
 
 def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    """Return the derivative of the Manhattan loss with respect to each model entry, and the size of that at 0.
+
+    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
+    where the model is 0, with which derivatives are compared. It is that of an elastic net with
+    ``alpha = 0``. Residuals of at most `tiny` count as 0, where the derivative is taken as 0.
+    """
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
 def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
+    """Return the derivative of the elastic net with respect to each model entry, and the size of that at 0.
+
+    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
+    where the model is 0, with which derivatives are compared. Residuals of at most
+    `tiny` count as 0, where the derivative of the absolute value is taken as 0.
+    """
     E = P - X
     return M * (np.where(np.abs(E) <= tiny, 0.0, np.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
 def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    """Return the derivative of half the squared residual with respect to each model entry, and the size of that at 0.
+
+    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
+    where the model is 0, with which derivatives are compared. The last two parameters
+    belong to the signature that all losses share.
+    """
     return M * (P - X), M * X
 
 
 def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
+    """Return the derivative of the Huber loss with respect to each model entry, and the size of that at 0.
+
+    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
+    where the model is 0, with which derivatives are compared. `tiny` belongs to the
+    signature that all losses share.
+    """
     return M * np.clip(P - X, -delta, delta), M * np.minimum(X, delta)
 
 
 def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
-    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))
+    """Return the derivative of the norms of the rows with respect to each model entry, and the size of that at 0.
+
+    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
+    where the model is 0, with which derivatives are compared. `parameter` and `tiny`
+    belong to the signature that all losses share.
+    """
+    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))  # weighted norms of the data's rows
 
     def derivative(E: Array) -> Array:
+        """Return the derivative at residuals `E` (n_rows, n): each row divided by its weighted norm."""
         norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
         # use the subgradient 0 for rows that the model fits exactly
         return np.asarray(M * E / np.where(norms > ZERO * sizes, norms, np.inf))
@@ -224,7 +280,9 @@ def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Arr
 def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
 
-    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``.
+    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
+    derivative itself may be infinite at the model 0. `X`, `P` and the weights `M` are (n_rows, n); `M` may be the
+    number 1. `tiny` belongs to the signature that all losses share.
     """
     # the same floor as in the loss; a smaller model counts as 0
     P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
@@ -233,7 +291,10 @@ def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float)
 
 
 def _stored_kullback_leibler(x: Array, p: Array, floor: Array) -> float:
-    """Return the Kullback-Leibler divergence summed over stored entries `x` with model `p`, with 0 log 0 = 0."""
+    """Return the Kullback-Leibler divergence summed over stored entries `x` with model `p`, with 0 log 0 = 0.
+
+    All arrays have the same length. In the logarithm, the model is raised to `floor` > 0.
+    """
     positive = x > 0
     ratio = x[positive] / np.maximum(p, floor)[positive]
     return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
@@ -399,6 +460,7 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | No
     out = np.empty(X.shape[0])
 
     def evaluate(block: tuple[int, int]) -> None:
+        """Write the losses of rows ``block[0]:block[1]`` to `out`."""
         start, stop = block
         loss.record.rows(X, np.matmul(Wt[:, start:stop].T, H), weights, loss.parameter, start, stop, out)
 
@@ -409,10 +471,12 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | No
 def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
     """Evaluate a loss of sparse `X` (CSR) in double precision and O(nnz r), without a dense copy.
 
-    Where the data are 0, the loss of a non-negative model ``P`` is ``P`` itself or ``P^2 / 2``, whose sum over all
-    entries follows from the factors. `zero_weight` is the weight of the entries that are not stored, 0 if they are
-    missing. Their share is a difference of two sums, so the absolute rounding error is that of the loss at ``P = 0``.
-    Raises ParameterError if the loss has no sparse form or does not support this `zero_weight`.
+    `Wt` (r, n_samples) holds the codes, transposed, `H` (r, n_features) the components, and ``P = W @ H`` >= 0 is the
+    model. An entry of X that is not stored costs ``P`` or, for the Frobenius loss, ``P^2 / 2``. The sum of these over
+    all entries follows from the factors; the sum over the stored entries is subtracted from it. These two sums nearly
+    cancel where the fit is close, so the rounding error is relative to them and not to the loss. `zero_weight` is the
+    weight of the entries that are not stored, 0 if they are missing. Raises ParameterError if the loss has no sparse
+    form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
     if form is None:
@@ -421,7 +485,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     check_zero_weight(loss, zero_weight)
     # in double precision, because the optimality measure has already compiled the kernel for it
     codes, points = Wt.T.astype(np.float64, order="C"), H.T.astype(np.float64, order="C")
-    levels = floors(X)
+    levels = floors(X)  # (n_samples,), the smallest model in a logarithm
 
     def stored(block: tuple[int, int]) -> tuple[float, float]:
         """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there."""
@@ -437,7 +501,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     with one_blas_thread():
         parts = map_blocks(stored, work, parallel=len(work) > 1)
         everywhere = _model_total(Wt, H, squared=form.squared)
-    elsewhere = max(0.0, everywhere - sum(part[1] for part in parts))
+    elsewhere = max(0.0, everywhere - sum(part[1] for part in parts))  # below 0 only by rounding
     return float(sum(part[0] for part in parts)) + float(zero_weight) * (0.5 if form.squared else 1.0) * elsewhere
 
 
@@ -452,7 +516,11 @@ def check_zero_weight(loss: Loss, zero_weight: float) -> None:
 
 
 def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
-    """Return the sum of the model ``W @ H``, or of its squares, over all entries."""
+    """Return the sum of the model ``W @ H``, or of its squares, over all entries.
+
+    `Wt` (r, n_samples) is W transposed and `H` is (r, n_features). The model itself is never formed: its sum is the
+    inner product of the components' sums, and that of its squares the inner product of the factors' Gram matrices.
+    """
     if not squared:
         return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
     wide = [F.astype(np.float64) for F in (Wt, H)]

@@ -143,10 +143,10 @@ class Box(Proximal):
     kind = "box"
 
     def value(self, F: Array) -> float:
-        return 0.0
+        return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
-        self.feasible(F)
+        self.feasible(F)  # the prox of a constraint is the projection onto it, whatever the step
 
     def feasible(self, F: Array) -> None:
         np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
@@ -162,17 +162,19 @@ class L1(Linear):
     is_cone = True
 
     def value(self, F: Array) -> float:
+        # F is (n_components, n_points); `weight` is one number or one per component
         return float(np.dot(np.broadcast_to(self.weight, len(F)), F.sum(axis=1, dtype=np.float64)))
 
     def slope(self, n_components: int) -> Array:
+        # the derivative of an l1 norm is its weight; a column, because it is the same at all points of a component
         return np.broadcast_to(np.asarray(self.weight), n_components)[:, None]
 
     def component(self, k: int) -> L1:
-        weight = np.asarray(self.weight)
+        weight = np.asarray(self.weight)  # one number, or one per component
         return L1(float(weight[k] if weight.ndim else weight))
 
     def rescaled(self, scale: Array) -> L1:
-        return L1(self.weight / scale)
+        return L1(self.weight / scale)  # the sum of component k has grown by scale[k]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,21 +187,22 @@ class L2(Smooth):
     is_cone = True
 
     def value(self, F: Array) -> float:
-        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
+        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)  # of each component
         return float(np.dot(np.broadcast_to(self.weight, len(F)), squares)) / 2
 
     def add_gradient(self, F: Array, out: Array) -> None:
+        # the gradient of weight / 2 |f|^2 is weight f; `weight` is one number or one per component
         out += np.array(np.broadcast_to(self.weight, len(F)), F.dtype)[:, None] * F
 
     def lipschitz(self) -> float:
-        return float(np.max(self.weight))
+        return float(np.max(self.weight))  # the largest second derivative
 
     def component(self, k: int) -> L2:
-        weight = np.asarray(self.weight)
+        weight = np.asarray(self.weight)  # one number, or one per component
         return L2(float(weight[k] if weight.ndim else weight))
 
     def rescaled(self, scale: Array) -> L2:
-        return L2(self.weight / scale**2)
+        return L2(self.weight / scale**2)  # the squares of component k have grown by scale[k]^2
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +219,7 @@ class Graph(Smooth):
     of_points = True
 
     def value(self, F: Array) -> float:
+        # tr(F L F^T) / 2 is half the sum of S_ij |f_i - f_j|^2 over all edges i, j, each taken once
         i, j, affinities = self._edges
         total = 0.0
         for row in F.astype(np.float64):
@@ -223,6 +227,7 @@ class Graph(Smooth):
         return total
 
     def add_gradient(self, F: Array, out: Array) -> None:
+        # the gradient is F L = F D - F S, where D holds the degrees and S is the affinity
         out += F * self.degrees.astype(F.dtype)
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
@@ -258,9 +263,10 @@ class Simplex(Proximal):
         return self.side == "columns"
 
     def value(self, F: Array) -> float:
-        return 0.0
+        return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
+        # the prox of a constraint is the projection onto it, whatever the step
         if self.side == "columns":
             projections.project_simplex_columns(F)
         else:
@@ -268,10 +274,11 @@ class Simplex(Proximal):
 
     def feasible(self, F: Array) -> None:
         np.maximum(F, 0, out=F)
+        # scale to sums of 1; a projection would set most entries to zero
         axis = 0 if self.side == "columns" else 1
         sums = F.sum(axis=axis, keepdims=True, dtype=np.float64)
         F /= np.where(sums > 0, sums, 1).astype(F.dtype)
-        np.copyto(F, F.dtype.type(1 / F.shape[axis]), where=~(sums > 0))
+        np.copyto(F, F.dtype.type(1 / F.shape[axis]), where=~(sums > 0))  # zeros become equal entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +304,7 @@ class Groups(Proximal):
         return self.bounds is not None
 
     def value(self, F: Array) -> float:
+        # the bounds are a constraint and cost nothing
         return sum(
             weight * float(self._norms(F[:, _columns(group)]).sum())
             for group, weight in zip(self.groups, self._weights(), strict=True)
@@ -307,7 +315,8 @@ class Groups(Proximal):
         """Apply the prox group by group, after clipping at 0.
 
         The order is valid because the prox of a norm keeps signs and shrinks entries (Jenatton et al. 2011, for nested
-        norms).
+        norms). A group's penalty (`weight`) shrinks each row of its block; its bound, if there is one, is then met by a
+        projection onto the ball of the norm.
         """
         np.maximum(F, 0, out=F)
         if self.norm == 2 and self.bounds is None:
@@ -331,38 +340,42 @@ class Groups(Proximal):
         for group, bound in zip(self.groups, self.bounds, strict=True):
             columns = _columns(group)
             size = float(self._norms(F[:, columns]).sum())
-            if size > bound:
+            if size > bound:  # scale the group down, which sets nothing to zero
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:
-        """Apply :func:`.projections.shrink_2` to all groups at once, because one call per small group would be slow."""
-        points, groups = self._members
+        """Apply :func:`.projections.shrink_2` to all groups at once, because one call per small group would be slow.
+
+        In each row of `F` (n_components, n_points), the part of a group is shortened by ``step * weight`` of the group,
+        or becomes zero if it is shorter. `step` is one number or one per component.
+        """
+        points, groups = self._members  # the points of all groups, and the group of each
         thresholds = np.reshape(step, (-1, 1)) * np.asarray(self._weights())
         for row, threshold in zip(F, np.broadcast_to(thresholds, (len(F), len(self.groups))), strict=True):
-            own = row[points]
+            own = row[points]  # the entries that belong to a group
             norms = np.sqrt(np.bincount(groups, np.square(own, dtype=np.float64), len(threshold)))
             scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
             row[points] = own * scales.astype(F.dtype)[groups]
 
     @cached_property
     def _members(self) -> tuple[Array, Array]:
-        """The points of all groups, and the group index of each."""
+        """The points of all groups, group after group, and the group index of each; both [shape=(n_members,)]."""
         sizes = [len(group) for group in self.groups]
         return np.concatenate(self.groups), np.repeat(np.arange(len(sizes)), sizes)
 
     def _weights(self) -> tuple[float, ...]:
-        """Return one weight for each group."""
+        """Return one weight for each group; `weight` may be one number for all of them."""
         return self.weight if isinstance(self.weight, tuple) else (self.weight,) * len(self.groups)
 
     def _norms(self, block: Array) -> Array:
-        """Return the p-norm of each row in double precision."""
+        """Return the p-norm, p = `norm`, of each row of `block` >= 0 (n_components, n) in double precision."""
         if self.norm == 2:
             return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
         return np.asarray(block.max(axis=1, initial=0), np.float64)
 
 
 def _columns(group: Array) -> Any:
-    """Return a slice if the group is a contiguous range of points, because a view avoids a copy."""
+    """Return an index of the points of a group: a slice if they are contiguous, because a view avoids a copy."""
     first, last = int(group[0]), int(group[-1])
     if last - first + 1 == len(group) and (np.diff(group) == 1).all():
         return slice(first, last + 1)
@@ -402,6 +415,7 @@ class Penalty:
     terms: tuple[Term, ...] = ()
 
     def __post_init__(self) -> None:
+        # projections do not compose, so at most one term may be proximal
         proximal = [term for term in self.parts if isinstance(term, Proximal)]
         for first, second in pairwise(proximal):
             words = _WORDS.get(second.kind, second.kind)
@@ -409,7 +423,8 @@ class Penalty:
 
     @cached_property
     def parts(self) -> tuple[Term, ...]:
-        """All active terms."""
+        """All active terms: one for each field that is set, in a fixed order, then the additional `terms`."""
+        # whether the term is used, its class, and the arguments of the class
         own: list[tuple[Any, type[Term], tuple[Any, ...]]] = [
             (np.any(self.l1), L1, (self.l1,)),
             (self.simplex is not None, Simplex, (self.simplex,)),
@@ -441,7 +456,7 @@ class Penalty:
         return frozenset(term.kind for term in self.parts)
 
     def beyond(self, known: tuple[type[Term], ...]) -> list[str]:
-        """Return the sorted kinds of active terms that are not among the classes `known`."""
+        """Return the sorted kinds of active terms that are not among the classes `known`, for solvers to refuse."""
         return sorted(term.kind for term in self.parts if not isinstance(term, known))
 
     @property
@@ -470,13 +485,18 @@ class Penalty:
         return number(self.low), number(self.high)
 
     def weights(self, n_components: int, dtype: DTypeLike) -> tuple[Array, Array]:
-        """Return `l1` and `l2` as arrays of shape (n_components,)."""
+        """Return `l1` and `l2`, each one number or one per component, as arrays of shape (n_components,)."""
         shape = (n_components,)
         l1 = np.array(np.broadcast_to(self.l1, shape), dtype)
         return l1, np.array(np.broadcast_to(self.l2, shape), dtype)
 
     def rescaled(self, scale: Array) -> Penalty:
-        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0."""
+        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0.
+
+        `scale` has the shape (n_components,) and is all 1 unless :attr:`is_cone`. The value at the rescaled factor is
+        that of this penalty at the factor before, because a linear term is divided by the scale and a quadratic one by
+        its square.
+        """
         if not self.parts:
             return self
         terms = tuple(term.rescaled(scale) for term in self.terms)
@@ -496,7 +516,7 @@ class Penalty:
         return result
 
     def lipschitz(self) -> float:
-        """Return a Lipschitz constant of :meth:`gradient`."""
+        """Return a Lipschitz constant of :meth:`gradient`: the sum of those of the smooth terms."""
         return sum((term.lipschitz() for term in self.smooth), 0.0)
 
     # --- the other terms ----------------------------------------------------------------------------------------------
@@ -509,7 +529,7 @@ class Penalty:
         """Return the penalty of row k alone; raise ValueError if components are coupled."""
         if self.couples_components:
             raise ValueError("the components are coupled")
-        l1, l2 = (np.asarray(weight) for weight in (self.l1, self.l2))
+        l1, l2 = (np.asarray(weight) for weight in (self.l1, self.l2))  # each one number, or one per component
         return replace(
             self,
             l1=float(l1[k] if l1.ndim else l1),
@@ -520,7 +540,7 @@ class Penalty:
     def prox(self, F: Array, step: float | Array) -> None:
         """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms.
 
-        A linear term only shifts `F` before the prox of the constraint, so the terms compose. `F`
+        `F` is overwritten. A linear term only shifts it before the prox of the constraint, so the terms compose. `F`
         (n_components, n_points) may have any sign. `step` is one number, or one per component unless
         :attr:`couples_components`.
         """
@@ -529,7 +549,7 @@ class Penalty:
         self.constraint.prox(F, step)
 
     def feasible(self, F: Array) -> None:
-        """Move an initial factor `F` (n_components, n_points) into the constraint set, in place."""
+        """Move an initial factor `F` >= 0 (n_components, n_points) into the constraint set, in place."""
         self.constraint.feasible(F)
 
 

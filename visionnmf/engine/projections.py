@@ -32,7 +32,8 @@ NEWTON_STEPS = 100  # maximum number; the method is monotone and finite and need
 def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
     """Return the largest entry and the depth of the level below it for each row of `V`, both (n_rows, 1).
 
-    The level is ``top - depth``. `radius` is one number or one per row.
+    The level of a row v is the number t with ``sum max(v - t, 0) = radius``. It is ``top - depth``, kept in two parts
+    because their difference would be rounded. `radius` is one number or one per row.
     """
     tops, depths = np.empty((2, len(V)), V.dtype)
     radii = np.array(np.broadcast_to(radius, len(V)), V.dtype)
@@ -52,17 +53,24 @@ def project_simplex(V: Array, radius: float = 1.0) -> Array:
 
 
 def project_simplex_columns(F: Array) -> None:
-    """Project the columns of the C-contiguous `F` (n_components, n_points) onto the unit simplex, in place."""
+    """Project the columns of the C-contiguous `F` (n_components, n_points) onto the unit simplex, in place.
+
+    Afterwards the entries of each column are >= 0 and sum to 1.
+    """
 
     def columns(block: tuple[int, int]) -> None:
+        """Project columns ``block[0]:block[1]``."""
         _penalty_kernels.simplex_columns(F, *block)
 
-    size = 4 * _penalty_kernels.TILE
+    size = 4 * _penalty_kernels.TILE  # whole tiles of the kernel
     map_blocks(columns, blocks(F.shape[1], size), parallel=F.size > BLOCK_ELEMENTS)
 
 
 def project_l1_ball(V: Array, radius: float) -> Array:
-    """Project each row of a block `V` >= 0 (n_rows, n) onto ``sum x <= radius`` (Duchi et al. 2008)."""
+    """Project each row of a block `V` >= 0 (n_rows, n) onto ``sum x <= radius`` (Duchi et al. 2008).
+
+    A row inside the ball stays as it is; all others are projected onto the simplex of that sum.
+    """
     X = V.copy()
     if radius <= 0:
         X[:] = 0
@@ -77,7 +85,7 @@ def project_l1_2_ball(V: Array, radius: float) -> Array:
 
     The norms of the rows are projected onto the l1 ball, and the rows scaled to the projected norms.
     """
-    norms = _norms(V)
+    norms = _norms(V)  # (n_rows,)
     shares = project_l1_ball(norms[None, :], radius)[0]
     return np.asarray(V * (shares / np.where(norms > 0, norms, 1)).astype(V.dtype)[:, None])
 
@@ -93,18 +101,20 @@ def project_l1_inf_ball(V: Array, radius: float) -> Array:
         return np.zeros_like(V)
     if V.max(axis=1).sum(dtype=np.float64) <= radius:
         return V.copy()
-    falling = -np.sort(-V, axis=1).astype(np.float64)
+    falling = -np.sort(-V, axis=1).astype(np.float64)  # each row in descending order
     counts = np.arange(1, V.shape[1] + 1)
     sums = np.cumsum(falling, axis=1)
-    # the sum that a row loses when its level is lowered to its next entry
+    # lost[k, i]: the sum that row k loses when its level is lowered to entry i + 1 of that order (to 0 for the last)
     lost = sums - counts * np.column_stack([falling[:, 1:], np.zeros(len(V))])
     rows = np.arange(len(V))
     theta = 0.0
     for _ in range(NEWTON_STEPS):
+        # a row's level is piecewise linear in theta; on this piece its entries 0..piece are above the level
         piece = (lost <= theta).sum(axis=1)
-        alive = piece < V.shape[1]
-        held = np.minimum(piece, V.shape[1] - 1)
+        alive = piece < V.shape[1]  # the other rows have become zero
+        held = np.minimum(piece, V.shape[1] - 1)  # a valid index also for those
         levels = np.where(alive, (sums[rows, held] - theta) / counts[held], 0)
+        # each level of a row that is not zero falls by 1 / counts as theta rises by 1
         step = (levels.sum() - radius) / max((alive / counts[held]).sum(), np.finfo(np.float64).tiny)
         if not step > np.finfo(np.float64).eps * theta:
             break
@@ -117,7 +127,7 @@ def shrink_2(V: Array, threshold: float | Array) -> Array:
 
     A row shorter than its threshold becomes zero. `threshold` is one number or one per row.
     """
-    norms = _norms(V)
+    norms = _norms(V)  # (n_rows,)
     scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
     return np.asarray(V * np.where(norms > 0, scales, 0).astype(V.dtype)[:, None])
 
@@ -128,10 +138,11 @@ def shrink_inf(V: Array, threshold: float | Array) -> Array:
     The clipped parts of a row sum to its threshold. By Moreau's identity, the result is the row minus its projection
     onto the l1 ball of that radius. `threshold` is one number or one per row.
     """
+    # clip at the level, above which the parts of a row sum to its threshold
     top, depth = _levels(V, threshold)
     return np.minimum(V, np.maximum(top - depth, 0))
 
 
 def _norms(V: Array) -> Array:
-    """Return each row's Euclidean norm in double precision."""
+    """Return the Euclidean norm of each row of `V` (n_rows, n) in double precision, as an array (n_rows,)."""
     return np.sqrt(np.einsum("ij,ij->i", V, V, dtype=np.float64))
