@@ -66,6 +66,7 @@ def soft_bins(values: Floats, bins: tuple[int, float, float]) -> Iterator[Floats
     """Yield, bin by bin, the share of each value: a value is shared between the two bins whose centres are next to it.
 
     `bins` are the number of bins and the centres of the first and the last; values beyond these count as these.
+    Each yielded plane has the shape of `values` and lies in [0, 1]; at each value, the planes of all bins sum to 1.
     """
     count, low, high = bins
     place = np.clip((values - np.float32(low)) * np.float32((count - 1) / (high - low)), 0, count - 1)
@@ -77,6 +78,7 @@ def filter_responses(lightness: Floats) -> Floats:
     """Filter lightness (0 to 100) by first and second Gaussian derivatives of widths 1 and 2.
 
     Returns 10 responses r for each pixel, (height, width, 10); large ones are damped by ``log(1 + |r| / 3) / |r|``.
+    The five responses of width 1 come first, then those of width 2, each in the order x, y, xx, yy, xy.
     """
     responses = np.empty((*lightness.shape, 10), np.float32)
     for first, sigma in ((0, 1.0), (5, 2.0)):
@@ -85,20 +87,27 @@ def filter_responses(lightness: Floats) -> Floats:
         xx, xy = _gradient(x, sigma)
         for place, plane in enumerate((x, y, xx, _gradient(y, sigma)[1], xy)):
             responses[..., first + place] = plane
-    norm = np.sqrt(np.einsum("ijk,ijk->ij", responses, responses))
+    norm = np.sqrt(np.einsum("ijk,ijk->ij", responses, responses))  # |r| of each pixel, over its 10 responses
     responses *= (np.log1p(norm / 3) / np.maximum(norm, np.float32(1e-6)))[..., np.newaxis]
     return responses
 
 
 def assign_textons(responses: Floats, centres: Floats) -> NDArray[np.int64]:
-    """Return the nearest of the textons' `centres` (n_textons, 10) for the responses of each pixel."""
+    """Return the number of the texton, a row of `centres` (n_textons, 10), nearest to the responses of each pixel.
+
+    `responses` are (height, width, 10). The nearest centre c of r has the largest ``r . c - |c|^2 / 2``.
+    """
     scores = responses.reshape(-1, responses.shape[2]) @ centres.T
     scores -= np.einsum("ij,ij->i", centres, centres) / 2
     return np.asarray(scores.argmax(axis=1).reshape(responses.shape[:2]), np.int64)
 
 
 def find_cues(image: Floats, textons: Floats) -> Cues:
-    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1], given the centres of textons."""
+    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1], given the centres of textons (n_textons, 10).
+
+    A cue, such as "lab 1", is named by its channels and the width of its blur in pixels. Its tensor is the 2 x 2 matrix
+    of the products of gradients, summed over the channels, of which the planes xx, yy and xy are stored.
+    """
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
     nearest = assign_textons(filter_responses(L), textons)
@@ -120,8 +129,10 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
 def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:
     """Write the gradient tensors of all cues of one kind of channels to `tensors` (n_cues, 3, height, width).
 
-    A cue is named by its channels and the width of its filter. Wide filters work on reduced planes, whose sums are
-    enlarged in the end. `planes` are read one at a time, so they need not be in memory together.
+    A cue such as "L 4" is named by its channels, here `name`, and the width of its blur in pixels. Wide blurs work on
+    planes (channels) reduced by the factor 2 or 4, because that is faster; the sums of their products are enlarged in
+    the end. `planes` are read one at a time, so they need not be in memory together. The dicts `places`, `factors` and
+    `totals` are keyed by the width; `sizes` and `reduced` are keyed by the factor, and `sizes` are (width, height).
     """
     shape = tensors.shape[2:]
     sizes = {factor: tuple(max(1, -(-side // factor)) for side in shape[::-1]) for factor in (1, 2, 4)}
@@ -142,7 +153,12 @@ def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None
 
 
 def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float | None) -> None:
-    """Add the products xx, yy and xy of a plane's gradient, after a blur of width `sigma`, to a tensor."""
+    """Add the products xx, yy and xy of a plane's gradient, after a blur of width `sigma`, to a tensor.
+
+    `total` (3, height, width) is changed in place. The gradient is multiplied by `sigma`, so that widths are
+    comparable. For shares of a histogram `smallest` is a number added to the share, and the gradient is that of
+    ``2 sqrt(share)``, which makes its square a chi-squared difference; for other channels `smallest` is None.
+    """
     smooth = np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma), np.float32)
     if smallest is not None:
         smooth += np.float32(smallest)
@@ -154,14 +170,17 @@ def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float |
 
 
 def _largest_strength(tensor: Floats) -> Floats:
-    """Return the root of the larger eigenvalue of a tensor, pixel by pixel."""
+    """Return the root of the larger eigenvalue of a tensor (3, height, width: xx, yy and xy), pixel by pixel."""
     xx, yy, xy = tensor
     half = (xx - yy) / 2
     return np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
 
 
 def _gradient(plane: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Return the derivatives along x and y by Scharr's filter, which is nearly the same in all directions."""
+    """Return the derivatives along x and y, times `scale`, by Scharr's filter, which is nearly isotropic.
+
+    OpenCV's filter returns 32 for a slope of 1 per pixel, hence ``scale / 32``.
+    """
     return (
         np.asarray(cv2.Scharr(plane, cv2.CV_32F, 1, 0, scale=scale / 32), np.float32),
         np.asarray(cv2.Scharr(plane, cv2.CV_32F, 0, 1, scale=scale / 32), np.float32),

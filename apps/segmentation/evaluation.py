@@ -38,12 +38,14 @@ Scales = Iterator[tuple[float, NDArray[Any]]]
 
 
 def _ours(image: NDArray[Any]) -> Scales:
+    """Yield scales and segmentations by this package: one tree of regions, cut at each scale."""
     result = segment(image)
     for scale in np.linspace(0.02, 0.7, 35).round(4):
         yield float(scale), result.at(scale=float(scale))
 
 
 def _felzenszwalb(image: NDArray[Any]) -> Scales:
+    """Yield values of the parameter `scale`, and the segmentations of Felzenszwalb and Huttenlocher by scikit-image."""
     from skimage.segmentation import felzenszwalb
 
     for scale in (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1300, 1700, 2200):
@@ -105,6 +107,7 @@ def _normalised_cuts(image: NDArray[Any]) -> Scales:
 
 
 def _whole(image: NDArray[Any]) -> Scales:
+    """Yield the whole picture as one segment, a baseline that has no scale."""
     yield 0, np.zeros(image.shape[:2], np.uint8)
 
 
@@ -239,6 +242,7 @@ def evaluate(
 
 
 def _truth_files(folder: Path, name: str) -> list[str]:
+    """Return the files with the segmentations of image `name`: one .npz or .mat, or several .png; empty if none."""
     for archive in (folder / f"{name}.npz", folder / f"{name}.mat"):
         if archive.is_file():
             return [str(archive)]
@@ -274,7 +278,7 @@ def _labels_in_mat(file: str) -> list[NDArray[Any]]:
 
 
 def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
-    """Return a number for the colour of each pixel."""
+    """Return a label map (height, width) in which each colour of a picture is one label."""
     flat = picture.reshape(-1, picture.shape[2]) if picture.ndim == 3 else picture.reshape(-1, 1)
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
 
@@ -288,6 +292,7 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...]) -> Ro
     rows: Rows = []
 
     def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:
+        """Add a row for each (scale, labels) that `find` returns; all have the seconds of that single call."""
         begin = time.perf_counter()
         found = find()
         seconds = time.perf_counter() - begin
@@ -305,7 +310,11 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...]) -> Ro
 
 
 def _summary(name: str, rows: Rows) -> dict[str, Any]:
-    """Return the scores of a method at the best scale for all images and at the best scale of each."""
+    """Return the scores of a method at the best scale for all images (ODS) and at the best scale of each (OIS).
+
+    The columns of `table` (images, scales, 3) are covering, Rand index and negative variation of information, so that
+    the largest value is the best in each. Each metric has a best scale of its own; ``scale`` is that of covering.
+    """
     scales = sorted({row["scale"] for row in rows})
     pictures = sorted({row["image"] for row in rows})
     table = np.empty((len(pictures), len(scales), 3))
@@ -316,5 +325,6 @@ def _summary(name: str, rows: Rows) -> dict[str, Any]:
     for column, metric in enumerate(METRICS):
         found[metric] = abs(float(ods[:, column].max()))
         found[metric + "_ois"] = abs(float(ois[column]))
+    # all scales of an image have the same seconds, so its first row is enough
     found["seconds"] = float(np.mean([next(r["seconds"] for r in rows if r["image"] == p) for p in pictures]))
     return found

@@ -82,10 +82,15 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
 
 
 def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tuple[int, int]) -> list[int]:
-    """Return COCO's run lengths: zeros and ones in turn, down the columns, zeros first."""
+    """Return COCO's run lengths: zeros and ones in turn, down the columns of the whole picture, zeros first.
+
+    `mask` is a segment in its box, `corner` (x, y) the upper left pixel of the box, `shape` that of the picture.
+    """
     padded = np.zeros((mask.shape[1], mask.shape[0] + 1), np.int8)  # a zero below each column ends its last run
     padded[:, :-1] = mask.T
     column, row = np.divmod(np.flatnonzero(np.diff(padded.ravel(), prepend=0)), mask.shape[0] + 1)
+    # The columns of the mask are one flat array, so changes mark where runs start and end, in turn. A place counts the
+    # pixels of the picture before it, down the columns.
     # runs are joined where one ends at the last row of the picture and the next begins at the first row
     places = (column + corner[0]) * shape[0] + row + corner[1]
     starts, ends = places[::2], places[1::2]
@@ -198,7 +203,7 @@ def to_csv(result: SegmentationResult) -> str:
 
 
 def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
-    """Yield the row of each segment in a table."""
+    """Yield the row of each segment in a table, whose columns :func:`to_csv` describes."""
     total = int(result.sizes.sum())
     for found in result.properties():
         colour = found["colour"]
@@ -298,7 +303,7 @@ def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
         if not polygon.holes:
             rings.append(polygon.exterior)
             continue
-        # cutting through the middle one of the holes needs the fewest cuts
+        # cutting at the middle column of the median hole divides the holes most evenly, so the fewest cuts are needed
         middles = sorted((int(hole[:, 0].min()) + int(hole[:, 0].max())) // 2 for hole in polygon.holes)
         column = middles[len(middles) // 2] - int(corner[0])
         waiting += [(part, corner + place) for part, place in _pieces(piece[:, :column])]
@@ -315,7 +320,7 @@ def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]
 
 
 def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
-    """Trace one 4-connected piece and its holes."""
+    """Trace one 4-connected piece, given in its box, and its holes; `corner` (x, y) is added to all coordinates."""
     around = np.pad(~piece, 1, constant_values=True)
     # 4-connected areas of what is not the piece; the one in the corner is the outside, the others are holes
     count, areas, boxes, _ = cv2.connectedComponentsWithStats(around.astype(np.uint8), connectivity=4)
@@ -325,12 +330,13 @@ def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
             continue
         x, y, width, height = boxes[area, :4].tolist()
         hole = areas[y : y + height, x : x + width] == area
+        # reversed, because holes run the other way round; -1 for the frame that was padded
         holes.append(_ring(hole)[::-1] + corner + (x - 1, y - 1))
     return Polygon(_ring(piece) + corner, holes)
 
 
 def _ring(piece: NDArray[np.bool_]) -> Ring:
-    """Trace the outer border of a 4-connected area.
+    """Trace the outer border of a 4-connected area; returns corners (n, 2) as x, y, without those on straight lines.
 
     OpenCV's contours go through the centres of pixels. Here each pixel is made four, so the outermost of them lie on
     known sides of the lines between pixels, and half their coordinates, rounded up, are the corners.
@@ -339,5 +345,6 @@ def _ring(piece: NDArray[np.bool_]) -> Ring:
     (contour,) = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)[0]
     ring = (contour[:, 0].astype(np.int64) + 1) // 2
     ring = ring[(ring != np.roll(ring, 1, axis=0)).any(axis=1)]
+    # a corner lies on a straight line if it shares x, or y, with both its neighbours
     straight = (np.roll(ring, 1, axis=0) == ring) & (ring == np.roll(ring, -1, axis=0))
     return ring[~straight.any(axis=1)]

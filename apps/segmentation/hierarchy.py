@@ -103,6 +103,9 @@ class Hierarchy:
     def without(self, scale: float) -> Hierarchy:
         """Return the tree whose regions are the segments at a scale.
 
+        Merges up to that scale are done, and the nodes that are left are numbered anew. The strength of a border in the
+        new tree is the mean over the old borders between its two segments.
+
         Returns
         -------
         Hierarchy
@@ -112,7 +115,7 @@ class Hierarchy:
             return self
         cut = self._cut_after(done)
         n, count = self.n_regions, self.n_regions - done
-        name = np.empty(2 * n - 1, np.int64)
+        name = np.empty(2 * n - 1, np.int64)  # the new number of each old node; merge k is node n + k
         name[:n] = cut
         for merge, (i, _) in enumerate(self.children.tolist()):
             name[n + merge] = name[i] if merge < done else count + merge - done
@@ -130,11 +133,13 @@ class Hierarchy:
         )
 
     def _cut_after(self, n_merges: int) -> NDArray[np.int64]:
-        """Return the segment of each region after so many merges."""
+        """Return the segment of each region after the first `n_merges` merges, numbered by first region."""
         n = self.n_regions
+        # The topmost node above each node (merge k is node n + k); from the last merge down, children inherit it.
         top = np.arange(n + n_merges)
         for merge in range(n_merges - 1, -1, -1):
             top[self.children[merge]] = top[n + merge]
+        # `first` is the first region of each segment; its ranks are the numbers of the segments.
         first, names = np.unique(top[:n], return_index=True, return_inverse=True)[1:]
         return np.argsort(np.argsort(first))[names.reshape(n)]
 
@@ -146,7 +151,7 @@ class Hierarchy:
         ndarray of int64 [shape=(m,)]
         """
         n = self.n_regions
-        parent = np.full(2 * n - 1, -1)
+        parent = np.full(2 * n - 1, -1)  # of each node, where merge k is node n + k; the root keeps -1
         parent[self.children] = n + np.arange(n - 1)[:, np.newaxis]
         low, high = pairs.T
         while (apart := low != high).any():  # a parent comes after its children, so the earlier of two nodes climbs
@@ -165,6 +170,7 @@ class Hierarchy:
             larger height of two); 0 elsewhere. Where it exceeds a scale are the borders of the segments at that scale.
         """
         found = np.zeros(self.labels.shape, np.float32)
+        # For each direction: a view of `found`, where neighbours differ, and each such pair of regions as one number.
         sides = []
         for first, second, out in (
             (self.labels[:, :-1], self.labels[:, 1:], found[:, :-1]),

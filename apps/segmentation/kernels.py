@@ -118,7 +118,11 @@ def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-
 
 @kernel(part=True)
 def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
-    """Add an entry to a heap of `place` entries, and return how many there are now."""
+    """Add an entry to a binary heap of `place` entries, the least key first, and return how many there are now.
+
+    `keys` and `pixels` are parallel arrays; the children of entry k are entries 2 k + 1 and 2 k + 2. `place` then is
+    where the new entry goes: larger parents move down until it fits.
+    """
     n_queued = place + 1
     while place > 0:
         parent = (place - 1) >> 1
@@ -132,7 +136,11 @@ def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
-    """Remove the first entry of a heap, and return how many are left."""
+    """Remove the first entry of a binary heap, the one with the least key, and return how many are left.
+
+    `keys` and `pixels` are parallel arrays; the children of entry k are entries 2 k + 1 and 2 k + 2. The last entry
+    takes the first place, and sinks until no child has a smaller key.
+    """
     n_queued -= 1
     key, pixel = keys[n_queued], pixels[n_queued]
     place = 0
@@ -153,6 +161,11 @@ def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
+    """Return the chi-squared difference of the histograms of regions i and j.
+
+    A row of `regions` holds sums over the pixels of a region; columns `start` to `stop` are the bins of the histogram,
+    and column SIZE is the number of pixels.
+    """
     total = 0.0
     for k in range(start, stop):
         p = regions[i, k] / regions[i, SIZE]
@@ -164,7 +177,10 @@ def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _spread(regions, i):  # type: ignore[no-untyped-def]
-    """Return the standard deviation of a region's colours."""
+    """Return the standard deviation of the CIELAB colours of region i, a row of sums over its pixels.
+
+    The columns from LAB on are the sums of L, a and b, and those from LAB_SQUARED on the sums of their squares.
+    """
     total = 0.0
     for k in range(3):
         mean = regions[i, LAB + k] / regions[i, SIZE]
@@ -177,7 +193,9 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     """Write the features of border e to `out`, from which trees predict its strength.
 
     They are the mean cues along the border, differences of the two regions in colour and texture, and their sizes,
-    energies, spreads and shapes. The smaller region always comes first, so that the order of the regions is irrelevant.
+    energies, spreads and shapes, in the order of the names in FEATURES. The smaller region always comes first, so that
+    the order of the regions is irrelevant. `graph` is a RegionGraph: rows of `regions` are sums over pixels, rows of
+    `borders` are length, energy and cues summed along a border, and `picture` is pixels, mean energy, colour spread.
     """
     regions, perimeters, picture = graph.regions, graph.perimeters, graph.picture
     i, j = graph.ends[e, 0], graph.ends[e, 1]
@@ -187,7 +205,7 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     length = graph.borders[e, 0]
     for k in range(N_CUES):
         out[k] = graph.borders[e, 2 + k] / length
-    at = N_CUES
+    at = N_CUES  # the features after the cues begin here
     energy = graph.borders[e, 1] / length
     out[at] = energy
     lightness = (regions[i, LAB] / small - regions[j, LAB] / large) ** 2
@@ -210,11 +228,12 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     within_i, within_j = regions[i, ENERGY] / small, regions[j, ENERGY] / large
     out[at + 12] = min(within_i, within_j)
     out[at + 13] = max(within_i, within_j)
-    out[at + 14] = energy / ((within_i + within_j) / 2 + 0.05)
+    out[at + 14] = energy / ((within_i + within_j) / 2 + 0.05)  # flat regions have no energy: 0.05 limits the ratio
     out[at + 15] = min(spread_i, spread_j)
     out[at + 16] = max(spread_i, spread_j)
     out[at + 17] = regions[i, FRAME] / np.sqrt(small)
     out[at + 18] = regions[j, FRAME] / np.sqrt(large)
+    # the outline of both regions together, the sides on the picture's frame included
     around = perimeters[i] + perimeters[j] - 2 * length + regions[i, FRAME] + regions[j, FRAME]
     out[at + 19] = np.sqrt(small + large) / max(around, 1.0)
     out[at + 20] = difference / (picture[2] + 2)
@@ -224,7 +243,10 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def predict(row, trees):  # type: ignore[no-untyped-def]
-    """Return the sum of the leaves, one a tree of :class:`BorderTrees`, that a row of features reaches."""
+    """Return the sum of the leaves, one for each tree of :class:`BorderTrees`, that a row of features reaches.
+
+    A leaf has a negative feature. The right child of a node follows its left one, so the comparison, 0 or 1, is added.
+    """
     total = 0.0
     for node in trees.roots:
         while trees.features[node] >= 0:
@@ -247,6 +269,9 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
     `record` (capacity, N_FEATURES) and `pairs` (capacity, 2) get the features and the nodes of the borders that are
     judged, in that order, until they are full.
 
+    `graph` is a RegionGraph of n regions and m borders, which is overwritten; node k is region k for k < n, and merge
+    k - n after that. `trees` is a BorderTrees.
+
     Returns the two nodes that each merge joins (n - 1, 2), the cost of the border at each merge (n - 1,), the number of
     merges, the number of rows of `record` in use, and the strength of each border at the start (m,).
     """
@@ -258,9 +283,9 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
         node = graph.ends[half // 2, half % 2]
         following[half] = first[node]
         first[node] = half
-    alive = np.ones(m, np.bool_)
-    cost = np.empty(m)
-    strengths = np.empty(m)
+    alive = np.ones(m, np.bool_)  # borders that still divide two nodes
+    cost = np.empty(m)  # strength times the power of the smaller region's share
+    strengths = np.empty(m)  # at the start
     row = np.empty(N_FEATURES)
     parallel = np.full(2 * n - 1, -1)  # the border that already leads to a neighbour of the new node
     children = np.empty((n - 1, 2), np.int64)
@@ -268,7 +293,7 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
     n_merges, n_recorded = 0, 0
     stale = np.arange(m)  # borders that must be judged
     n_stale = m
-    for step in range(n):
+    for step in range(n):  # n - 1 merges; the last step only judges the borders of the last node
         for s in range(n_stale):
             e = stale[s]
             _describe(graph, e, row)
@@ -300,7 +325,13 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
 
 @kernel(part=True)
 def _join(graph, weakest, new, alive, first, following, parallel, stale):  # type: ignore[no-untyped-def]
-    """Make the two nodes of border `weakest` one, list its borders in `stale`, and return their number."""
+    """Make the two nodes of border `weakest` one, list its borders in `stale`, and return their number.
+
+    `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes. The borders of a node are a linked list
+    of half edges: half edge 2 e + s is border e seen from node ends[e, s]; `first` (of a node) and `following` (of a
+    half edge) are -1 at the end. `alive` marks borders that are left. `parallel`, -1 for each node between calls, is
+    the border that already leads from the new node to a neighbour.
+    """
     regions, ends, borders = graph.regions, graph.ends, graph.borders
     i, j = ends[weakest, 0], ends[weakest, 1]
     alive[weakest] = False
@@ -327,7 +358,7 @@ def _join(graph, weakest, new, alive, first, following, parallel, stale):  # typ
                     stale[n_stale] = e
                     n_stale += 1
             half = next_half
-    for s in range(n_stale):
+    for s in range(n_stale):  # reset the scratch; one of the two ends is the new node, where it is -1 already
         parallel[ends[stale[s], 0]] = -1
         parallel[ends[stale[s], 1]] = -1
     return n_stale

@@ -72,18 +72,19 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     A region that holds several markers is divided by the watershed of the picture's gradient: its first marker keeps
     the region's number, and the other pieces get new ones. The tree then joins these pieces first.
     """
+    # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two.
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]
     regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)
     found = np.full(hierarchy.n_regions, -1)
     found[regions] = own_markers
     counts = np.bincount(regions, minlength=hierarchy.n_regions)
-    torn = np.flatnonzero(counts > 1)
+    torn = np.flatnonzero(counts > 1)  # regions with several markers
     if not len(torn):
         return MarkedTree(hierarchy, found)
     labels = hierarchy.labels.copy()
-    origins = [np.arange(hierarchy.n_regions)]
-    pieces = []
+    origins = [np.arange(hierarchy.n_regions)]  # the old region of each new one
+    pieces = []  # the marker of each region that is added
     from scipy.ndimage import find_objects  # most runs do not need it
 
     boxes = find_objects(hierarchy.labels + 1)
@@ -91,7 +92,7 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     for region in torn.tolist():
         box = boxes[region]
         inside = hierarchy.labels[box] == region
-        here = marked == region
+        here = marked == region  # its marked pixels
         rows, columns = np.divmod(markers.places[here], labels.shape[1])
         seeds = np.zeros(inside.shape, np.int32)
         seeds[rows - box[0].start, columns - box[1].start] = markers.numbers[here] + 1
@@ -108,7 +109,10 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
 
 
 def _divide(image: NDArray[Any], seeds: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[Any]:
-    """Divide a region among its markers."""
+    """Divide a region among its markers; returns the seed of each pixel, and 0 outside the region.
+
+    All arrays are those of the region's box. `seeds` are the markers, numbered from 1, at their pixels; 0 elsewhere.
+    """
     picture = to_eight_bits(image)
     slopes = [np.abs(cv2.Scharr(picture, cv2.CV_32F, *order)) for order in ((1, 0), (0, 1))]
     gradient = (slopes[0] + slopes[1]).max(axis=2)
@@ -118,9 +122,15 @@ def _divide(image: NDArray[Any], seeds: NDArray[np.int32], inside: NDArray[np.bo
 
 
 def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:
-    """Return a tree in which some regions are joined from several pieces; `origins` are the regions of the pieces."""
+    """Return a tree in which some regions are joined from several pieces, by merges of height 0 before all others.
+
+    `labels` (height, width) is the new label map. `origins` (count,) is the old region of each of its regions: those
+    below n, the number of old regions, keep their numbers, and the pieces that were cut off follow. In the new tree
+    merge k is node count + k, and the first ``count - n`` merges join the pieces.
+    """
     n, count = hierarchy.n_regions, len(origins)
     extra = count - n
+    # where a region has pieces, the loop below replaces its number by that of its last merge
     node = np.concatenate([np.arange(n), count + extra + np.arange(n - 1)])  # the new number of each old node
     first = np.empty((extra, 2), np.int64)
     for k, (piece, region) in enumerate(zip(range(n, count), origins[n:].tolist(), strict=True)):
@@ -129,6 +139,7 @@ def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: ND
     edges = region_adjacency(labels + 1) - 1
     edges = edges[edges[:, 0] >= 0]  # -1 lies outside the mask
     ends = np.sort(origins[edges], axis=1)
+    # Find each new border among the old ones, which are in ascending order, by one number for each pair of regions.
     codes = hierarchy.edges[:, 0] * n + hierarchy.edges[:, 1]
     wanted = ends[:, 0] * n + ends[:, 1]
     place = np.minimum(np.searchsorted(codes, wanted), max(len(codes) - 1, 0))
@@ -153,10 +164,11 @@ def cut_at_markers(
     `markers` is the marker of each region, -1 for none. Returns the segment of each region, where 0 to m - 1 are those
     of the markers and parts without a marker follow, and the height of the last merge that was done.
     """
-    top = np.arange(hierarchy.n_regions).tolist()
-    marker = markers.tolist()
+    top = np.arange(hierarchy.n_regions).tolist()  # union-find: the parent of each region; a root is its own
+    marker = markers.tolist()  # of the part of each root
 
     def root(region: int) -> int:
+        """Return the region that stands for the part of a region, and shorten the path to it."""
         while top[region] != region:
             top[region] = top[top[region]]
             region = top[region]
@@ -174,13 +186,16 @@ def cut_at_markers(
         height = float(hierarchy.heights[merge])
     roots = np.array([root(region) for region in range(hierarchy.n_regions)])
     found = np.array(marker)[roots]
-    alone = found < 0
+    alone = found < 0  # regions of parts without a marker, which get the numbers after those of the markers
     found[alone] = np.unique(roots[alone], return_inverse=True)[1] + int(markers.max()) + 1
     return found, height
 
 
 def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
-    """List (merge, region, region) in the order in which the tree removes borders."""
+    """List (merge, region, region) in the order in which the tree removes borders.
+
+    The order is by the merge at which the two regions meet, and then by the border's own strength.
+    """
     n = hierarchy.n_regions
     first = list(range(n))  # a region of each node
     for i, _ in hierarchy.children.tolist():

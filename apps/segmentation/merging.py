@@ -75,6 +75,7 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
     n = len(partition.regions)
     graph = RegionGraph(
         np.concatenate([partition.regions, np.zeros((n - 1, partition.regions.shape[1]))]),
+        # perimeters: column 0 of the borders is their length, which counts for the regions on both sides
         np.bincount(partition.edges.ravel(), np.repeat(partition.borders[:, 0], 2), 2 * n - 1),
         partition.edges.copy(),
         partition.borders.copy(),
@@ -85,6 +86,7 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
         graph, model.trees, model.base, SIZE_EXPONENT, features, pairs
     )
     # Islands of a mask do not touch. They are joined last, at the largest height there is.
+    # Node k is region k for k < n, and merge k - n after that; those that are nobody's child are the islands' roots.
     waiting = np.setdiff1d(np.arange(n + n_merges), children[:n_merges])
     for node in range(n + n_merges, 2 * n - 1):
         children[node - n], costs[node - n] = waiting[:2], 1.0
@@ -93,7 +95,10 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
 
 
 def _describe_picture(regions: Array) -> Array:
-    """Return the size, the mean energy and the spread of colours of the whole picture."""
+    """Return the number of pixels, the mean energy and the standard deviation of CIELAB of the whole picture.
+
+    `regions` (n, N_SUMS) are sums over the pixels of each region, whose columns have the names of :mod:`.kernels`.
+    """
     total = regions.sum(axis=0)
     means = total / total[SIZE]
     variances = means[LAB_SQUARED : LAB_SQUARED + 3] - means[LAB : LAB + 3] ** 2

@@ -52,7 +52,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     if np.shape(labels) != pixels.shape[:2]:
         raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {np.shape(labels)}")
     names, index = np.unique(labels, return_inverse=True)
-    index = index.reshape(labels.shape)
+    index = index.reshape(labels.shape)  # the segments numbered without gaps, as the colours are
     picture = to_eight_bits(pixels)
     tints = colours(len(names))
     tints[names == OUTSIDE] = 0
@@ -95,7 +95,10 @@ def colours(count: int) -> NDArray[np.uint8]:
 
 
 def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: str, thick: int) -> None:
-    """Write a number where a segment is widest, if it fits."""
+    """Write a number where a segment is widest, if it fits; `inside` is its mask, `thick` the width of the strokes.
+
+    It fits if its box lies within the largest circle inside the segment, of centre (x, y) and radius `room`.
+    """
     # a frame of zeros makes the picture's edge a border; the place needs no exact distances
     distance = cv2.distanceTransform(np.pad(inside.astype(np.uint8), 1), cv2.DIST_L2, 3)
     _, room, _, (x, y) = cv2.minMaxLoc(distance)
@@ -104,7 +107,7 @@ def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: s
     if room < np.hypot(width, height) / 2:
         return
     corner = (int(x - 1 - width / 2), int(y - 1 + height / 2))
-    for colour, extra in ((0, 2), (255, 0)):
+    for colour, extra in ((0, 2), (255, 0)):  # a wider black number first is the outline of the white one
         cv2.putText(picture, text, corner, cv2.FONT_HERSHEY_SIMPLEX, size, (colour,) * 3, thick + extra * thick)
 
 

@@ -120,7 +120,7 @@ def paper_segments(
             found = spectral_clustering(affinity, n_clusters=n_segments, random_state=rng)
     small = np.unique(found, return_inverse=True)[1].reshape(shape).astype(np.uint8)
     labels = cv2.resize(small, pixels.shape[1::-1], interpolation=cv2.INTER_NEAREST)
-    order = np.argsort(-np.bincount(labels.ravel()), kind="stable")
+    order = np.argsort(-np.bincount(labels.ravel()), kind="stable")  # largest first; its inverse renumbers the labels
     return np.argsort(order).astype(np.uint8)[labels]
 
 
@@ -133,17 +133,19 @@ def normalised(affinity: Array) -> Array:
 def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
     """Minimise ``sum |S - H^T H|`` over ``H >= 0`` (n_components, n) by the paper's sweeps over equation (61).
 
-    The diagonal enters as ``x^2``, under the paper's assumption ``h_j . h_j >= S_jj``, and without the factor 2 that
-    (61) lacks beside the sum. So a sweep may raise the objective; the best factor that was met is returned.
+    `S` (n, n) is symmetric. The diagonal enters as ``x^2``, under the paper's assumption ``h_j . h_j >= S_jj``, and
+    without the factor 2 that (61) lacks beside the sum. So a sweep may raise the objective; the best factor
+    that was met is returned.
     """
     weights = np.ones(len(S))
-    scratch = np.empty((3, len(S)))
+    scratch = np.empty((3, len(S)))  # work space of the sweep
     rounding = manhattan.sum_rounding(S.dtype)
     best, lowest = np.zeros((n_components, len(S))), np.inf
     for _ in range(N_STARTS):
         H = spread_symmetric(S, weights, n_components, rng)
         before = np.inf
         for _ in range(MAX_ITER):
+            # changes H in place; 1.0 includes the diagonal, and the copy is H times the weights, which are all 1
             manhattan.rri_symmetric_sweep(S, H, H.copy(), weights, rounding, scratch, 1.0)
             loss = float(np.abs(S - H.T @ H).sum())
             if loss < lowest:
@@ -155,7 +157,10 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
 
 
 def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
-    """Divide a graph by normalised cuts until it has `n_segments` parts, and return the part of each node."""
+    """Divide a graph by normalised cuts until it has `n_segments` parts, and return the part of each node.
+
+    `affinity` (n, n) are the weights of the edges. `cuts` holds the best cut of each part; the cheapest is done next.
+    """
     labels = np.zeros(len(affinity), np.int64)
     cuts = {0: _best_cut(affinity, labels == 0)}
     for new in range(1, n_segments):
@@ -166,7 +171,12 @@ def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
 
 
 def _best_cut(affinity: Array, inside: NDArray[np.bool_]) -> _Cut:
-    """Return the cheapest of the cuts of a part along its second eigenvector."""
+    """Return the cheapest of the cuts of a part along its second eigenvector.
+
+    `inside` (n,) marks the nodes of the part in `affinity` (n, n). The cost is that of Shi and Malik: the weight
+    between the two sides, as a share of the degrees of one side plus as a share of those of the other. A part of a
+    single node costs infinity.
+    """
     nodes = np.flatnonzero(inside)
     if len(nodes) < 2:
         return _Cut(np.inf, nodes)

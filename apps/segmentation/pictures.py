@@ -95,12 +95,15 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     sample = flat[places[:: max(1, len(places) // SAMPLE)]].astype(np.float64)
     mean = sample.mean(axis=0)
     vectors = np.linalg.eigh((sample - mean).T @ (sample - mean))[1][:, ::-1][:, :3]
-    sums = vectors.sum(axis=0)
+    sums = vectors.sum(axis=0)  # the sign of an eigenvector is arbitrary; the sum of its entries decides it
     vectors *= np.where(sums < 0, -1, 1)
     low, high = np.percentile((sample - mean) @ vectors[:, 0], (TAILS, 100 - TAILS))
+    # The first component moves all channels of the colour at once, by 1 / sqrt(3) each: `low` becomes 0 and `high` 1.
     gain = np.sqrt(3) / (high - low) if high > low else 0.0
+    # orthonormal directions of the three components in RGB: brightness, green to red, blue to yellow
     axes = np.array([[1, 1, 1] / np.sqrt(3), [1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)])
     turn = (gain * vectors @ axes[: vectors.shape[1]]).astype(np.float32)
+    # what is added to every channel, so that the middle of `low` and `high` becomes 0.5
     middle = np.float32(0.5 - gain * (low + high) / 2 / np.sqrt(3))
     picture = np.empty((*values.shape[:2], 3), np.float32)
     for start in range(0, len(values), 256):  # in strips, because a copy of all bands in float may be large
@@ -113,6 +116,7 @@ def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any
     """Give each pixel outside a mask the value of the nearest one inside."""
     outside = (~inside).astype(np.uint8)
     names = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[1]
+    # OpenCV gives each pixel the name of the nearest one inside; `nearest` maps names to flat indices of pixels
     nearest = np.zeros(int(names.max()) + 1, np.int64)
     nearest[names[inside]] = np.flatnonzero(inside)
     return np.asarray(pixels.reshape(-1, *pixels.shape[2:])[nearest[names]])
@@ -130,6 +134,7 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
     """Replace dead and saturated values by a mean of the values around them that are neither.
 
     Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
+    A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
     """
     full = full_range(pixels.dtype)
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
@@ -143,6 +148,7 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
         bad = ((values <= low) | (values >= high)) & (cv2.absdiff(values, median) > unlike)
         n_bad += int(np.count_nonzero(bad))
         good = (~bad).astype(np.float32)
+        # a mean with Gaussian weights over the good values only; the median where there is hardly any near
         weight = cv2.GaussianBlur(good, (0, 0), 1.0)
         mean = cv2.GaussianBlur(values * good, (0, 0), 1.0) / np.maximum(weight, 1e-6)
         mean = np.where(weight > 0.05, mean, median)

@@ -237,6 +237,7 @@ def process_paper(
 
 
 def _stem(source: str | Path) -> str:
+    """Return how the names of the outputs begin: the file's name without its ending, or NAME of ``sample:NAME``."""
     name = str(source)
     return name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
 
@@ -249,6 +250,7 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is expected here
         picture = io.read_image(file).astype(np.int64)
+    # each colour as one number, red first; 2**16 exceeds every value of 8 or 16 bits
     names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
     if not 1 < len(names) <= MAX_COLOURS:
         raise UnsupportedError(
@@ -256,6 +258,7 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
             "background; draw with a hard pencil, and save as PNG"
         )
     background = counts.argmax()
+    # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.insert(np.arange(1, len(names)), background, 0)
     return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
 
@@ -266,7 +269,11 @@ def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
 
 
 def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: bool = False) -> None:
-    """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder."""
+    """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
+
+    The files of single images end with the name of `target`. Images and annotations are numbered anew from 1, behind
+    those of the files before.
+    """
     names = [Path(file) for report in reports for file in report.outputs if file.endswith(f"_{target.name}")]
     joined, *documents = (json.loads(name.read_text("utf-8")) for name in names)
     for document in documents:
@@ -280,13 +287,14 @@ def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: boo
 
 
 def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> None:
+    """Write text as UTF-8, bytes as they are, or a dict as JSON, completely or not at all."""
     text = json.dumps(content) if isinstance(content, dict) else content
     with io.output_file(file, force=force) as temporary:
         temporary.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
 
 
 def _earlier_cutouts(out: Path, stem: str, force: bool) -> list[Path]:
-    """List the cut-outs of an earlier run; raise OutputExistsError unless they may be replaced."""
+    """List the cut-outs of an earlier run in ``<stem>_cutouts``; raise OutputExistsError unless `force` is true."""
     folder = out / f"{stem}_cutouts"
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
@@ -295,6 +303,7 @@ def _earlier_cutouts(out: Path, stem: str, force: bool) -> list[Path]:
 
 
 def _write_cutouts(out: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
+    """Write each segment as ``<stem>_cutouts/<stem>_<label>.png``, and return the files."""
     from .formats import cut_out
 
     folder = io.output_folder(out / f"{stem}_cutouts")

@@ -45,15 +45,17 @@ class Partition:
 def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
     """Cut a picture into some hundred regions whose borders follow ridges of the energy (Vincent and Soille 1991).
 
-    Returns the region of each pixel, 0 to n - 1, and -1 for the pixels that are not `inside`.
+    Returns the region of each pixel, 0 to n - 1, and -1 for the pixels that are not `inside`. Each region grows from a
+    marker, a connected set of pixels whose blurred energy is the least in the window of side 2 radius + 1 around them.
     """
-    energy = np.maximum(energy, FLAT)
+    energy = np.maximum(energy, FLAT)  # otherwise rounding would make many minima in flat areas
     radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
     coarse = cv2.GaussianBlur(energy, (0, 0), 1.2)
     lowest = coarse <= cv2.erode(coarse, np.ones((2 * radius + 1, 2 * radius + 1), np.uint8))
     if inside is not None:
         lowest &= inside
     count, markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)
+    # a finer blur than for the markers, so that borders follow the ridges closely; `count` includes the background 0
     labels = watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers, inside) - 1
     if inside is not None:  # an island without a minimum of a whole window is a region of its own
         island = cv2.connectedComponents((inside & (labels < 0)).astype(np.uint8), connectivity=4)[1]
@@ -68,10 +70,12 @@ def watershed(
 
     It gives the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
     """
+    # the frame of pixels that are not open stops the flood, so that the kernel needs no checks at the border
     around = np.pad(np.ones(values.shape, bool) if inside is None else inside, 1)
     labels = np.pad(markers.astype(np.int32, copy=False), 1)
     labels *= around
-    # the bits of floats that are not negative are whole numbers in the same order
+    # The bits of floats that are not negative are whole numbers in the same order. The lower 32 bits stay free for the
+    # time at which a pixel is reached.
     levels = np.pad(np.asarray(values, np.float32), 1).view(np.int32).astype(np.int64) << 32
     heap = np.empty(labels.size, np.int64), np.empty(labels.size, np.int32)
     kernels.flood(levels.ravel(), labels.ravel(), around.ravel(), *heap, labels.shape[1])
@@ -79,7 +83,13 @@ def watershed(
 
 
 def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
-    """Sum cues over the regions of a label map (-1: no region) and over their borders."""
+    """Sum cues over the regions of a label map (-1: no region) and over their borders.
+
+    `first` and `second` are the flat indices of the two pixels of each pixel side between regions, `across` says
+    whether it is crossed along x, and `edge` is the border to which it belongs. The strength of a cue at a side is
+    ``sqrt(n^T J n)``, with n the normal of the border and J the mean of the tensors of the two pixels; `xx`, `yy` and
+    `xy` are the products of n that this takes.
+    """
     count = int(labels.max()) + 1
     first, second, across = _sides(labels)
     flat = labels.ravel()
@@ -113,7 +123,10 @@ def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """List the pixel sides between regions: the two pixels, and whether the step between them is along x."""
+    """List the pixel sides between regions: flat indices of the two pixels, and whether the step is along x.
+
+    Sides at pixels of no region (-1) are left out.
+    """
     width = labels.shape[1]
     rows, columns = np.nonzero((labels[:, 1:] != labels[:, :-1]) & (np.minimum(labels[:, 1:], labels[:, :-1]) >= 0))
     along_x = rows * width + columns
@@ -128,7 +141,11 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
     """Return the products xx, yy and 2 xy of the border's normal at each pixel side.
 
     The normal of a border, from its lower to its higher region, is the sum of those of its sides. A straight border has
-    a sum of 0.7 to 1 times its length; one that closes on itself has none, and all directions count alike.
+    a sum of 0.7 to 1 times its length; one that closes on itself has none, and all directions count alike: xx and yy
+    are then 1/2, and xy is 0. `trust` is the weight of the former, 0 to 1.
+
+    For each pixel side, `edge` is the border to which it belongs, `towards` is 1 if the step across it goes from the
+    lower to the higher region, else -1, and `across` says whether the step is along x, else y.
     """
     length = np.bincount(edge, minlength=n_edges)
     x = np.bincount(edge, towards * across, n_edges)
@@ -141,7 +158,11 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
 
 
 def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
-    """Sum over the pixels of each region."""
+    """Return sums over the pixels of each of `count` regions, (count, N_SUMS).
+
+    Columns are named in :mod:`.kernels`: the pixels, the sides on the picture's frame or the edge of the mask, energy,
+    L, a and b, their squares, and from HISTOGRAMS on the soft histograms of L, a and b and the counts of textons.
+    """
     last = count  # the row of the pixels outside a mask, which is left out at the end
     flat = np.where(labels < 0, last, labels).ravel()
     count += 1
@@ -150,7 +171,7 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1], _along_mask(labels)])
     sums[:, FRAME] = np.bincount(frame[frame >= 0], minlength=count)
     sums[:, ENERGY] = np.bincount(flat, cues.energy.ravel(), count)
-    place = HISTOGRAMS
+    place = HISTOGRAMS  # the first column of the next histogram
     for channel, bins in enumerate((L_BINS, A_BINS, B_BINS)):
         values = cues.lab[..., channel].ravel()
         sums[:, LAB + channel] = np.bincount(flat, values, count)
@@ -170,11 +191,15 @@ def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: tuple[int, float, float], count: int) -> Array:
-    """Sum the shares of :func:`.cues.soft_bin` over regions."""
+    """Return soft histograms of the values of each region, (count, n_bins); `flat` is the region of each pixel.
+
+    A value is shared between the two bins whose centres are next to it, as :func:`.cues.soft_bins` does. `bins` are
+    the number of bins and the centres of the first and the last.
+    """
     n_bins, low, high = bins
     position = np.clip((values - low) * ((n_bins - 1) / (high - low)), 0, n_bins - 1)
     below = np.minimum(position.astype(np.int64), n_bins - 2)
     share = position - below
-    cell = flat * np.int64(n_bins) + below
+    cell = flat * np.int64(n_bins) + below  # the lower of the two bins, in the flat result
     shares = [np.bincount(place, part, count * n_bins) for place, part in ((cell, 1 - share), (cell + 1, share))]
     return np.asarray(shares[0] + shares[1], np.float64).reshape(count, n_bins)

@@ -46,7 +46,10 @@ def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]
 
 
 def _places(labels: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Return the place of each pixel among the labels; small labels may leave gaps, which saves sorting all pixels."""
+    """Return the place of each pixel's label among the labels, flat, and the number of places.
+
+    Small labels are their own places, which may leave gaps but saves sorting all pixels.
+    """
     if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 4096:
         return labels.ravel().astype(np.int64), int(labels.max()) + 1
     names, places = np.unique(labels, return_inverse=True)
@@ -88,7 +91,7 @@ def _best_overlaps(table: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _rand_index(table: NDArray[Any]) -> float:
-    """Return the share of the pairs of pixels that both maps join or both part."""
+    """Return the share of the pairs of pixels that both maps join or both part, from their contingency table."""
     total = _pairs(np.array([table.sum()]))
     if total == 0:
         return 1.0
@@ -97,15 +100,20 @@ def _rand_index(table: NDArray[Any]) -> float:
 
 
 def _pairs(counts: NDArray[Any]) -> float:
+    """Return the number of unordered pairs of pixels that lie in the same cell, given the pixels of each cell."""
     counts = counts.astype(np.float64)  # the squares of large images do not fit into int64
     return float((counts * (counts - 1)).sum() / 2)
 
 
 def _variation(table: NDArray[Any]) -> float:
-    """Return H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G); rounding may leave -1e-16."""
+    """Return the variation of information of two label maps in bits, from their contingency table.
+
+    It is H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G), with entropy H; rounding may leave -1e-16, hence the 0.
+    """
     return max(0.0, 2 * _entropy(table) - _entropy(table.sum(axis=1)) - _entropy(table.sum(axis=0)))
 
 
 def _entropy(counts: NDArray[Any]) -> float:
+    """Return the entropy in bits of the distribution that the counts, of any shape, describe."""
     p = counts[counts > 0] / counts.sum()
     return float(-(p * np.log2(p)).sum())

@@ -161,7 +161,8 @@ class SegmentationResult:
         ]
 
     def _mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the mean over the pixels of each segment."""
+        """Return the mean of flat pixel `values` over each segment."""
+        # pixels outside a mask have the label 65535, so their sum is cut off
         return np.bincount(self.labels.ravel(), values)[: len(self.sizes)] / self.sizes
 
     def parts(
@@ -304,6 +305,7 @@ def segment_images(
     threads = 1 if n_jobs is None else n_threads() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
 
     def one(image: ArrayLike) -> SegmentationResult:
+        """Segment one image; runs in a thread."""
         return segment(image, n_segments, scale=scale, bands=bands)
 
     with ThreadPoolExecutor(threads) as pool:
@@ -340,7 +342,11 @@ def _cut(
     scale: float | None,
     markers: Markers | None,
 ) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
-    """Return labels, sizes, the height of the cut, and the tree, in which markers may divide regions."""
+    """Return labels, sizes, the height of the cut, and the tree, in which markers may divide regions.
+
+    Without `markers`, exactly one of `n_segments` and `scale` says how many merges are done. With `markers` and one of
+    the two, the segments of that cut are corrected; with neither, the whole picture is divided among the markers.
+    """
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)
         cut = hierarchy.cut(n_segments=n_segments, scale=scale)
@@ -360,11 +366,13 @@ def _number_by_size(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the label map and the sizes of segments, numbered from the largest, 0, to the smallest.
 
-    Segments of equal size are numbered in reading order; the first `n_named` of the cut keep their numbers.
+    `cut` is the segment of each region. Segments of equal size are numbered in reading order; the first `n_named` of
+    the cut keep their numbers, because they are those of markers.
     """
     sizes = np.bincount(cut, hierarchy.sizes).astype(np.int64)
-    first = np.full(len(sizes), hierarchy.labels.size)
+    first = np.full(len(sizes), hierarchy.labels.size)  # the first pixel of each segment
     np.minimum.at(first, cut, hierarchy.first_pixels)
+    # the last key is the main one: the named segments in their order, then all others, for which it is the same number
     order = np.lexsort((first, -sizes, np.minimum(np.arange(len(sizes)), n_named)))
     order = order[sizes[order] > 0]  # a region may be lost where the picture is enlarged
     masked = int(sizes.sum()) < hierarchy.labels.size
@@ -378,8 +386,9 @@ def _number_by_size(
 def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:
     """Enlarge regions to the size of the picture, and move their borders to where the picture changes most.
 
-    Along borders a strip as wide as the reduction is undecided, and the picture's own watershed divides it. A region
-    that lies wholly within the strip stays as it is.
+    `labels` are of the reduced picture, `pixels` (height, width, 3) the full one. Along borders a strip as wide as the
+    reduction is undecided, and the picture's own watershed divides it. A region that lies wholly within the strip stays
+    as it is, because it would have no marker.
     """
     shape = pixels.shape[:2]
     large = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32)

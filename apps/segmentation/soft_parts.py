@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
-    """Compute how well groups of regions are connected: ``exp(-(d / REACH)^2)``, symmetric (n, n).
+    """Compute how well n groups of regions are connected: ``exp(-(d / REACH)^2)``, symmetric (n, n).
 
     d is the smallest sum of squared strengths of the borders along a path; `nodes` is the group of each region.
     """
@@ -63,7 +63,7 @@ def diffuse_affinity(affinity: Array, sizes: NDArray[Any], n_blocks: float) -> A
     c = sizes / sizes.mean()
     scale = np.sqrt(c / (affinity @ c))
     values, vectors = eigh(affinity * np.outer(scale, scale), overwrite_a=True, check_finite=False)
-    values = np.clip(values, 0, 1)
+    values = np.clip(values, 0, 1)  # negative ones have no fractional power
 
     def excess(log_t: float) -> float:
         """Return by how much the trace after diffusion for the time exp(log_t) is above the wanted one."""
@@ -77,6 +77,7 @@ def diffuse_affinity(affinity: Array, sizes: NDArray[Any], n_blocks: float) -> A
         t = LONGEST_DIFFUSION
     else:
         t = float(np.exp(brentq(excess, 0.0, longest, xtol=1e-6)))
+    # S^t, divided by the sizes, is the product of these scaled eigenvectors with themselves.
     vectors *= np.sqrt(values**t)
     vectors /= np.sqrt(c)[:, np.newaxis]
     return np.maximum(vectors @ vectors.T, 0)
@@ -87,7 +88,8 @@ def find_soft_parts(
 ) -> NDArray[np.float32]:
     """Return how far each region belongs to each part, (n_components, n_regions), the largest part first.
 
-    The memberships of a region sum to 1 over the parts.
+    The memberships of a region sum to 1 over the parts. The model works on at most MOST_NODES groups of regions, the
+    segments of a cut of the tree, because its time grows with their square; `nodes` is the group of each region.
     """
     n_components = check_count(n_components, "n_components")
     nodes = hierarchy.cut(n_segments=MOST_NODES)
@@ -95,7 +97,7 @@ def find_soft_parts(
     if len(sizes) <= n_components:
         codes = np.eye(len(sizes), n_components)
     else:
-        blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)
+        blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)  # the diffusion needs more than one block
         affinity = diffuse_affinity(connection(hierarchy, nodes), sizes, blocks)
         model = SymmetricNMF(
             n_components, loss=loss, n_init=N_STARTS, max_iter=MAX_ITER, tol=TOL, random_state=random_state
@@ -104,6 +106,7 @@ def find_soft_parts(
             warnings.simplefilter("ignore", ConvergenceWarning)  # a map for the eye needs no last digits
             codes = model.fit_transform(affinity, sample_weight=sizes / sizes.mean())
     total = codes.sum(axis=1, keepdims=True)
+    # a group with codes of zero belongs to all parts alike
     codes = np.where(total > 0, codes / np.maximum(total, 1e-300), 1 / n_components)
     order = np.argsort(-(sizes @ codes), kind="stable")
     return codes[nodes][:, order].T.astype(np.float32)
