@@ -63,9 +63,10 @@ class _Keeper:
     """
 
     def __init__(self) -> None:
-        self.work: SimpleQueue[_Work] | None = None
+        self.work: SimpleQueue[_Work] | None = None  # queue of the thread, which starts with the first call
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run ``function(*arguments)`` in the thread and return its result, or raise its exception."""
         if self.work is None:
             work: SimpleQueue[_Work] = SimpleQueue()
             threading.Thread(target=_serve, args=(work,), name="visionnmf-blas", daemon=True).start()
@@ -89,9 +90,9 @@ class _Limit:
     """The number of callers that hold BLAS to one thread, and the limit that the first of them set."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.depth = 0
-        self.limits: threadpool_limits | None = None
+        self.lock = threading.Lock()  # protects the two below
+        self.depth = 0  # number of callers inside
+        self.limits: threadpool_limits | None = None  # set by the first caller, lifted by the last
         # threadpoolctl lets only the thread that set a limit lift it, and callers may leave in any order
         self.keeper = _Keeper()
 

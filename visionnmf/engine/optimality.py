@@ -89,9 +89,11 @@ def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
 
 
 def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) -> float:
-    """Return the norm of the change of the model after one projected gradient step on `F`.
+    """Return the norm of the change of the model after one projected gradient step on `F` (r, n_points).
 
-    `G` is the gradient, `norms` are the norms of the components of the other factor.
+    `G` (r, n_points) is the gradient and `norms` (r,) are the norms of the components of the other factor. `sigma` is
+    the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint is not a
+    box, all components share the shortest of these, because a prox may need one length for all.
     """
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
     used = norms > 1e-30 * norms.max(initial=0)
@@ -108,7 +110,12 @@ def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) ->
 
 
 def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the size of its derivative."""
+    """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the size of its derivative.
+
+    `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
+    (for a divergence, of its positive part at this model), which the record of the loss returns as `at_zero`. Rows are
+    processed in chunks, which threads share, and a chunk in blocks that stay in cache.
+    """
     X, M = problem.X, problem.weights
     loss = problem.loss
     G_W = np.empty_like(Wt)
@@ -143,14 +150,16 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     """
     X, M, parameter = problem.X, problem.weights, problem.loss.parameter
     derivative, kink = problem.loss.record.derivative, problem.loss.record.kink
-    tiny = ZERO * float(X.mean(dtype=np.float64))
-    squares = 0.0
+    tiny = ZERO * float(X.mean(dtype=np.float64))  # residuals up to this count as 0
+    squares = 0.0  # squared norm of the derivative at the model 0
     for first, last in row_blocks(X):
         part = X[first:last].astype(np.float64)
         squares += _sum_squares(derivative(part, part, 1.0 if M is None else M[first:last], parameter, tiny)[1])
 
     def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalty) -> Array:
         """Return the gradient of the loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of `X`.
+
+        For the components, the caller passes the transposed data and the factors exchanged.
 
         `A` is (r, n), `X` and the weights `M` (n_rows, n). An entry whose residual is at most `tiny` counts as zero.
         There the derivative may take any value between ``-kink * m`` and ``kink * m``, and `_Balance` picks the values
@@ -183,11 +192,15 @@ class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
     def __init__(self, F: Array, A: Array, penalty: Penalty, row_squares: float) -> None:
+        """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
+
+        `row_squares` is the mean squared derivative of a row, to which the accuracy is relative.
+        """
         norms = np.linalg.norm(A, axis=1)
-        self.norms = np.where(norms > 0, norms, 1)[:, None]
-        self.unit = np.ascontiguousarray((A / self.norms).T)
+        self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
+        self.unit = np.ascontiguousarray((A / self.norms).T)  # (n, r), components of norm 1
         squares = np.einsum("ij,ij->i", self.unit, self.unit)
-        self.squares = np.where(squares > 0, squares, np.inf)
+        self.squares = np.where(squares > 0, squares, np.inf)  # (n,) squared norms of its rows
         self.F = F
         self.penalty_gradient = _penalty_gradient(penalty, F)
         self.low, self.high = penalty.box(np.float64)
@@ -197,7 +210,10 @@ class _Balance:
         """Return the gradient of these rows with the best choice of the derivative at zero residuals.
 
         `G` (r, n_rows) is the gradient of the other entries. `columns` lists the columns of the zero residuals, those
-        of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each.
+        of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each. `part` is the
+        range of rows, that is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to
+        the gradient that is balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the
+        components, by which the gradient is divided.
         """
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
@@ -223,6 +239,10 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     """Return the gradient with respect to `F`: as if all data were 0, plus the correction at the stored entries.
 
+    `F` is (r, n_rows) and `A` (r, n) is fixed. A loss whose sparse form is `squared` costs ``p^2 / 2`` where the data
+    are 0, so its gradient there is ``A A.T F``; the others cost p, which gives the sums of the components. Both are
+    times `zero_weight`, the weight of the entries that are not stored.
+
     Where the loss has a kink and `X` is 0, the derivative is `zero_weight` even if the model is 0, because the model
     can only grow.
     """
@@ -236,10 +256,12 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
+        """Fill the columns of `result` that belong to one block of rows of `X`."""
         part = slice(*block)
         stored = X[part].astype(np.float64)
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)
+        # from here `stored` holds derivatives, less those of an entry that is 0; at a zero residual the derivative is 0
         stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight)
         G = (elsewhere @ F[:, part] if form.squared else elsewhere) + (stored @ points).T
         if balance is not None:

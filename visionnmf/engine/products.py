@@ -25,6 +25,7 @@ def product(A: Array, B: Array) -> Array:
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)
 
     def columns(block: tuple[int, int]) -> None:
+        """Compute some columns of the result."""
         start, stop = block
         np.matmul(A, B[:, start:stop], out=result[:, start:stop])
 
@@ -35,10 +36,11 @@ def product(A: Array, B: Array) -> Array:
 
 def _sparse_product(X: Any, A: Array) -> Array:
     """Return ``A @ X.T`` (r, n_rows) for sparse `X` (n_rows, n): the right-hand sides of its rows' least squares."""
-    points = np.ascontiguousarray(A.T)
+    points = np.ascontiguousarray(A.T)  # (n, r), so that an entry of the data reads one contiguous row
     out = np.empty((X.shape[0], len(A)), A.dtype)
 
     def rows(block: tuple[int, int]) -> None:
+        """Compute some rows of ``X @ A.T``."""
         _sparse_kernels.product_rows(X.data, X.indices, X.indptr, points, *block, out)
 
     work = row_blocks(X)
@@ -62,6 +64,10 @@ def squares(X: Any, sample_weight: Array | None = None) -> float:
 
 
 def floors(X: Any) -> Array:
-    """Return for each row of sparse `X` a positive level that is negligible compared with its entries."""
+    """Return for each row of sparse `X` a positive level that is negligible compared with its entries, (n_rows,).
+
+    It is the share :data:`FLOOR` of the mean of the row. A smaller model is raised to it before it enters a logarithm
+    or a denominator.
+    """
     levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
     return np.maximum(levels, 1e-30).astype(X.dtype)  # the minimum is for rows of zeros

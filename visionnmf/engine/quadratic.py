@@ -60,7 +60,10 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float, alternate: bool
 ) -> None:
-    """Run HALS sweeps over `F` in place, for a penalty that consists of a box, l1 and l2; columns are independent."""
+    """Run HALS sweeps over `F` (r, n_points) in place, for a penalty that consists of a box, l1 and l2.
+
+    `gram` is (r, r), `right` (r, n_points). Columns are independent, so threads share them.
+    """
     # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
     dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
@@ -102,7 +105,11 @@ def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalty, swe
 
 
 def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:
-    """Take a proximal gradient step on each component in turn, with its own step length (block coordinate descent)."""
+    """Take a proximal gradient step on each component in turn, with its own step length (block coordinate descent).
+
+    `F` and `right` are (r, n_points), `gram` (r, r). The step length of component k is ``1 / (gram[k, k] + ridge)``,
+    where ridge is the Lipschitz constant of the gradient of its smooth penalty.
+    """
     curvatures = np.asarray(gram.diagonal(), np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     curvatures = np.maximum(curvatures, np.finfo(F.dtype).eps * curvatures.max(initial=0))
@@ -115,6 +122,7 @@ def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalty, s
                 if not curvature > 0:
                     continue
                 row = F[k : k + 1]
+                # derivative with respect to this row; below it becomes the point after the step
                 slope = gram[k] @ F
                 slope -= right[k]
                 slope = slope[None, :]
@@ -146,6 +154,9 @@ def accelerate(
     At most `steps` steps are taken. With `tol`, the method stops when the norm of the projected gradient, ``|L (Y -
     prox(Y - gradient / L))|``, is at most `tol`. Returns the number of steps, and that norm at the first point (0 if
     `tol` is None, because it is then not computed).
+
+    `ahead` is the extrapolated point, and `Q` and `Q_ahead` are the gradients at `F` and at `ahead` without their
+    constant part ``-right``. `t` is Nesterov's sequence; at 1 the next step has no momentum.
     """
     curvatures = _curvatures(gram, penalty) + scale * penalty.lipschitz()
     if not curvatures.max(initial=0) > 0:
@@ -188,7 +199,10 @@ def accelerate(
 
 
 def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
-    """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``."""
+    """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``.
+
+    `F` and the result are (r, n_points). `scale` multiplies the penalty.
+    """
     result = np.matmul(gram, F)
     if penalty.smooth:
         result += F.dtype.type(scale) * penalty.gradient(F)
@@ -196,7 +210,11 @@ def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
 
 
 def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalty, scale: float, curvatures: Array) -> Array:
-    """Return the point that one proximal gradient step from `F` reaches; `slopes` comes from :func:`_slopes`."""
+    """Return the point that one proximal gradient step from `F` (r, n_points) reaches.
+
+    The gradient is ``slopes - right``, with `slopes` from :func:`_slopes`. The step length of component k is
+    ``1 / curvatures[k]``, and `scale` multiplies the penalty.
+    """
     new = right - slopes
     new *= (1 / curvatures[:, None]).astype(F.dtype)
     new += F
@@ -246,6 +264,7 @@ def solve(F: Array, grams: Array, right: Array, penalty: Penalty, *, sweeps: int
     Returns a bool for each point: whether the optimality conditions hold. A point for which rounding prevents this
     keeps its start, or the result of coordinate descent.
     """
+    # the kernel has no penalties: l2 is added to the diagonal of G (.., r, r), l1 subtracted from B (n_points, r)
     r = F.shape[1]
     on_simplex = penalty.simplex is not None
     l1, l2 = penalty.weights(r, np.float64)

@@ -52,7 +52,9 @@ def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Return the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
 
-    The result has the shapes of :func:`random`. Components beyond the rank of the data are random.
+    The result has the shapes of :func:`random`. Components beyond the rank of the data are random. The singular
+    vectors of a triple have both signs: of the pair of their positive parts and the pair of their negative parts, the
+    one with the larger product of norms is kept.
     """
     Wt, H = random(X, n_components, rng)
     k = min(n_components, *X.shape)
@@ -60,14 +62,14 @@ def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
         return Wt, H
     left, values, right = randomized_svd(X, k, random_state=rng)
     for i in range(k):
-        best = (0.0, left[:, i], right[i])
+        best = (0.0, left[:, i], right[i])  # product of norms, and the two parts of unit norm
         for sign in (1, -1):
             u, v = np.maximum(sign * left[:, i], 0), np.maximum(sign * right[i], 0)
             size = float(np.linalg.norm(u) * np.linalg.norm(v))
             if size > best[0]:
                 best = (size, u / np.linalg.norm(u), v / np.linalg.norm(v))
         size, u, v = best
-        weight = np.sqrt(values[i] * size)
+        weight = np.sqrt(values[i] * size)  # shared equally by both factors
         Wt[i], H[i] = weight * u, weight * v
         for F in (Wt[i], H[i]):
             F[F < np.sqrt(np.finfo(F.dtype).eps) * F.max()] = 0  # rounding errors of the decomposition
@@ -109,16 +111,17 @@ def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | n
     node with 0 on the diagonal uses its largest similarity instead. `c` (n,) are node weights. Components are 0 once
     every node is explained.
     """
-    own = S.diagonal().astype(np.float64)
+    own = S.diagonal().astype(np.float64)  # (n,) similarity of a node to itself
     own = np.where(own > 0, own, S.max(axis=1))
     scale = np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
     start = np.zeros((n_components, len(S)), S.dtype)
-    uncovered = np.ones(len(S))
+    uncovered = np.ones(len(S))  # share of each node that no chosen column explains
     for component in start:
         chance = c * uncovered**2
         if chance.sum() < 1e-12 * c.sum():
             break
         node = rng.choice(len(S), p=chance / chance.sum())
+        # the outer product of this component with itself then has the row S[node] at the chosen node
         column = S[node] / scale[node]
         column[node] = scale[node]
         component[:] = column

@@ -71,7 +71,12 @@ class Stopping:
         self.change, self.converged = float("inf"), False
 
     def add(self, objective: float, residual: float | None = None) -> bool:
-        """Record the objective after one more iteration (the first call: of the start); return whether to stop."""
+        """Record the objective after one more iteration (the first call: of the start); return whether to stop.
+
+        A solver that follows a path passes its `residual`, to which the relative decrease over the last iterations is
+        added. For the others the rule compares the decreases `older` and `newer` over the two halves of a window, and
+        sums the geometric series of the decreases ahead. It applies once the history is long enough.
+        """
         history = self.history
         history.append(objective)
         n_iter = len(history) - 1
@@ -86,9 +91,11 @@ class Stopping:
             half = window // 2
             older, newer = history[-1 - 2 * half] - history[-1 - half], history[-1 - half] - objective
             ratio = 1.0 if newer >= older else max(0.0, newer) / older if older > 0 else 0.0
-            ahead = n_iter / half
+            ahead = n_iter / half  # number of further half windows in as many iterations again
+            # from here the sum ratio + ratio^2 + ... of that many terms
             ahead = ratio * (1 - ratio**ahead) / (1 - ratio) if 0 < ratio < 1 else ratio * ahead
             self.change = max(older + newer, newer * ahead, 0.0) / objective
+            # near a saddle point decreases are small but growing, which is no convergence
             slowing = newer <= max(older, self.rounding * objective)
             self.converged = self.change < self.tol and slowing
         elif n_iter and objective > 0:
@@ -99,7 +106,11 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data."""
+    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data.
+
+    There are three cases: a beta-divergence, a sparse loss that is the absolute residual, and any other loss of dense
+    data, which is evaluated on ``EXACT * X`` against the model 0. A fit with a loss below counts as exact.
+    """
     X, M, loss = problem.X, problem.weights, problem.loss
     if problem.is_sparse:
         X = X.data

@@ -67,23 +67,25 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     interface.
     """
     X = problem.X
-    size, largest = _natural_scale(problem)
+    size, largest = _natural_scale(problem)  # unit of 1 / rho, and the loss of the zero model
     bound = size / FIRST_PENALTY  # 1 / rho
-    decay = 1.0
+    decay = 1.0  # factor of the last change of 1 / rho, by which the scaled dual is multiplied as well
     half = _Half(problem, len(H))
     path = min(max_iter, PATH)
     total = float(X.sum(dtype=np.float64)) or 1.0
     for iteration in range(max_iter):
         penalties, loss = problem.penalty_value(Wt, H), 0.0
-        if not _form(problem.loss).valued:
+        if not _form(problem.loss).valued:  # the pass then reports a loss of 0
             loss = problem.loss_value(Wt, H)
         with one_blas_thread():
             right = half(Wt, H, bound, decay)
+            # the objective divided by rho is least squares plus `bound` times the penalty
             improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.back_and_forth)
         loss += float(half.losses.sum())
         objective = loss + penalties
         residual = float(half.residuals.sum()) / total * largest / max(loss, np.finfo(float).tiny)
         yield Progress(objective, residual)
+        # `residual` relative to the loss plus a share of the zero model's: near an exact fit the loss alone goes to 0
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
         if problem.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
             # where the loss is smooth, descent converges, whereas a growing penalty would only freeze the factors
@@ -144,27 +146,30 @@ class _Half:
     """
 
     def __init__(self, problem: Problem, n_components: int) -> None:
+        """Choose blocks and chunks of rows, and allocate the dual; one thread runs all blocks of a chunk."""
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
         # at least half of the rows, so that two threads have work
         least = min(LEAST_ROWS, -(-n_samples // (2 * TILE)) * TILE)
         size = max(least, BLOCKS * rows_per_block(n_features))
-        self.size = size // TILE * TILE  # whole tiles of HALS
+        self.size = size // TILE * TILE  # rows in a block: whole tiles of HALS
         # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
         # with an l2 penalty on both factors the iterates do not oscillate, and forward sweeps alone are faster
         self.back_and_forth = not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
-        self.U = np.zeros_like(X)
+        self.U = np.zeros_like(X)  # scaled dual
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
         # a penalty that couples the codes of samples needs the cleaned data of all rows at once
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
-        """Update `Wt` in place with ``1 / rho = bound``; return ``Wt @ V``, where `V` is the cleaned data.
+        """Update the codes `Wt` (r, n_samples) in place; return ``Wt @ V`` (r, n), where `V` is the cleaned data.
 
-        `decay` rescales the dual after rho has grown.
+        `H` (r, n) is fixed and ``1 / rho = bound``. `decay` rescales the dual after rho has grown. If the penalty on
+        the codes is separable (`self.V` is None), each block of rows gets its cleaned data and its codes while it is in
+        cache. Otherwise the cleaned data of all rows are collected in `self.V` first.
         """
         step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))
         if self.V is None:
@@ -172,6 +177,7 @@ class _Half:
         targets, right = self.V, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
+            """Write the cleaned data of one chunk to `targets` and ``H @ V.T`` to `right`."""
             for start, stop in self._blocks(chunk):
                 right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
 
@@ -180,7 +186,7 @@ class _Half:
         return self._sum(lambda chunk: Wt[:, slice(*chunk)] @ targets[slice(*chunk)])
 
     def _blocks(self, chunk: tuple[int, int]) -> list[tuple[int, int]]:
-        """Split a chunk of rows into blocks that stay in cache."""
+        """Split a chunk ``(start, stop)`` of rows into blocks of `size` rows, which stay in cache."""
         return [(chunk[0] + start, chunk[0] + stop) for start, stop in blocks(chunk[1] - chunk[0], self.size)]
 
     def _sum(self, function: Callable[[tuple[int, int]], Array]) -> Array:
@@ -191,7 +197,11 @@ class _Half:
         return first
 
     def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
-        """Write the target of rows ``start:stop`` over `V`; return ``H @ V.T``."""
+        """Compute the model of rows ``start:stop`` in `V`, replace it by the cleaned data, and return ``H @ V.T``.
+
+        The cleaned data (n_rows, n) are the target of the next least-squares step. The pass also updates the rows of
+        the dual `U`, of `losses` and of `residuals`.
+        """
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
         _form(problem.loss).rows(
@@ -201,11 +211,15 @@ class _Half:
         return np.asarray(step.H @ V.T)
 
     def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
-        """Update the codes of one chunk block by block while it is in cache; return its share of ``Wt @ V``."""
+        """Update the codes of one chunk block by block while it is in cache; return its share of ``Wt @ V`` (r, n).
+
+        `V` are the cleaned data of a block, which are written over its product of codes and components.
+        """
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
+        # times 1 / rho, because the least-squares problem is the objective divided by rho
         l1, l2 = (step.bounds[0] * weights for weights in penalty.weights(len(Wt), dtype))
-        right: Array | None = None
+        right: Array | None = None  # sum of the blocks' shares
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
@@ -218,12 +232,12 @@ class _Half:
 
 
 class _Step(NamedTuple):
-    """Inputs of one iteration: components, their Gram matrix, 1 / rho of each row, and the factor for the dual."""
+    """Inputs of one iteration."""
 
-    H: Array
-    gram: Array
-    bounds: Array
-    decay: Any
+    H: Array  # (r, n) components
+    gram: Array  # (r, r), H @ H.T
+    bounds: Array  # (n_samples,), 1 / rho of each row; here all are equal
+    decay: Any  # factor for the dual after rho has grown
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
@@ -263,6 +277,11 @@ class _Codes:
     """
 
     def __init__(self, problem: Problem, H: Array) -> None:
+        """Scale the components `H` (r, n) to norm 1 and decompose the linear system that all iterations share.
+
+        Codes are multiplied by the norms to match. On the simplex all components are divided by one number instead, so
+        that the sum of scaled codes is known.
+        """
         self.problem, self.H = problem, H
         norms = np.linalg.norm(H, axis=1)
         self.tie = CODES_TIE  # weight of the difference between the codes and their feasible copy
@@ -271,11 +290,11 @@ class _Codes:
             self.tie = SIMPLEX_TIE
         self.scale = np.where(norms > 0, norms, H.dtype.type(1))  # (r,)
         self.unit = H / self.scale[:, None]  # (r, n), components of norm 1
-        self.gram = self.unit @ self.unit.T
+        self.gram = self.unit @ self.unit.T  # (r, r)
         l1, l2 = problem.penalty_W.weights(len(H), np.float64)
-        self.lean = (l1 / self.scale).astype(H.dtype)  # the l1 weights in these units
+        self.lean = (l1 / self.scale).astype(H.dtype)  # (r,) l1 weights of scaled codes
         ridge = l2 / self.scale.astype(np.float64) ** 2
-        system = self.gram.astype(np.float64) + self.tie * np.eye(len(H))
+        system = self.gram.astype(np.float64) + self.tie * np.eye(len(H))  # S, without the ridge of the l2 penalty
         # The matrices S = gram + tie and diag(ridge) are diagonalised together: with V.T S V = 1 and
         # V.T diag(ridge) V = diag(values), the inverse of S + b diag(ridge) is V / (1 + b values) V.T for any bound b.
         # Without a ridge it is the inverse of S.
@@ -288,7 +307,7 @@ class _Codes:
         problem, rows = self.problem, slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
-        found = np.ascontiguousarray((self._iterate(X, M) / self.scale).T)
+        found = np.ascontiguousarray((self._iterate(X, M) / self.scale).T)  # (r, padded rows), in the user's units
         penalty, dtype = problem.penalty_W, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
             np.clip(found, *penalty.box(dtype), out=found)
@@ -299,7 +318,10 @@ class _Codes:
     def _iterate(self, X: Array, M: Array | None) -> Array:
         """Run :data:`CODES_ITERATIONS` iterations for rows `X` with weights `M`; return the feasible copy of the codes.
 
-        The codes are in units in which components have norm 1.
+        The codes are in units in which components have norm 1. `X` and `M` are (n_rows, n), n_rows a multiple of
+        :data:`ROWS`. `F` (n_rows, r) solves the linear system, and `copy` is its projection onto the constraint, tied
+        to it by the scaled dual `dual`. `V` (n_rows, n) is the model, which a pass replaces by the target of the next
+        linear step; `U` (n_rows, n) is the scaled dual of the residuals, and `bounds` (n_rows,) is ``1 / rho``.
         """
         dtype = X.dtype
         number = dtype.type
@@ -317,13 +339,13 @@ class _Codes:
             _product(F, self.unit, out=V)
             shrink = decay if iteration else number(1)
             rows(X, V, U, M, loss.parameter, bounds, shrink, 0, len(X), unused, unused)
-            right = _product(V, self.unit.T)
+            right = _product(V, self.unit.T)  # right-hand side (n_rows, r) of the linear system
             right += number(self.tie) * (copy - dual)
             F = self._linear(right, bounds[:, None])
             dual += F
             copy = self._project(dual)
             dual -= copy
-            dual *= decay
+            dual *= decay  # rho grows, and the scaled dual shrinks with 1 / rho
             bounds *= decay
         return copy
 
@@ -340,14 +362,22 @@ class _Codes:
         return self._project(np.ascontiguousarray(F.T))
 
     def _linear(self, right: Array, bounds: Array) -> Array:
-        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row, where ``b = 1 / rho`` of that row."""
+        """Solve ``(G + tie + b ridge) f = right - b l1`` for the scaled codes f of each row; overwrite `right`.
+
+        `right` is (n_rows, r) and `bounds` (n_rows, 1) holds ``b = 1 / rho``. `lean` (r,) are the l1 weights. Without
+        an l2 penalty (ridge), `inverse` is that of ``G + tie``; otherwise it is None and `vectors` and `values` give
+        the inverse for every b.
+        """
         right -= self.lean * bounds
         if self.inverse is not None:
             return _product(right, self.inverse)
         return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
 
     def _project(self, F: Array) -> Array:
-        """Project scaled codes onto the box or the simplex."""
+        """Project scaled codes (n_rows, r) onto the box or the simplex.
+
+        `scale` (r,) are the factors of the codes. On the simplex they are all equal, and are the sum of scaled codes.
+        """
         penalty = self.problem.penalty_W
         if "simplex" in penalty.kinds:
             return projections.project_simplex(F, float(self.scale[0]))
@@ -356,7 +386,10 @@ class _Codes:
 
 
 def _product(F: Array, A: Array, out: Array | None = None) -> Array:
-    """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way."""
+    """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way.
+
+    The number of rows of `F` must be a multiple of :data:`ROWS`; `out` may receive the result.
+    """
     if out is None:
         out = np.empty((len(F), A.shape[1]), F.dtype)
     np.matmul(F.reshape(-1, ROWS, F.shape[1]), A, out=out.reshape(-1, ROWS, A.shape[1]))
@@ -370,7 +403,10 @@ def _padded(rows: Array) -> Array:
 
 
 def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
-    """Return the natural ``1 / rho`` of each row, from its mean residual ``|X - V|``; see :func:`_natural_scale`."""
+    """Return the natural ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
+
+    `X` are the data, `V` the model and `M` the entry weights or None, all (n_rows, n). See :func:`_natural_scale`.
+    """
     sizes = np.abs(X - V)
     weights = np.ones(len(X))
     if M is None:
@@ -378,7 +414,7 @@ def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
     else:
         n_observed = np.maximum(np.count_nonzero(M, axis=1), 1)
         weights = M.sum(axis=1, dtype=np.float64) / n_observed
-        weights[weights == 0] = 1
+        weights[weights == 0] = 1  # rows without observed entries
         means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
     means[means == 0] = 1  # the fit is already exact, so any positive number will do
     weights **= loss.record.weight_degree

@@ -75,7 +75,9 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
 def _descend_both(problem: Problem, Wt: Array, H: Array, halves: Any, max_iter: int) -> Iterator[Progress]:
     """Update both factors with extrapolation; an iteration that raises the objective is undone.
 
-    `halves` provides the updates of the codes and of the components, and the objective.
+    `halves` provides the updates of the codes and of the components, and the objective. `Wt` and `H` always hold the
+    best factors so far. In an iteration `W_new` and `H_new` are the updated factors and `W_next` are the extrapolated
+    codes, which the update of the components uses.
     """
     penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
     objective = problem.objective(Wt, H)
@@ -130,25 +132,34 @@ class _Gram:
     """Updates through Gram matrices."""
 
     def __init__(self, problem: Problem) -> None:
+        """Take the data and the penalties of `problem`; :class:`_Filled` replaces `data` and `scale` afterwards."""
         self.problem = problem
         self.data, self.transposed = problem.X, problem.features
         self.square = squares(problem.X)  # sum of all squares
         self.scale = 1.0  # factor of the penalties; below 1 where the loss is divided by the largest weight
         self.separable = _separable(problem)  # whether penalties act on each entry alone
-        self.products: tuple[Array, Array]  # Gram matrix of the codes, and their product with the data
+        # Gram matrix of the codes (r, r) and their product with the data (r, n), set by `improve_components`
+        self.products: tuple[Array, Array]
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
+        """Run HALS sweeps on the codes `Wt` (r, n_samples), in place, for fixed components `H` (r, n)."""
         gram, right = product(H, H.T), right_sides(self.data, H)
         sweeps = self._sweeps(H)
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
+        """Run HALS sweeps on the components `H`, in place, for fixed codes `Wt`; keep the products."""
         self.products = product(Wt, Wt.T), right_sides(self.transposed, Wt)
         sweeps = self._sweeps(Wt)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
 
     def _sweeps(self, A: Array) -> int:
-        """Return how many sweeps one product with the fixed factor `A` should serve."""
+        """Return how many sweeps one product with the fixed factor `A` (r, n) should serve.
+
+        A sweep costs r multiplications for each entry of the other factor, and the product costs n. So about ``n / r``
+        sweeps cost as much as the product. Sparse products are cheap, and other penalties than a box, l1 and l2 take
+        another method, so they get the minimum.
+        """
         share = A.shape[1] // len(A) if self.separable and not self.problem.is_sparse else 0
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
@@ -164,17 +175,20 @@ class _Filled(_Gram):
     """
 
     def __init__(self, problem: Problem, weights: Array) -> None:
+        """Allocate the filled data; `weights` are those of the entries."""
         super().__init__(problem)
         self.weights = weights
-        self.data = np.empty_like(problem.X)
-        self.transposed = self.data.T
+        self.data = np.empty_like(problem.X)  # filled data, written by `improve_codes`
+        self.transposed = self.data.T  # a view
         self.scale = 1 / float(weights.max())
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
+        """Fill the data with the model of `Wt` and `H`, then run HALS sweeps on the codes `Wt`, in place."""
         X = self.problem.X
         share = X.dtype.type(self.scale)
 
         def fill(block: tuple[int, int]) -> None:
+            """Write ``P + m / max(m) (X - P)`` to some rows of the filled data, with P their model."""
             start, stop = block
             np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])
             kernels.impute_rows(X, self.weights, share, self.data, start, stop)
@@ -184,6 +198,7 @@ class _Filled(_Gram):
         super().improve_codes(Wt, H)
 
     def objective(self, Wt: Array, H: Array) -> float:
+        """Evaluate the objective from the residuals, because the products are those of the filled data."""
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
@@ -192,13 +207,16 @@ class _Clipped(_Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem) -> None:
+        """Prepare as :class:`_Filled` does; a single weight of 1 stands for none, so that `scale` is 1."""
         weights = problem.weights
         super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
+        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes `Wt`, in place."""
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
 
         def fill(block: tuple[int, int]) -> None:
+            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
             part = slice(*block)
             P = Wt[:, part].T @ H
             E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
@@ -208,7 +226,7 @@ class _Clipped(_Filled):
 
         with one_blas_thread():
             map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-        _Gram.improve_codes(self, Wt, H)
+        _Gram.improve_codes(self, Wt, H)  # not that of _Filled, which would fill the data again
 
 
 class _Residual:
@@ -222,23 +240,27 @@ class _Residual:
         self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
+        """Update the codes `Wt` in place for fixed components `H`."""
         self.descend(self.problem, Wt, H)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
+        """Update the components `H` in place for fixed codes `Wt`: they are the codes of the transposed problem."""
         self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
+        """Evaluate the objective from the residuals."""
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
 
 def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
-    """Run coordinate descent on the weighted residuals for the codes `Ft`, in place."""
+    """Run coordinate descent on the weighted residuals for codes `Ft` (r, n_rows), in place; `A` (r, n) is fixed."""
     X, penalty = problem.X, problem.penalty_W
     low, high = penalty.box(X.dtype)
     l1, l2 = penalty.weights(len(Ft), X.dtype)
 
     def rows(block: tuple[int, int]) -> None:
+        """Update the codes of one block of rows."""
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
@@ -279,12 +301,13 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     sweeps = min(CODES_SWEEPS, 1 + len(A) // COMPONENTS_A_SWEEP)
 
     def solve(block: tuple[int, int]) -> None:
+        """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it."""
         start, stop = block
         grams = gram if M is None else _weighted_grams(A, M[start:stop])
         right = _right_rows(X[start:stop], None if M is None else M[start:stop], A)
         F = np.full(right.shape, low)
         settled = quadratic.solve(F, grams, right, penalty, sweeps=sweeps, tol=CODES_TOLERANCE)
-        for j in np.flatnonzero(~settled):
+        for j in np.flatnonzero(~settled):  # rounding kept block pivoting from ending: gradient steps instead
             column = F[j][:, None].copy()
             penalty.feasible(column)
             quadratic.accelerate(column, grams[j % len(grams)], right[j][:, None], penalty, steps=CODES_STEPS)
@@ -297,7 +320,11 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _weighted_grams(A: Array, weights: Array) -> Array:
-    """Return ``(m A) A.T`` for the weights `m` of each row, in double precision."""
+    """Return the Gram matrices ``(m A) A.T`` for the weights m of each row, in double precision, (n_rows, r, r).
+
+    `A` is (r, n), `weights` (n_rows, n). From :data:`SYMMETRIC` components on, they are products ``B B.T`` of
+    ``B = sqrt(m) A`` with its own transpose, which BLAS computes faster.
+    """
     symmetric = len(A) >= SYMMETRIC
     scales = (np.sqrt(weights, dtype=np.float64) if symmetric else weights.astype(np.float64))[:, None, :]
     grams = np.empty((len(weights), len(A), len(A)))

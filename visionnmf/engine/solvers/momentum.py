@@ -56,6 +56,7 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
     """
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
+    # maximum of each component in either factor (r,), and the logarithm of their quotient
     sizes = [factors[0].max(axis=1, initial=0).astype(np.float64) for factors in (codes, components)]
     used = (sizes[0] > 0) & (sizes[1] > 0)
     distance = np.log2(np.where(used, sizes[0], 1)) - np.log2(np.where(used, sizes[1], 1))

@@ -28,13 +28,13 @@ STILL = 1e-9  # relative to the largest code: a smaller change counts as none
 
 @dataclass
 class _Rows:
-    """Data, their powers, weights and codes of some rows, with bounds and penalties, scaled by each row's mean."""
+    """Some rows, in units in which the mean of each row and the maximum of each component are 1."""
 
-    Y: Array
-    powers: Array | None
-    M: Array | None
-    weight: Array
-    codes: Array
+    Y: Array  # (n_rows, n) data
+    powers: Array | None  # Y ** beta, where the divergence needs it
+    M: Array | None  # (n_rows, n) weights of the entries
+    weight: Array  # (n_rows,) sum of the weights of a row: its length if there are none
+    codes: Array  # (n_rows, r), as are the bounds and the penalty weights below
     low: Array
     high: Array
     l1: Array
@@ -45,7 +45,7 @@ class _Rows:
         return _Rows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
     def penalty(self, codes: Array) -> Array:
-        """Return the l1 and l2 penalties of the codes of each row."""
+        """Return ``l1 . f + l2 . f^2 / 2`` (n_rows,) for the codes f (n_rows, r)."""
         return np.einsum("ij,ij->i", codes, self.l1 + self.l2 * codes / 2)
 
 
@@ -59,9 +59,11 @@ def improve(
     penalties.
     """
     means, scale = row_means(X, M), A.max(axis=1, initial=0)
-    live, index = scale > 0, np.flatnonzero(means > 0)
+    live, index = scale > 0, np.flatnonzero(means > 0)  # components, and rows, that are not all zero; others stay
     units = A / np.where(live, scale, 1)[:, None]
     means = means[index, None]
+    # Codes are multiplied by `unit` (n_rows, r). The divergence is divided by means**beta, so the penalty weights are
+    # divided by `degree` (l1), and once more by `unit` (l2).
     unit = np.where(live, scale, means) / means
     degree = means**beta * unit
     Y, M = X[index] / means, None if M is None else M[index]
@@ -76,7 +78,12 @@ def improve(
 
 
 def _minimise(rows: _Rows, A: Array, beta: float) -> Array:
-    """Return the codes of all rows after Newton's method with line search; converged rows are dropped on the way."""
+    """Return the codes (n_rows, r) after Newton's method with line search; converged rows are dropped on the way.
+
+    `A` (r, n) are the components and `P` (n_rows, n) is the model. The second derivative of an entry's divergence is
+    ``fisher * (beta - 1 + (2 - beta) y / p)``, called `newton`; `fisher` is its value at a perfect fit. `slope` is the
+    derivative, and all three are multiplied by the entry weights.
+    """
     codes, index, floor = rows.codes.copy(), np.arange(len(rows.codes)), floor_of(beta)
     P = np.maximum(_times(rows.codes, A), floor)
     for _ in range(STEPS):
@@ -96,6 +103,8 @@ def _minimise(rows: _Rows, A: Array, beta: float) -> Array:
             step[flat], decrease[flat] = _newton_step(rows.take(flat), A, fisher[flat], gradient[flat])
         share = _search(rows, P, value, _times(step, A), step, np.where(decrease > 0, decrease, 0), beta)
         new = np.clip(rows.codes + share[:, None] * step, rows.low, rows.high)
+        # A row goes on if its step was shortened, or if neither the predicted decrease nor the codes have settled. A
+        # small prediction of Fisher's curvature proves nothing, because its convergence is not quadratic.
         moved, largest = np.abs(new - rows.codes).max(axis=1), new.max(axis=1)
         last = decrease <= LEAST_DECREASE * rows.weight
         last[flat] = False
@@ -116,8 +125,14 @@ def _times(F: Array, A: Array) -> Array:
 
 
 def _search(rows: _Rows, P: Array, value: Array, ahead: Array, step: Array, decrease: Array, beta: float) -> Array:
-    """Return for each row the share of its step that decreases the objective enough (Armijo), or 0."""
+    """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0.
+
+    `P` (n_rows, n) is the model and `value` (n_rows,) the objective before the step. `step` (n_rows, r) changes the
+    codes and `ahead` (n_rows, n) the model. `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are
+    not tried.
+    """
     slack = ROUNDING * (rows.weight + np.abs(value))
+    # `left`: numbers of the rows still searched; `going`: which of them go on
     shares, left, going, share = np.zeros(len(P)), np.arange(len(P)), decrease > 0, 1.0
     for _ in range(HALVINGS):
         if not going.all():
@@ -143,12 +158,13 @@ def _newton_step(rows: _Rows, A: Array, curvature: Array, gradient: Array) -> tu
     descent direction, for example because the Hessian is not positive definite; the step is then 0.
     """
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
-    order = np.argsort(~free, axis=1, kind="stable")
-    diagonal = _times(curvature, (A * A).T) + rows.l2
+    order = np.argsort(~free, axis=1, kind="stable")  # codes that may move come first
+    diagonal = _times(curvature, (A * A).T) + rows.l2  # of the Hessian, (n_rows, r)
     largest = np.max(diagonal, axis=1, where=free, initial=0)
     convex = ~((diagonal < 0) & free).any(axis=1)
     r, n = A.shape
     step = np.zeros_like(gradient)
+    # three more columns of `order`, because the kernel takes variables in fours; a row that is not convex gets count 0
     _kernels.newton_steps(
         A, curvature, diagonal + np.where(largest > 0, RIDGE * largest, 1)[:, None], gradient.copy(),
         rows.low - rows.codes, rows.high - rows.codes, np.concatenate([order, order[:, [0, 0, 0]]], axis=1),

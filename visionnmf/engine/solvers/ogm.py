@@ -97,7 +97,8 @@ def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int,
 
     `H` (r, n) is fixed; to update the components of a model, pass the transposed problem. In a finite box the duality
     gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to one thread. Returns the loss
-    before.
+    before. In each step, `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum of
+    all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
@@ -109,7 +110,7 @@ def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int,
     first, weight = 0.0, 0.0
     for k in range(steps):
         value, gradient, gap = smooth.gradient(Wt)
-        first = first if k else value
+        first = first if k else value  # the loss before the first step
         if gap <= GAP * value:
             break
         if penalty.smooth:
@@ -133,20 +134,25 @@ class _Smoothed:
     """
 
     def __init__(self, problem: Problem, A: Array, smoothing: float, options: Options) -> None:
+        """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed.
+
+        The kink at feature i becomes a parabola of half-width ``smoothing * q_i``, q_i the norm of column i of `A`.
+        """
         self.problem, self.A = problem, A
         q = np.linalg.norm(A, axis=0).astype(np.float64)
         if options.relative:
             q /= q.mean() or 1.0
-        self.widths = (smoothing * q).astype(A.dtype)
+        self.widths = (smoothing * q).astype(A.dtype)  # (n,) half-widths; 0 for a feature that no component uses
         inverse = np.where(self.widths > 0, 1 / np.where(self.widths > 0, self.widths, 1), 0).astype(A.dtype)
         gram = (A * inverse) @ A.T
         curvature = float(np.trace(gram, dtype=np.float64)) if options.trace else largest_eigenvalue(gram)
-        if problem.loss.parameter:
+        if problem.loss.parameter:  # alpha of the elastic net
             curvature += problem.loss.parameter * largest_eigenvalue(A @ A.T)
         if problem.weights is not None:
             curvature *= float(problem.weights.max(initial=0))
         self.curvature = curvature + problem.penalty_W.lipschitz() if curvature > 0 else 0.0
         n_rows = problem.X.shape[0]
+        # (n_rows,) written by `gradient`: loss, and inner product of the data with the dual, of each row
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
 
     def gradient(self, Wt: Array) -> tuple[float, Array, float]:
@@ -157,6 +163,7 @@ class _Smoothed:
         size = rows_per_block(X.shape[1])
 
         def rows(block: tuple[int, int]) -> None:
+            """Fill the columns of the gradient for one block of rows; the pass replaces the model P by the dual."""
             start, stop = block
             P = Wt[:, start:stop].T @ self.A
             _ogm_kernels.ogm_pass(X, P, problem.weights, self.widths, alpha, start, stop, self.losses, self.inner)
@@ -169,7 +176,9 @@ class _Smoothed:
     def _gap(self, value: float, gradient: Array, penalty: Penalty) -> float:
         """Return an upper bound of the distance from the minimum, or infinity if there is none.
 
-        For any u in [-m, m] the minimum is at least ``min_f <f A - x, u>``, which in a box is attained at a corner.
+        For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, which in a box is
+        attained at a corner. `value` is the loss, `gradient` (r, n_rows) is ``A u``, and `self.inner` holds ``<x, u>``.
+        There is no bound without an upper limit of the codes, with other penalties or for the elastic net.
         """
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")

@@ -41,7 +41,10 @@ def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
 
 
 def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> None:
-    """Sweep over all rows in place, and write the loss of each row before to `losses` unless it is None."""
+    """Sweep over all rows in place, and write the loss of each row before to `losses` (n_rows,) unless it is None.
+
+    `Wt` (r, n_rows) are the codes and `H` (r, n) is fixed. A row gets at most `sweeps` sweeps.
+    """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     dtype = X.dtype
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
@@ -49,17 +52,18 @@ def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | N
     eps = _kernels.sum_rounding(dtype)
 
     def sweep(block: tuple[int, int]) -> None:
+        """Update the codes of one block of rows; `weighted` (components times entry weights) and `scratch` are work."""
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
         _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
 
-    size = max(1, rows_per_block(X.shape[1]) // 4)
+    size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because medians take long for each row
     # a graph couples the rows, so they form one block and are updated in order
     work = blocks(X.shape[0], size if penalty.graph is None else X.shape[0])
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
 
 
 def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
-    """Return the CSR arrays and degrees of the graph in the penalty, or None."""
+    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None."""
     if penalty.graph is None:
         return None
     graph = penalty.graph
@@ -79,7 +83,10 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, 
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by one sweep each; yield the objective before each iteration."""
+    """Update `Wt`, then `H`, in place by one sweep each; yield the objective before each iteration.
+
+    Sparse data get two sweeps each, which share the work of gathering the stored entries.
+    """
     if problem.is_sparse:
         from . import sparse_descent
 

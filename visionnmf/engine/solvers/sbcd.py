@@ -71,6 +71,7 @@ def improve(
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     l1, l2 = penalty.weights(len(A), X.dtype)
+    # codes of a component that is zero everywhere change nothing but the penalty, so they go to the lower bound
     Ft[(A.max(axis=1, initial=0) == 0) & (l1 + l2 > 0)] = penalty.low
     losses = np.empty(X.shape[0])
     with one_blas_thread():
@@ -90,7 +91,9 @@ def improve(
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
 
-    `exact` is that of :func:`improve`.
+    `exact` is that of :func:`improve`. `Wt` (r, n_samples) and `H` (r, n) always hold the best factors so far. In an
+    iteration `W_new` and `H_new` are the updated factors and `W_next` are the extrapolated codes, which the update of
+    the components uses. An iteration that raises the objective is undone.
     """
     penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
     objective = problem.objective(Wt, H)
@@ -100,6 +103,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
     for iteration in range(max_iter):
         before = objective
+        # this belongs to the first iteration, so `before` and `objective` are those of the given start
         if iteration == 0 and _start_nearby(problem, W_ahead, H_ahead, objective):
             W_last[:], H_last[:] = W_ahead, H_ahead
             momentum.value = FIRST_MOMENTUM
@@ -163,11 +167,11 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
     boxes = [Penalty(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
-    stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * squares(problem.X)
+    stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * squares(problem.X)  # the loss is half the squares
     for n_iter, step in enumerate(hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS), 1):
         if stopping.add(step.objective) or (n_iter >= FEW_SQUARES and step.objective > noisy):
             break
-    # where the model is 0 and the data are not, a divergence is huge or infinite
+    # where the model is 0 and the data are not, a divergence is huge or infinite: lift the zeros of both factors
     lifted = [np.maximum(F, F.dtype.type(LIFT) * F.mean(axis=1, keepdims=True)) for F in (W_new, H_new)]
     for F, box in zip(lifted, boxes, strict=True):
         np.clip(F, *box.box(F.dtype), out=F)
@@ -175,7 +179,10 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
 
 
 def _lengthened(new: Array, old: Array, penalty: Penalty) -> Array:
-    """Extrapolate without checking the objective; no entry is more than halved, so the model stays positive."""
+    """Return `new` plus a share of its change from `old`; no entry is more than halved, so the model stays positive.
+
+    The caller does not check whether the objective rises. Both factors are (r, n_points).
+    """
     ahead = extrapolated(new, old, SAMPLE_MOMENTUM, penalty)
     return np.maximum(ahead, new / 2, out=ahead)
 
@@ -184,7 +191,8 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     """Find a better start from a sample of the rows or columns and write it over the factors; return success.
 
     The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of the cost of an
-    iteration.
+    iteration. `Wt` (r, n_samples) and `H` (r, n) hold the given start, whose objective is `objective`. Nothing changes
+    if the sample would be too large a share of the rows, or if its factors are no better.
     """
     if problem.X.shape[0] < problem.X.shape[1]:
         return _start_on_sample(problem.transposed, H, Wt, objective)
@@ -198,6 +206,7 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
         problem,
         X=problem.X[chosen],
         weights=None if problem.weights is None else problem.weights[chosen],
+        # the loss of the sample is smaller than that of all rows, so the penalty of the components must be as well
         penalty_H=replace(problem.penalty_H, l1=problem.penalty_H.l1 * share, l2=problem.penalty_H.l2 * share),
     )
     sample, found = np.ascontiguousarray(Wt[:, chosen]), H.copy()
@@ -232,7 +241,8 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
-    shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))  # (r, 1)
+    shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))  # (r, 1) component sums times their number
+    # in parts, which bounds the memory of the copies in double precision
     for start, stop in blocks(problem.X.shape[0], max(CODES_ROWS, rows_per_block(problem.X.shape[1]))):
         rows = slice(start, stop)
         weights = None if problem.weights is None else problem.weights[rows]
@@ -247,7 +257,10 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
-    """Return the codes of all rows after Newton's method, in double precision."""
+    """Return the codes (r, n_rows) after Newton's method in double precision, from the start `Ft` (r, n_rows).
+
+    `A` (r, n) are the components.
+    """
     X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
     M = None if problem.weights is None else problem.weights.astype(np.float64)
     low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
@@ -255,6 +268,7 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     A, beta = A.astype(np.float64), problem.loss.beta
 
     def improve(block: tuple[int, int]) -> None:
+        """Run Newton's method on one block of rows."""
         rows = slice(*block)
         newton.improve(X[rows], None if M is None else M[rows], codes[:, rows], A, beta, low, high, l1, l2)
 

@@ -43,58 +43,71 @@ class Fixed:
     def __init__(
         self, A: Array, penalty: Penalty, beta: float, *, exact: bool, rounds: int, sweeps: int, tol: float, alone: bool
     ) -> None:
+        """Divide every component by its maximum, and the bounds and penalties of its codes to match.
+
+        The codes that the solver works with are therefore codes times `scale`. `A` is (r, n).
+        """
         largest = A.max(axis=1, initial=0)
         # components that are almost zero compared with the others are left out, because their codes would overflow
-        self.live = largest > LEAST_SHARE * largest.max(initial=0)
-        self.scale = np.where(self.live, largest, 1)
-        self.units = A / self.scale[:, None]
-        self.rough = padded(A.shape)
+        self.live = largest > LEAST_SHARE * largest.max(initial=0)  # (r,) bool
+        self.scale = np.where(self.live, largest, 1)  # (r,) maximum of each component
+        self.units = A / self.scale[:, None]  # (r, n), components of maximum 1
+        self.rough = padded(A.shape)  # the same in single precision, padded with zeros: for the sweeps
         self.rough[:, : A.shape[1]] = self.units
         self.low, self.high = penalty.box(A.dtype)
         l1, l2 = penalty.weights(len(A), A.dtype)
         scale = self.scale
+        # (4, r): lower bounds, upper bounds, l1 and l2 weights of codes of components of maximum 1
         self.limits = np.stack([self.low * scale, self.high * scale, l1 / scale, l2 / scale / scale])
         self.penalised = bool((l1 + l2 > 0).any())
+        # `convex`: whether the divergence is convex in the model; `floor`: smallest value of the model (row mean 1)
         self.beta, self.convex, self.floor = beta, 1.0 <= beta <= 2.0, A.dtype.type(floor_of(beta))
+        # rise of a row's objective that counts as rounding; 1e-7 and 2e-16 are the precisions of float32 and float64
         self.slack = ROUNDING * A.shape[1] * (1e-7 if A.itemsize == 4 else 2e-16)
         self.exact, self.rounds, self.sweeps, self.tol, self.alone = exact, rounds, sweeps, tol, alone
 
     def times(self, F: Array, A: Array) -> Array:
-        """Return ``F @ A``, computed row by row if rows must not depend on each other."""
+        """Return ``F @ A``, computed row by row if rows must not depend on each other (`alone`).
+
+        A product of whole matrices rounds a row differently, depending on the other rows.
+        """
         return np.matmul(F[:, None], A)[:, 0] if self.alone else np.matmul(F, A)
 
     def slope(self, rows: _Rows, codes: Array) -> Array:
-        """Return the derivative of the penalty at the codes of some rows."""
+        """Return the derivative ``l1 + l2 f`` of the penalty at the codes f (n_rows, r) of some rows.
+
+        Rows 2 and 3 of `limits` (4, r) are the l1 and l2 weights. Columns 1 and 2 of ``rows.units`` (n_rows, 3) convert
+        them to the units of each row, in which its mean is 1.
+        """
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
     def penalty(self, rows: _Rows, codes: Array) -> Array:
-        """Return ``l1 . f + l2 . f^2 / 2`` of each row."""
+        """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``."""
         values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
 
     def model(self, codes: Array) -> Array:
-        """Return the model of the codes, bounded below by the floor."""
+        """Return the model (n_rows, n) of the codes (n_rows, r), bounded below by the floor.
+
+        `units` (r, n) are the components, scaled to maximum 1.
+        """
         P = self.times(codes, self.units)
         return np.maximum(P, self.floor, out=P)
 
 
 @dataclass
 class _Rows:
-    """Rows in their own units: data, weights, powers of the data, model, its curvatures, codes and losses.
+    """Some rows of the data, each divided by its mean, and the state of their descent."""
 
-    `units` [shape=(n_rows, 3)] are factors of :attr:`Fixed.limits`, for bounds, l1 and l2; `flat` counts entries that
-    keep a model from being recovered from the residual.
-    """
-
-    Y: Array
-    M: Array | None
-    powers: Array | None
-    P: Array
-    V: Array
-    codes: Array
-    units: Array
-    losses: Array
-    flat: Array
+    Y: Array  # (n_rows, n) data
+    M: Array | None  # (n_rows, n) weights of the entries
+    powers: Array | None  # Y ** beta, where the divergence needs it
+    P: Array  # (n_rows, n) model: product of codes and components
+    V: Array  # (n_rows, n) curvatures P ** (beta - 2) of the divergence at a perfect fit
+    codes: Array  # (n_rows, r)
+    units: Array  # (n_rows, 3) factors of `Fixed.limits`, for bounds, l1 and l2
+    losses: Array  # (n_rows,) divergence at the codes, without penalties
+    flat: Array  # (n_rows,) number of entries of so little curvature that the residual does not determine the model
 
     def take(self, index: Array) -> _Rows:
         """Return a copy of some of the rows."""
@@ -104,14 +117,17 @@ class _Rows:
 def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     """Update the codes `Ft` (n_components, n_rows) in place; return the loss of each row, without penalties.
 
-    `X` (n_rows, n) are the data, `M` their weights or None.
+    `X` (n_rows, n) are the data, `M` their weights or None. Every row is divided by its mean first. A row without
+    positive data takes no part: its codes go to the lower bound. `fixed` holds the components and the options of the
+    descent: each of its `rounds` builds a new quadratic model, and rows whose codes have settled are dropped.
     """
     number, beta = X.dtype.type, fixed.beta
     means = row_means(X, M)
-    full = means > 0
+    full = means > 0  # rows with positive data
     if not full.all():
         Ft[np.ix_(fixed.live, ~full)] = fixed.low
         means[~full] = 1
+    # bounds are divided by the row's mean, and l1 and l2 become those of a divergence that is divided by mean^beta
     units = np.stack([1 / means, means ** (1 - beta), means ** (2 - beta)], axis=1).astype(X.dtype)
     codes = (Ft * fixed.scale[:, None]).T * units[:, :1]
     Y = X / means.astype(X.dtype)[:, None]
@@ -122,10 +138,10 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     V, powers = curvatures(P, beta), powers_of(Y, beta)
     losses = values(Y, powers, P, M, beta, V)
     rows = _Rows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
-    index = np.flatnonzero(full)
+    index = np.flatnonzero(full)  # numbers of the rows that still move; `part` holds these rows
     part = rows if len(index) == len(X) else rows.take(index)
     for turn in range(fixed.rounds if index.size else 0):
-        if turn > 0:
+        if turn > 0:  # `_step` has left the model of the new codes in part.P
             part.V = curvatures(part.P, beta)
         before = part.codes
         _step(part, fixed)
@@ -140,20 +156,23 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     found = rows.codes.T * (means.astype(X.dtype) / fixed.scale[:, None])
     np.clip(found, fixed.low, fixed.high, out=found)
     np.copyto(Ft, found, where=fixed.live[:, None] & full)
-    return rows.losses * means**beta
+    return rows.losses * means**beta  # back in the units of the data
 
 
 def _step(rows: _Rows, fixed: Fixed) -> None:
-    """Build and minimise one quadratic model of the divergence of each row; no objective rises, except by rounding.
+    """Improve the codes of each row once; no row's objective rises, except by rounding.
 
-    `rows.Y` are the data, `rows.P` the product of codes and components, `rows.V` its curvatures ``P^(beta - 2)`` and
-    `rows.M` the entry weights. If further rounds follow, `rows.P` is that of the new codes afterwards.
+    With `fixed.exact` this is exact coordinate descent, otherwise the minimisation of one quadratic approximation of
+    the divergence. `rows.Y` are the data, `rows.P` the product of codes and components, `rows.V` its curvatures
+    ``P^(beta - 2)`` and `rows.M` the entry weights. If further rounds follow, `rows.P` is that of the new codes
+    afterwards.
     """
-    if fixed.exact:
+    if fixed.exact:  # chosen for the Kullback-Leibler divergence only
         _polish(rows, fixed)
         if fixed.rounds > 1:
             rows.P = fixed.model(rows.codes)
         return
+    # new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n)
     new, reached, model = _solve(rows, rows.Y, rows.V, rows.M, fixed.convex, fixed)
     risen = ~_fallen(rows, new, reached, fixed)
     if risen.any():  # the minimum of the quadratic model was too far: exact coordinate steps, or larger curvatures
@@ -170,7 +189,10 @@ def _step(rows: _Rows, fixed: Fixed) -> None:
 
 
 def _polish(rows: _Rows, fixed: Fixed) -> None:
-    """Update the codes by exact coordinate steps, for the Kullback-Leibler divergence."""
+    """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
+
+    The kernel changes the model `rows.P` with the codes. The codes are copied, because the caller still needs the old.
+    """
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(
         rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
@@ -179,25 +201,31 @@ def _polish(rows: _Rows, fixed: Fixed) -> None:
 
 
 def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed) -> tuple[Array, Array, Array]:
-    """Minimise the least-squares models of rows; return new codes, their divergences and their model of the data.
+    """Minimise a quadratic approximation of the divergence of each row, by coordinate descent.
 
-    `Y`, `V`, `M` and `convex` define the models; see :func:`.kernels.divergence_descent.improve_rows`.
+    Return the new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n).
+    `Y` (n_rows, n) are the targets, `V` the curvatures and `M` the entry weights of the approximation. If `convex`, its
+    curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`).
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
     _kernels.improve_rows(
         Y, rows.P, V, M, fixed.beta, convex, fixed.rough, codes, fixed.limits, rows.units, fixed.sweeps, fixed.floor,
         padded((3, Y.shape[1])), np.empty(codes.shape[1], bool), model, rows.flat,
     )  # fmt: skip
+    # the kernel's product is a by-product of single-precision residuals: its error would grow from round to round
     if fixed.rounds > 1:
         model = fixed.model(codes)
-    elif rows.flat.any():
+    elif rows.flat.any():  # and where the curvature is nearly 0, the residual does not determine it
         flat = rows.flat > 0
         model[flat] = fixed.model(codes[flat])
     return codes, values(rows.Y, rows.powers, model, rows.M, fixed.beta), model
 
 
 def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
-    """Return for each row whether its objective has not risen, except by rounding."""
+    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`.
+
+    `new` (n_rows, r) are the codes after the step and `reached` (n_rows,) their divergences, without penalties.
+    """
     rise = reached - rows.losses
     if fixed.penalised:
         rise += fixed.penalty(rows, new) - fixed.penalty(rows, rows.codes)
@@ -205,9 +233,14 @@ def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
 
 
 def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
-    """Retry rows that have risen to `model` with larger curvatures, then shorter steps; return codes and losses."""
+    """Retry rows whose objective has risen, with larger curvatures and then with shorter steps.
+
+    `rows` are the rows before the step and `model` (n_rows, n) is their product of codes and components after it. A
+    larger curvature `B` (n_rows, n) of the quadratic approximation makes the step smaller. Return codes and losses.
+    """
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
-    left = np.arange(len(codes))
+    left = np.arange(len(codes))  # numbers of the rows that have not fallen yet
+    # Newton's curvature over Fisher's; B begins as the curvature of the failed step, the harmonic mean of both
     ratio = np.maximum(beta - 1 + (2 - beta) * rows.Y / rows.P, _kernels.LEAST_CURVATURE)
     B = rows.V * (2 * ratio / (ratio + 1)) if fixed.convex else rows.V
     for _ in range(REFITS):
@@ -231,17 +264,20 @@ def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
 def _damped(rows: _Rows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Shorten the step of each row until its objective does not rise; return codes and divergences.
 
-    Each trial length minimises the parabola through the last two values.
+    The step leads from ``rows.codes`` to `new` (n_rows, r), whose divergences are `reached` and whose model is `model`.
+    Each trial length `share` minimises the parabola with the slope at 0 and the last value, and is at least a tenth and
+    at most half of the length before. A row that still rises after all trials keeps its old codes.
     """
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)
     fall = rows.V * (rows.Y - rows.P) * (1 if rows.M is None else rows.M)
+    # derivative of each row's objective along its step; `fall` is minus the derivative with respect to the model
     slope = -np.einsum("ij,ij->i", fall, model - rows.P, dtype=np.float64)
     slope += (fixed.slope(rows, rows.codes) * (new - rows.codes)).sum(axis=1)
     codes, losses = rows.codes.copy(), rows.losses.copy()
     share, left = np.ones(len(codes)), np.ones(len(codes), bool)
     for _ in range(HALVINGS):
-        rise = objective - before - slope * share
+        rise = objective - before - slope * share  # the part of the change that is not linear
         best = np.where(rise > 0, -slope * share * share / np.where(rise > 0, 2 * rise, 1), 0)
         share = np.clip(best, 0.1 * share, 0.5 * share)
         part = share.astype(codes.dtype)[:, None]

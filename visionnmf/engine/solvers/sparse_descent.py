@@ -38,7 +38,10 @@ LEAST_SHARE = 1e-100  # the same for its norm there, relative to the largest com
 
 
 def refuse_coupled(problem: Problem) -> None:
-    """Raise ParameterError if a penalty couples points, or the codes of one sample."""
+    """Raise ParameterError if either penalty has other terms than a box, l1 and l2.
+
+    Others couple the points, or the codes of one sample, which are updated independently here.
+    """
     for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
         kinds = penalty.beyond(SEPARABLE)
         if kinds:
@@ -56,7 +59,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     code moves to its exact minimiser. The rows are independent of each other.
     """
     X, penalty = problem.X, problem.penalty_W
-    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)
+    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)  # (n, r) and (r,)
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
     losses = np.empty(X.shape[0])
     eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
@@ -98,12 +101,18 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
 def _descend(
     problem: Problem, Ft: Array, A: Array, sums: Array | None, levels: Array | None, sweeps: int, tol: float
 ) -> float:
-    """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before."""
+    """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before.
+
+    The codes `Ft` (r, n_rows) are updated in place for fixed `A` (r, n). With `sums` (r,), the sums of the components
+    (empty: over the stored entries only), and `levels` (n_rows,), the smallest values of the model in each row, the
+    loss is the Kullback-Leibler divergence. If both are None, it is least squares on the stored entries.
+    """
     X, penalty = problem.X, problem.penalty_W
     points, tolerance, losses = np.ascontiguousarray(A.T), X.dtype.type(tol), np.empty(X.shape[0])
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
 
     def sweep(block: tuple[int, int]) -> None:
+        """Update the codes of one block of rows."""
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
         )
@@ -114,7 +123,11 @@ def _descend(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by two sweeps of `half` each; yield the objective before each iteration."""
+    """Update `Wt`, then `H`, in place by two sweeps of `half` each; yield the objective before each iteration.
+
+    ``half(problem, Ft, A, sweeps=...)`` updates the codes of a problem and returns the loss before, such as
+    :func:`median_half`. The transposed problem gives the update of the components.
+    """
     refuse_coupled(problem)
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -124,18 +137,22 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`."""
+    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`.
+
+    `Wt` is (r, n_samples), `H` (r, n). Coordinate descent starts from codes with which every component explains an
+    equal share of the sum of a row.
+    """
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
-    # each component explains an equal share of the row's sum
+    # `totals` (n_rows,): the row's sum; `shares` (r, 1) or (r, n_rows): what a code of 1 adds to it
     totals, shares = X.sum(axis=1, dtype=np.float64), np.where(live, sums, 1)[:, None]
     if problem.zero_weight == 0:  # sums over the stored entries only, because the others are missing
         stored = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), X.shape)
         counted = np.asarray(stored @ H.T).T
-        shares = np.where(counted > 0, counted, np.inf)
+        shares = np.where(counted > 0, counted, np.inf)  # infinite: the code of an absent component becomes 0
     Wt[:] = totals / (max(1, int(live.sum())) * shares)
     np.clip(Wt, low, high, out=Wt)
     Wt[~live] = low
@@ -143,7 +160,10 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components by least squares on the stored entries, overwriting `Wt`."""
+    """Solve for the codes `Wt` (r, n_samples) by least squares on the stored entries, overwriting them.
+
+    `H` (r, n) is fixed. Coordinate descent starts from the lower bounds and runs in double precision.
+    """
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     wide = replace(problem, X=problem.X.astype(np.float64))
     codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])
@@ -164,7 +184,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     def solve(block: tuple[int, int]) -> None:
         """Run ADMM for rows ``block[0]:block[1]`` and write their codes."""
         start, stop = block
-        terms = _terms(problem, points, start, stop)
+        terms = _terms(problem, points, start, stop)  # rows: lower bound, upper bound, cost, ridge, scale
         codes, (low, scales) = np.empty((stop - start, len(H))), (terms[:, 0], terms[:, 4])
         r, longest = len(H), _longest_row(X.indptr, start, stop)
         _sparse_kernels.manhattan_codes_rows(

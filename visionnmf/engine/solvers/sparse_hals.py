@@ -56,10 +56,12 @@ class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
 
     def __init__(self, F: Array, penalty: Penalty, share: float = 1.0) -> None:
-        self.last = np.array(F.T, order="C")
-        self.ahead = self.last.copy()
+        """Copy the factor `F` (r, n_points); `share` multiplies the l1 and l2 weights of its penalty."""
+        self.last = np.array(F.T, order="C")  # (n_points, r)
+        self.ahead = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
         share = F.dtype.type(share)
+        # arguments of the kernel: lower and upper bound of the entries, and l1 and l2 weights (r,)
         self.limits = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def reset(self, F: Array) -> None:
@@ -71,40 +73,54 @@ class _Part:
     """A range of the samples: their codes, and their data by columns."""
 
     def __init__(self, X: Any, Wt: Array, penalty: Penalty, start: int, stop: int) -> None:
+        """Take rows ``start:stop`` of the CSR array `X` and of the transposed codes `Wt` (r, n_samples)."""
         self.rows = slice(start, stop)
         self.codes = _Factor(Wt[:, self.rows], penalty)
         indptr = X.indptr[start : stop + 1]
         inside = slice(indptr[0], indptr[-1])
         # views: slicing the array would copy
         data = sp.csr_array((X.data[inside], X.indices[inside], indptr - indptr[0]), (stop - start, X.shape[1]))
-        self.columns = data.T.tocsr()
+        self.columns = data.T.tocsr()  # (n_features, rows of the part)
+        # ranges of rows, and of columns, that threads process
         self.blocks, self.column_blocks = row_blocks(data), row_blocks(self.columns)
 
 
 class _Model:
     """Both factors, and the sums over the samples, which are in double precision.
 
-    The sums are empty until :meth:`enter` or :meth:`reset`. `share` is that of the samples that are there: the
-    components' penalty counts for so much.
+    The sums are zero until :meth:`enter` or :meth:`reset`. They belong to the extrapolated codes (`codes.ahead` of each
+    part).
     """
 
     def __init__(self, problem: Problem, X: Any, Wt: Array, H: Array, *, parts: int, share: float = 1.0) -> None:
+        """Copy the factors `Wt` (r, n_samples) and `H` (r, n) and split the samples into at most about `parts` parts.
+
+        `share` is the share of all samples that `X` holds. It multiplies the penalty of the components, because the
+        loss of the samples is that much smaller too.
+        """
         r, n = H.shape
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
         self.H = _Factor(H, problem.penalty_H, share)
         self.parts = [_Part(X, Wt, problem.penalty_W, *rows) for rows in row_blocks(X, int(entries) + 1)]
+        # sums over the samples: X.T @ W (n, r) and W.T @ W (r, r)
         self.totals, self.gram = np.zeros((n, r)), np.zeros((r, r))
 
     def enter(self) -> None:
-        """Improve all codes, which may be far off, and then the components."""
+        """Improve all codes, which may be far off, and then the components; the sums must be zero before.
+
+        The components are improved only after the last part, when the sums are complete.
+        """
         for part in self.parts:
             self._improve_codes(part, 0.0, sweeps=FIRST_SWEEPS)
             self.gram += _gram(part.codes.ahead)
             self._improve_components(part, part.codes.ahead, 0.0, sweeps=int(part is self.parts[-1]))
 
     def improve_all(self, momentum: float) -> None:
-        """Improve the codes of each part, and with them the components."""
+        """Improve the codes of each part in turn, and after each part the components.
+
+        `self.gram` (r, r) is the sum of ``W.T @ W`` over all parts; the share of this part is exchanged.
+        """
         for part in self.parts:
             old = part.codes.ahead.copy()
             self._improve_codes(part, momentum, sweeps=CODES_SWEEPS)
@@ -118,15 +134,22 @@ class _Model:
             self.improve_all(0.0)
 
     def _improve_codes(self, part: _Part, momentum: float, *, sweeps: int) -> None:
+        """Run HALS sweeps on the codes of a part for the extrapolated components, and extrapolate the codes."""
         points = self.H.ahead
         gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
         none = np.empty((0, points.shape[1]))  # no sums over the parts
         self._descend(part, points, gram, none, step, sweeps)
 
     def _descend(self, part: _Part, points: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
+        """Multiply the rows of a part by `points` (n, r), then run HALS sweeps on their codes and extrapolate these.
+
+        `gram` is ``points.T @ points`` (r, r). The products are added to `totals` (rows of the part, r), unless that is
+        empty; with `sweeps` 0 nothing else happens.
+        """
         codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
+            """Process one block of rows of the part."""
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, part.rows.start, points, gram, totals, codes.ahead, codes.last,
                 momentum, *codes.limits, sweeps, *block,
@@ -135,11 +158,16 @@ class _Model:
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
 
     def _improve_components(self, part: _Part, change: Array, momentum: float, *, sweeps: int) -> None:
-        """Add what a change of codes brings to the sums, and improve the components."""
+        """Add what a change of codes brings to the sums ``X.T @ W``, and improve the components by HALS sweeps.
+
+        `change` (rows of the part, r) are the new codes minus the old. `self.gram` must already be that of the new
+        codes. With `sweeps` 0 only the sums change.
+        """
         H, X = self.H, part.columns
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
 
         def columns(block: tuple[int, int]) -> None:
+            """Process one block of features: the rows of the part's transposed data."""
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, 0, change, gram, self.totals, H.ahead, H.last,
                 step, *H.limits, sweeps, *block,
@@ -148,13 +176,16 @@ class _Model:
         map_blocks(columns, part.column_blocks, parallel=len(part.column_blocks) > 1)
 
     def keep(self, Wt: Array, H: Array) -> None:
-        """Write the factors to the caller's arrays."""
+        """Write the factors whose objective was evaluated to the caller's arrays `Wt` (r, n_samples) and `H` (r, n).
+
+        These are the extrapolated codes, whose sums are at hand, and the components before extrapolation.
+        """
         H[:] = self.H.last.T
         for part in self.parts:
             Wt[:, part.rows] = part.codes.ahead.T
 
     def reset(self, Wt: Array, H: Array) -> None:
-        """Go back to the caller's arrays."""
+        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes anew."""
         self.H.reset(H)
         self.totals[:] = self.gram[:] = 0
         for part in self.parts:
@@ -163,7 +194,7 @@ class _Model:
             self._improve_components(part, part.codes.ahead, 0, sweeps=0)
 
     def start_objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective while the sums are empty."""
+        """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``."""
         H = self.H.last
         inner, gram = 0.0, np.zeros_like(self.gram)
         right, none = np.zeros((self.X.shape[0], H.shape[1])), np.zeros((H.shape[1],) * 2, H.dtype)
@@ -175,7 +206,10 @@ class _Model:
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
 
     def objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective from the sums at hand."""
+        """Evaluate the objective from the sums at hand: ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` + penalties.
+
+        `H` is point-major here, (n, r), and `square` is ``|X|^2``.
+        """
         H = self.H.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
@@ -197,9 +231,14 @@ def _gram(points: Array) -> Array:
 
 
 def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | None:
-    """Return components found on samples of the rows, or None if that is not worthwhile."""
+    """Return components (r, n) found on a sample of the rows, or None if that is not worthwhile.
+
+    They start from the given factors `Wt` (r, n_samples) and `H` (r, n) with twice the components, which are then
+    merged in pairs. It is not worthwhile for few samples and for one component. Penalties that differ between the
+    components exclude it, because merged components have no weight of their own.
+    """
     X, r = problem.X, len(H)
-    step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))
+    step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))  # the sample takes one row in `step`
     weights = (weight for p in (problem.penalty_W, problem.penalty_H) for weight in (p.l1, p.l2))
     if step < SAMPLE_GROWTH or r == 1 or any(np.ndim(weight) for weight in weights):
         return None
@@ -210,7 +249,7 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
     many = model.H.last
     sums = _merging(_gram(model.parts[0].codes.last), _gram(many), r)
     found: Array = np.clip((many @ sums.astype(H.dtype)).T, *problem.penalty_H.box(H.dtype))
-    step //= SAMPLE_GROWTH
+    step //= SAMPLE_GROWTH  # improve the merged components on a larger sample, unless that would be all rows
     if step > 1:
         model = _Model(problem, X[::step], Wt[:, ::step], found, parts=1, share=1 / step)
         model.run(MERGED_PASSES)
@@ -222,7 +261,9 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
     """Return weights (q, rank) that merge q components into `rank` sums (docs/derivations/merging.md).
 
     `codes` and `components` (q, q) are the Gram matrices of the two factors. Each step merges the two components whose
-    joint contribution is nearest to rank one, so that the least is lost.
+    joint contribution is nearest to rank one, so that the least is lost: what is lost is the square of the smaller of
+    the two singular values of the joint contribution. `A` and `B` are the Gram matrices of the components that are
+    left, and [A] and [B] below are their 2 x 2 blocks for a pair.
     """
     # scaled to maximum 1 because of the powers below; the weights do not depend on the scale
     A, B = (gram / max(float(gram.max()), TINY) for gram in (codes, components))
@@ -236,12 +277,13 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
         lost = 2 * determinant / np.maximum(trace + root, TINY)  # the smaller one
         np.fill_diagonal(lost, np.inf)
         pair = np.array(np.unravel_index(np.argmin(lost), lost.shape))
-        k, other = pair
+        k, other = pair  # `other` is merged into k
         inner = B[np.ix_(pair, pair)]
         (p, q), (s, t) = A[np.ix_(pair, pair)] @ inner
         larger = (trace[k, other] + root[k, other]) / 2
         weights = np.array([larger - t, s] if p >= t else [q, larger - p])  # its eigenvector
         weights = weights / weights.max() if weights.max() > 0 else np.array([1.0, 0.0])
+        # the merged component is the sum of both times `weights`; its codes are the projection of both contributions
         shares = inner @ weights
         add, share = np.eye(len(A)), np.eye(len(A))
         add[pair, k], share[pair, k] = weights, shares / max(float(weights @ shares), TINY)
@@ -254,14 +296,14 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """Update both factors in place; yield the objective before each iteration."""
     if problem.X.shape[0] < problem.X.shape[1]:
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is split into parts
-    square = squares(problem.X)
+    square = squares(problem.X)  # |X|^2
     with one_blas_thread():
         found = _components_of_samples(problem, Wt, H)
         model = _Model(problem, problem.X, Wt, H, parts=MAX_PARTS)
         if found is None:
             model.reset(Wt, H)
             objective = model.objective(problem, square)
-        else:
+        else:  # the given factors count as the start; the components of the sample replace H in the first iteration
             objective = model.start_objective(problem, square)
             model.H.reset(found)
     momentum = Momentum(FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR)

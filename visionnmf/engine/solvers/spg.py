@@ -49,31 +49,38 @@ class _Side:
     """One factor of a problem: the codes `F` of its rows, their step lengths and their objective."""
 
     def __init__(self, problem: Problem, F: Array) -> None:
+        """Prepare the codes `F` (r, n_points) of a problem; for the components, pass the transposed problem."""
         penalty = problem.penalty_W
         self.problem, self.F = problem, F
+        # whether the penalty treats each point by itself, so that each point may have its own step length
         self.apart = not penalty.beyond((*SEPARABLE, Simplex)) and penalty.simplex != "rows"
         self.l1, self.l2 = penalty.weights(len(F), np.float64)
         # gradients in units of what the data's mean makes them, so that they do not underflow
         self.beta = problem.loss.beta
         mean = float(problem.X.mean(dtype=np.float64)) or 1.0
-        self.unit = mean ** (self.beta - 1)
+        self.unit = mean ** (self.beta - 1)  # unit of the gradients
         # whether the l1 norm, linear on F >= 0, goes with the gradient, so that steps may differ between points
         self.linear = self.apart or not penalty.beyond((*SEPARABLE, Graph))
-        self.projection = replace(penalty, l1=0.0)
-        self.metric = np.ones(1)  # relative step lengths of the points
+        self.projection = replace(penalty, l1=0.0)  # the penalty without the part that goes with the gradient
+        self.metric = np.ones(1)  # relative step lengths of the points: (n_points,), or (1,) if all are equal
         if self.linear and not self.apart:
             means = problem.X.mean(axis=1, dtype=np.float64)
             self.metric = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
-        self.lengths: Array | None = None
-        self.longest: Array = np.ones(1)
-        self.moved = False
+        self.lengths: Array | None = None  # step lengths, one per point if `apart`, else (1,); None before the first
+        self.longest: Array = np.ones(1)  # their upper limits, set with the first lengths
+        self.moved = False  # whether any step of the last call of `improve` was accepted
 
     def improve(self, A: Array) -> float:
-        """Take a few steps for fixed `A`, in place; return the loss plus the penalty of this factor."""
+        """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
+
+        Objectives, step lengths and tests have one value for each point if points are independent (`apart`), otherwise
+        one in total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
+        of the gradient. A rejected step is shortened.
+        """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
         lengths, self.moved = self.lengths, False
-        if lengths is None:
+        if lengths is None:  # the first step is about as long as the factor itself
             steepness = np.sqrt(self._sum(slope.astype(np.float64) ** 2 * self.metric))
             size = np.sqrt(self._sum(F.astype(np.float64) ** 2 / self.metric))
             size = np.maximum(size, LEAST_SIZE * (float(size.max(initial=0)) or 1.0))
@@ -88,8 +95,9 @@ class _Side:
             found, lost, slope_new = self._evaluate(new, A)
             move = (new - F).astype(np.float64)
             square = self._sum(move**2 / self.metric)
+            # `metric` changes the length of a step point by point, so norms of steps are measured accordingly
             enough = found <= values - DECREASE * self.unit * square / np.maximum(lengths, np.finfo(float).tiny)
-            if self.beta <= 1:
+            if self.beta <= 1:  # infinite where the model vanishes and the data do not
                 enough &= lost <= vanishing
             self.moved = self.moved or bool(enough.any())
             bend = self._sum(move * (slope_new - slope))
@@ -103,11 +111,16 @@ class _Side:
         return float(values.sum())
 
     def _sum(self, numbers: Array) -> Array:
-        """Sum over components, and also over points unless points are independent."""
+        """Sum `numbers` (r, n_points) over components, and also over points unless these are independent (`apart`)."""
         return numbers.sum(axis=0) if self.apart else numbers.sum(keepdims=True).ravel()
 
     def _evaluate(self, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return the objective and the vanishing entries, for each point or in total, and the smooth gradient."""
+        """Return the objective, the number of vanishing entries, and the gradient of the smooth part at `F`.
+
+        The first two have one value for each point if points are independent (`apart`), otherwise one in total. The
+        gradient has the shape of `F` (r, n_points) and is divided by `unit`. `A` (r, n) is the fixed factor. An entry
+        vanishes if the model is almost 0 and the data are not.
+        """
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
         losses, numerator, slope, unit = gradient_parts(self.problem, F, A, vanishing)
@@ -142,6 +155,7 @@ def gradient_parts(
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
+        """Fill the results for one block of rows."""
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
         problem.loss.record.rows(X, P, M, problem.loss.parameter, *block, losses)
@@ -190,13 +204,17 @@ def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> N
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`."""
+    """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`.
+
+    `Wt` is (r, n_samples), `H` (r, n).
+    """
     beta, A = problem.loss.beta, H.astype(np.float64)
     l1, l2 = problem.penalty_W.weights(len(H), np.float64)
 
     X, weights = problem.X, problem.weights
 
     def rows(block: tuple[int, int]) -> None:
+        """Write the codes of one block of rows; sparse rows are made dense."""
         part = slice(*block)
         _simplex_kernels.simplex_codes(
             X[part].toarray() if problem.is_sparse else X[part], None if weights is None else weights[part], A,

@@ -96,9 +96,11 @@ def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pr
 
 
 def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
-    """Update each component of `Wt` and `H` in turn, in place, on the weighted least-squares model of the divergence.
+    """Update each component of `Wt` and `H` in turn, in place, on a weighted least-squares approximation of the loss.
 
-    `source` selects the weights ("model", "data" or "one"). Each `Progress` holds the objective before the iteration.
+    `source` selects the weights `B` (n_samples, n) of the entries: the power ``beta - 2`` of the model `P` ("model") or
+    of the data ("data"), in units of the mean of the data, or 1 ("one"). Each `Progress` holds the objective before the
+    iteration.
     """
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta

@@ -52,7 +52,8 @@ def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[P
         (Wt, H, problem.X, problem.penalty_W),
         (H, Wt, problem.features, problem.penalty_H),
     ]
-    first = 0.0  # norm of the projected gradients of both factors in the first iteration
+    # norm of the projected gradients of both factors in the first iteration; until it is known the tolerance is 0
+    first = 0.0
     tolerances = [FIRST_TOLERANCE, FIRST_TOLERANCE]
     for _ in range(max_iter):
         sizes = [0.0, 0.0]
@@ -158,6 +159,7 @@ class _ProjectedGradient:
                 gradient -= right
                 gradient += l1[:, None]
                 move, enough = _move(F, gradient, system, penalty, self.length / unit)
+                # `move` and `enough`: the best step so far, and whether it decreases the objective enough
                 growing = enough  # lengthen the step while it is accepted, otherwise shorten it until it is
                 for _ in range(TRIALS):
                     trial = self.length / FACTOR if growing else self.length * FACTOR
