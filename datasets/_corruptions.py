@@ -168,7 +168,7 @@ def _corrupted(
         return rng.poisson(severity * values.astype(np.float64)) / severity, nothing
     if kind == "salt_and_pepper":
         draw = rng.random(values.shape)
-        replaced = draw < severity
+        replaced = draw < severity  # the lower half of these draws becomes white, the upper half black
         return np.where(replaced, np.where(draw < severity / 2, white, 0), values), replaced
     if kind == "occlusion":
         block = _block_mask(values.shape, int(severity), rng)
@@ -284,9 +284,10 @@ def make_corrupted_low_rank(
     )
     W = factor_rng.gamma(0.5, size=(n_samples, n_components))
     H = factor_rng.gamma(0.5, size=(n_components, n_features))
-    scale = np.sqrt(np.quantile(W @ H, 0.99))
+    scale = np.sqrt(np.quantile(W @ H, 0.99))  # each factor is divided by the root, so that the product's quantile is 1
     W, H = (W / scale).astype(kind), (H / scale).astype(kind)
     clean = W @ H
+    # The sides of the most nearly square image with so many pixels: the height is the largest divisor up to the root.
     height = next(h for h in range(math.isqrt(n_features), 0, -1) if n_features % h == 0)
     images = clean.reshape(n_samples, height, -1)
     X, mask = (part.reshape(clean.shape) for part in _corrupted(images, corruption, amount, 1, 0, corruption_rng))

@@ -148,7 +148,11 @@ def load_faces(
 
 
 def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:
-    """Return the faces of a folder; each sub-folder is a person."""
+    """Return the faces of a folder; each sub-folder is a person.
+
+    Images next to sub-folders with images are left out. `used` holds the person's name (empty if unknown) and the file
+    of each image that could be read.
+    """
     people = {person.name: _pictures(person) for person in _sorted(folder) if person.is_dir()}
     pictures = [(name, picture) for name in people for picture in people[name]]
     loose = _pictures(folder)
@@ -194,6 +198,7 @@ def _sorted(folder: Path) -> list[Path]:
     """Return the visible entries of a folder; numbers in names are sorted as numbers."""
 
     def key(path: Path) -> tuple[list[str | int], str]:
+        """Return the parts of a name, in turn text and number; the name itself decides between equal ones."""
         parts = re.split(r"([0-9]+)", path.name.casefold())  # text, number, text, ...
         return [int(part) if i % 2 else part for i, part in enumerate(parts)], path.name
 
@@ -223,6 +228,7 @@ def _read_faces_mat(path: Path, size: tuple[int, int] | None) -> Faces:
     side = math.isqrt(rows.shape[1])
     if side**2 != rows.shape[1]:
         raise UnsupportedError(f"{path}: fea must have a row for each square image, got {rows.shape[1]} columns.")
+    # The pixels of a row come column by column, so the axes are swapped.
     images = np.ascontiguousarray(_to_uint8(path, rows).reshape(-1, side, side).swapaxes(1, 2))
     return _faces(path, images, arrays["gnd"].ravel(), None, size)
 
@@ -248,7 +254,10 @@ def _faces(
     names: NDArray[Any] | None,
     size: tuple[int, int] | None,
 ) -> Faces:
-    """Return faces whose people are numbered from 1, whatever their labels are."""
+    """Return faces whose people are numbered from 1, in the order of their sorted labels, whatever these are.
+
+    `labels` (n_images,) are whole numbers or strings, None if unknown; `names` has one entry for each different label.
+    """
     if size:
         check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
         images = np.stack([resize_grey(image, size) for image in images])

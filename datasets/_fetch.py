@@ -170,7 +170,10 @@ def fetch_yaleb() -> Faces:
 
 
 def _fetch(name: str) -> Faces:
-    """Return a data set from the cache folder, or from the first address that serves it."""
+    """Return a data set from the cache folder, or from the first address that serves it.
+
+    `reasons` collects why the file in the folder and each address did not do, for the error at the end.
+    """
     remote, path = _REMOTES[name], cache_folder() / f"{name}.mat"
     reasons = []
     if path.is_file():
@@ -194,7 +197,7 @@ def _fetch(name: str) -> Faces:
 
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
-    """Download the file to `path` if its content is the expected one; otherwise note the reason."""
+    """Download the file to `path` and return its faces if they are the expected ones; otherwise note the reason."""
     temporary = path
     try:
         with output_file(path, force=True) as temporary:

@@ -89,17 +89,21 @@ def make_mosaic(
     for segment in range(n_segments):
         inside = labels == segment
         light[inside] = _TEXTURES[look_rng.integers(len(_TEXTURES))](height, width, look_rng)[inside]
-    lab = _colours(n_segments, look_rng)[labels]
+    lab = _colours(n_segments, look_rng)[labels]  # (height, width, 3): lightness, and two axes of colour
     lab[..., 0] += 20 * texture * light
     rgb = lab2rgb(lab) + noise * noise_rng.standard_normal(lab.shape, np.float32)
     return Mosaic(np.round(255 * np.clip(rgb, 0, 1)).astype(np.uint8), labels)
 
 
 def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return for each pixel the nearest of `n_segments` scattered pixels in a warped plane."""
+    """Return labels (height, width): for each pixel the nearest of `n_segments` scattered pixels in a warped plane.
+
+    The warp makes the borders irregular. `homes` are the scattered pixels as flat indices, and `nearest` is the square
+    of each pixel's distance from the nearest of them so far.
+    """
     size = max(height, width)
     y, x = np.mgrid[:height, :width].astype(np.float32)
-    for scale in (0.1, 0.03):
+    for scale in (0.1, 0.03):  # shares of the longer side: large bends, and small ones on them
         y += 0.7 * scale * size * _smooth_noise(height, width, scale * size, rng)
         x += 0.7 * scale * size * _smooth_noise(height, width, scale * size, rng)
     nearest = np.full((height, width), np.inf, np.float32)
@@ -108,7 +112,7 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
     for segment in range(n_segments):
         # far from the other points, but not farthest, so that sizes differ
         home = max((int(c) for c in rng.integers(height * width, size=6)), key=nearest.flat.__getitem__)
-        if nearest.flat[home] < 0:
+        if nearest.flat[home] < 0:  # all six are homes already
             home = int(nearest.argmax())
         homes.append(home)
         distance = (y - y.flat[home]) ** 2 + (x - x.flat[home]) ** 2
@@ -154,15 +158,18 @@ def _wave(height: int, width: int, rng: np.random.Generator, angle: float, perio
 
 
 def _stripes(height: int, width: int, rng: np.random.Generator) -> Plane:
+    """Return a texture of parallel stripes with a period of 5 to 14 pixels, within [-1, 1]."""
     return _wave(height, width, rng, rng.uniform(0, np.pi), rng.uniform(5, 14))
 
 
 def _checks(height: int, width: int, rng: np.random.Generator) -> Plane:
+    """Return a texture of checks, the product of two waves at right angles, within [-1, 1]."""
     angle, period = rng.uniform(0, np.pi), rng.uniform(8, 18)
     return _wave(height, width, rng, angle, period) * _wave(height, width, rng, angle + np.pi / 2, period)
 
 
 def _clouds(height: int, width: int, rng: np.random.Generator) -> Plane:
+    """Return a texture of irregular spots, a few pixels large, within [-1, 1]."""
     return _smooth_noise(height, width, rng.uniform(1.5, 6), rng)
 
 

@@ -125,6 +125,8 @@ class _Scene:
         self, n_frames: int, height: int, width: int, n_objects: int, noise: float, illumination: float,
         random_state: RandomState,
     ) -> None:  # fmt: skip
+        # Four seeds, for the street, the illumination, the objects and the noise, so that each of these stays the same
+        # if another one is changed. `noise` and `illumination` are shares of the full range.
         self.n_frames = check_count(n_frames, "n_frames", 1)
         self.height = check_count(height, "height", 1)
         self.width = check_count(width, "width", 1)
@@ -134,13 +136,14 @@ class _Scene:
         self._seeds = check_generator(random_state).integers(2**63, size=4)
 
         scene_rng, light_rng, object_rng, _ = (np.random.default_rng(seed) for seed in self._seeds)
-        self.background = _street(self.height, self.width, scene_rng)
-        self._pattern = _light_pattern(self.height, self.width, light_rng)
-        self._phase = light_rng.uniform(0, 2 * np.pi)
+        self.background = _street(self.height, self.width, scene_rng)  # (height, width, 3) in [0, 0.85]
+        self._pattern = _light_pattern(self.height, self.width, light_rng)  # (height, width), strength of the drift
+        self._phase = light_rng.uniform(0, 2 * np.pi)  # of the wave of the illumination, in radians
         self.objects = [_Object(self, index, object_rng) for index in range(n_objects)]
         self.objects.sort(key=lambda o: o.bottom)  # nearer objects hide farther ones
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
+        """Yield each frame (height, width, 3) and the mask (height, width) of its objects."""
         noise_rng = np.random.default_rng(self._seeds[-1])
         for t in range(self.n_frames):
             frame = self.background.copy()
@@ -148,6 +151,7 @@ class _Scene:
             for item in self.objects:
                 item.draw(frame, mask, t)
             swing = np.float32(np.sin(2 * np.pi * t / self.n_frames + self._phase))
+            # The illumination makes one swing over the clip, stronger on one side of the scene.
             frame *= (1 + self.illumination * swing * self._pattern)[:, :, None]
             if self.noise:
                 frame += self.noise * noise_rng.standard_normal(frame.shape, np.float32)
@@ -155,6 +159,7 @@ class _Scene:
 
 
 def _to_uint8(image: Image) -> NDArray[np.uint8]:
+    """Return an image of shares of the full range, 0 to 1, as grey levels 0 to 255."""
     return np.rint(255 * np.clip(image, 0, 1)).astype(np.uint8)
 
 
@@ -176,6 +181,7 @@ def _light_pattern(height: int, width: int, rng: np.random.Generator) -> Image:
     y, x = _grid(height, width)
     angle = rng.uniform(0, 2 * np.pi)
     along = (x - 0.5) * np.cos(angle) + (y - 0.5) * np.sin(angle)
+    # The largest value of `along`, in a corner of the picture.
     reach = (abs(np.cos(angle)) + abs(np.sin(angle))) / 2
     return (0.6 + 0.4 * along / reach).astype(np.float32)
 
@@ -186,6 +192,7 @@ def _street(height: int, width: int, rng: np.random.Generator) -> Image:
     Places are shares of the height (`y`, from the top) and of the width (`x`).
     """
     y, x = _grid(height, width)
+    # The sky changes from `high`, its colour at the top, to `low`, that at 0.4 of the height.
     low, high = np.array([0.74, 0.76, 0.77], np.float32), np.array([0.45, 0.57, 0.72], np.float32)
     scene = (high + (low - high) * np.clip(y / 0.4, 0, 1)[..., None]) * np.ones((height, width, 1), np.float32)
 
@@ -212,12 +219,16 @@ def _street(height: int, width: int, rng: np.random.Generator) -> Image:
 
 
 def _fill(scene: Image, where: NDArray[np.bool_], colour: Image) -> None:
-    """Paint a part of the scene in one colour."""
+    """Paint a part of the scene in one colour (3,); `where` can be a row or a column that stands for all others."""
     scene[np.broadcast_to(where, scene.shape[:2])] = colour
 
 
 def _house(scene: Image, y: Image, x: Image, left: float, right: float, rng: np.random.Generator) -> None:
-    """Paint a house front with rows of windows between two shares of the width."""
+    """Paint a house front with rows of windows between two shares of the width, `left` and `right`.
+
+    `y` (height, 1) and `x` (1, width) are the places of the pixels as shares. `across` and `down` count the windows
+    from the left and the floors from the top; their fractions are places within a window's share of the wall.
+    """
     top, floors = rng.uniform(0.04, 0.24), int(rng.integers(2, 5))
     wall = np.array([0.60, 0.50, 0.40], np.float32) * rng.uniform(0.75, 1.2) + rng.uniform(-0.06, 0.06, 3).astype(
         np.float32
@@ -228,15 +239,16 @@ def _house(scene: Image, y: Image, x: Image, left: float, right: float, rng: np.
     across = (x - left) / (right - left) * rng.integers(2, 5)
     down = (y - top - 0.03) / (0.49 - top) * floors
     pane = front & (across % 1 > 0.28) & (across % 1 < 0.72) & (down > 0) & (down % 1 > 0.2) & (down % 1 < 0.75)
-    glass = rng.uniform(0.12, 0.42, (floors + 1, 6)).astype(np.float32)
+    glass = rng.uniform(0.12, 0.42, (floors + 1, 6)).astype(np.float32)  # the brightness of each window
     light = glass[np.clip(down, 0, floors).astype(int), np.clip(across, 0, 5).astype(int)]
     scene[pane] = light[pane][:, None] * np.array([0.85, 0.95, 1.1], np.float32)
 
 
 def _tree(scene: Image, y: Image, x: Image, rng: np.random.Generator) -> None:
-    """Paint a tree with a ragged crown."""
+    """Paint a tree with a ragged crown; `y` and `x` are the places of the pixels as shares of height and width."""
     height, width = scene.shape[:2]
     centre = rng.uniform(0.1, 0.9)
+    # The trunk, and then an ellipse of leaves whose border and shade follow one smooth noise.
     _fill(scene, (np.abs(x - centre) < 0.010) & (y > 0.3) & (y < 0.55), np.array([0.25, 0.19, 0.14], np.float32))
     ragged = _grain(height, width, max(height, width) / 60, rng)
     crown = ((x - centre) / 0.10) ** 2 + ((y - 0.27) / 0.17) ** 2 + 0.12 * ragged < 1
@@ -248,6 +260,10 @@ class _Object:
     """A car or a pedestrian: a patch of an image with a silhouette, and its place in each frame."""
 
     def __init__(self, scene: _Scene, index: int, rng: np.random.Generator) -> None:
+        # Lengths are in pixels, times in frames. `bottom` is the row below the object's lowest pixels. `_patch`
+        # (height, width, 3) has its colours, `_shape` (height, width) says which of them belong to it. It crosses the
+        # scene in `_crossing` frames, stops for `_rest` frames after `_rest_at`, and enters again after a pause, every
+        # `_cycle` frames. `_lead` is how far it is in its cycle at the first frame; below 0, it has not entered yet.
         self._scene_width = scene.width
         car = index % 2 == 0
         self._to_right = bool(rng.integers(2))
@@ -269,14 +285,16 @@ class _Object:
 
     def draw(self, frame: Image, mask: NDArray[np.bool_], t: int) -> None:
         """Paint the object at its place in frame `t` into `frame` and `mask`."""
+        # The frames that it has moved since it entered, without those of its rest, and the share of its way.
         moved = (t + self._lead) % self._cycle
         moved -= min(max(moved - self._rest_at, 0), self._rest)
         share = moved / self._crossing
-        if share >= 1:
+        if share >= 1:  # it is in the pause between two crossings
             return
         height, width = self._shape.shape
         left = round((share if self._to_right else 1 - share) * (self._scene_width + width)) - width
         top = round(self.bottom) - height
+        # The part of the patch that lies within the picture.
         y0, y1 = max(top, 0), min(top + height, mask.shape[0])
         x0, x1 = max(left, 0), min(left + width, mask.shape[1])
         if y0 >= y1 or x0 >= x1:
@@ -305,14 +323,17 @@ def _paint(height: int, width: int, rng: np.random.Generator) -> Image:
 
 
 def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
-    """Return the patch of a car, and its silhouette."""
+    """Return the patch (height, width, 3) of a car seen from the side, and its silhouette (height, width).
+
+    Places are shares of height and width; `across` is the distance from the vertical middle line.
+    """
     y, x = _grid(height, width)
     across = np.abs(x - 0.5)
     body = (y > 0.36) & (y < 0.86) & (across + 0.12 * np.abs(y - 0.6) < 0.48)
     slope = 0.20 + 0.22 * y  # the cabin widens downwards
     cabin = (y <= 0.42) & (across < slope)
     windows = (y > 0.08) & (y < 0.36) & (across < slope - 0.05) & (across > 0.02)
-    aspect = width / height
+    aspect = width / height  # makes the wheels round
     wheels = ((across - 0.28) * aspect) ** 2 + (y - 0.82) ** 2 < 0.17**2
     patch = _paint(height, width, rng)
     patch[windows] = (0.16, 0.19, 0.22)
@@ -321,13 +342,17 @@ def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDAr
 
 
 def _pedestrian(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
-    """Return the patch of a pedestrian, and its silhouette."""
+    """Return the patch (height, width, 3) of a pedestrian, and its silhouette (height, width).
+
+    Places are shares of height and width; `across` is the distance from the vertical middle line.
+    """
     y, x = _grid(height, width)
     across = np.abs(x - 0.5)
     head = ((x - 0.5) * width / height) ** 2 + (y - 0.09) ** 2 < 0.085**2
     trunk = (across / 0.42) ** 2 + ((y - 0.40) / 0.25) ** 2 < 1
     legs = (y > 0.55) & (across < 0.36) & (across > 0.30 * (y - 0.6))
     patch = _paint(height, width, rng)
+    # The trousers get a colour of their own, which is darker.
     patch[legs & ~trunk] = 0.5 * _paint(height, width, rng)[legs & ~trunk]
     patch[head] = (0.62, 0.46, 0.36)
     return patch, head | trunk | legs

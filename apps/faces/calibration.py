@@ -87,6 +87,9 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
     """Yield for each fold the images of people who are left out, and left-out images of people who stay.
 
     Everybody is left out once. At least two people stay in each fold; otherwise no people are left out.
+
+    `fold_of` (n_people,) is the fold in which a person plays unknown, or -1. `image_fold` (n_images,) is the fold in
+    which an image is left out although its person stays, or -1.
     """
     rng = np.random.default_rng(0)
     n_people = int(people.max()) + 1
@@ -97,6 +100,7 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
         own = rng.permutation(np.flatnonzero(people == person))
         if len(own) > 1:  # a person's only image always stays
             others = np.delete(np.arange(folds), fold_of[person]) if fold_of[person] >= 0 else np.arange(folds)
+            # Each person begins at another fold, so that people with few images do not all use the first folds.
             image_fold[own] = np.roll(others, person)[np.arange(len(own)) % len(others)]
     for fold in range(folds):
         unknown = np.flatnonzero(fold_of[people] == fold)
@@ -108,7 +112,7 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
 def some_people(people: Labels, most: int) -> Labels:
     """Return the sorted rows of people drawn at random: at least two people, and up to `most` images."""
     order = np.random.default_rng(0).permutation(people.max() + 1)
-    counts = np.cumsum(np.bincount(people)[order])
+    counts = np.cumsum(np.bincount(people)[order])  # images of the first person drawn, of the first two, and so on
     return np.flatnonzero(np.isin(people, order[: max(2, int(np.searchsorted(counts, most, side="right")))]))
 
 
@@ -130,7 +134,7 @@ def left_out(
 def _fitted(
     classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: list[Labels]
 ) -> Iterator[tuple[ClassResidual | Nearest, Labels]]:
-    """Yield for each fold a classifier fitted without it, and the people it knows."""
+    """Yield for each fold a classifier fitted without it, and the people (n_known,) of its columns of distances."""
     if isinstance(classifier, ClassResidual):
         yield from classifier.folds(features, people, folds)
         return
@@ -146,7 +150,8 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     The plain quantile of the distances of the left-out people would let more images of other people pass, because
     images of one person resemble each other. The quantile is therefore chosen so that, computed without a person, it
     lets a share `rate` of that person's images pass, on average over the people. With one or two people nobody can play
-    unknown, and the threshold rejects a share `rate` of the known people's images instead.
+    unknown, and the threshold rejects a share `rate` of the known people's images instead. If there is nothing to judge
+    by, the threshold is 0, which rejects everything.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     acceptance = math.nan
@@ -177,6 +182,8 @@ def _known_rate(shares: Array) -> float:
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
     """Return the threshold, and the share of each person's images that pass a threshold made without that person."""
+    # The candidates are quantiles up to the share `rate`. passed (n_levels, n_people) has the share of each person's
+    # images that pass the quantile of the distances of all others.
     levels = rate * NOMINAL
     present = np.unique(people)
     passed = np.empty((len(levels), len(present)))

@@ -32,6 +32,7 @@ def relative_distance(distances: Array) -> Array:
     constant, one over the sparsity concentration of Wright et al. (2009). It does not depend on the number of people.
     """
     least = np.maximum(distances.min(axis=1), np.finfo(distances.dtype).tiny)
+    # The mean of least / distance over the people is `least` over the harmonic mean of the distances.
     return np.asarray((least[:, None] / np.maximum(distances, least[:, None])).mean(axis=1))
 
 
@@ -49,8 +50,8 @@ class ClassResidual(BaseEstimator):
     """
 
     def __init__(self, ridge: float = 0.01, *, adaptive: bool = False) -> None:
-        self.ridge = ridge
-        self.adaptive = adaptive
+        self.ridge = ridge  # for a gallery of 700 images of unit norm
+        self.adaptive = adaptive  # whether noisy new images get a larger ridge
 
     def fit(self, X: Array, y: Labels) -> ClassResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
@@ -68,7 +69,7 @@ class ClassResidual(BaseEstimator):
         products, of_pixels = _products(images)
         for new in folds:
             rest = np.delete(np.arange(len(images)), new)
-            if of_pixels:
+            if of_pixels:  # the products of pixels are sums over the images
                 left_out = images[new].astype(np.float64)
                 remaining = products - left_out.T @ left_out
             else:
@@ -135,19 +136,20 @@ class ClassResidual(BaseEstimator):
     def _ridges(self, rotated: Array) -> Array:
         """Return a ridge for each new image as a column (n_new, 1).
 
-        If `adaptive`, it is the candidate with the highest marginal likelihood (see the class) less what clean images
-        are better off without. `rotated` (n_new, n_directions) are the new images along the eigenvectors of
-        :meth:`_fit`.
+        If `adaptive`, it is the candidate with the highest marginal likelihood (empirical Bayes, see the class), less
+        `SPARED` times the smallest candidate `least`, which the likelihood also asks for on clean images although they
+        are recognised better without it. `rotated` (n_new, n_directions) are the new images along the eigenvectors of
+        :meth:`_fit`, and `grid` (n_candidates,) holds the candidates.
         """
-        least = self.ridge * len(self.images_) / RIDGE_IMAGES
+        least = self.ridge * len(self.images_) / RIDGE_IMAGES  # `ridge` is given for a gallery of RIDGE_IMAGES images
         if not self.adaptive:
             return np.full((len(rotated), 1), least)
         features = self.images_.shape[1]
-        spanned = self.powers_ > SPAN * self.powers_.max()
+        spanned = self.powers_ > SPAN * self.powers_.max()  # directions with less power are rounding errors
         powers, grid = self.powers_[spanned, None], least * GRID
         # energy of the image, of norm 1, along each direction of the training images, and outside their span
         energies = rotated[:, spanned].astype(np.float64) ** 2
-        if self.gram_ is not None:
+        if self.gram_ is not None:  # products with the images are larger by the root of the power of a direction
             energies /= powers[:, 0]
         beside = np.maximum(1 - energies.sum(axis=1, keepdims=True), 0)
         misfits = np.maximum(energies @ (1 / (powers + grid)) + beside / grid, np.finfo(np.float64).tiny)
@@ -177,8 +179,8 @@ class Nearest(BaseEstimator):
     """
 
     def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:
-        self.cosine = cosine
-        self.whiten = whiten
+        self.cosine = cosine  # whether to compare by the cosine instead of the Euclidean distance
+        self.whiten = whiten  # share of the mean power that is added before whitening; None does not whiten
 
     def fit(self, X: Array, y: Labels) -> Nearest:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
@@ -186,11 +188,14 @@ class Nearest(BaseEstimator):
         self.transform_ = None if self.whiten is None else whitening(X, check_number(self.whiten, "whiten"))
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]
-        self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))
+        self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))  # each person's first row
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people)."""
+        """Return the distance of each image from each person, (n_images, n_people).
+
+        It is the least distance from the images of that person, which are the rows of ``images_`` from ``starts_`` on.
+        """
         new = self._prepared(X)
         products = new @ self.images_.T
         if self.cosine:
@@ -209,7 +214,8 @@ class Nearest(BaseEstimator):
 def whitening(X: Array, share: float) -> Array:
     """Return the matrix that divides each principal direction of `X` about the origin by the root of its power.
 
-    A `share` of the mean power is added to each.
+    `X` is (n_images, n_features), the matrix (n_features, n_features), and the power of a direction the mean square of
+    `X` along it. A `share` of the mean power is added to each.
     """
     power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
     least = np.finfo(X.dtype).tiny  # if all codes are 0, the root of its inverse is still finite in their type

@@ -100,7 +100,7 @@ def flat_blocks(images: Array, brightest: float) -> Mask:
     mask = np.zeros(images.shape, bool)
     if side > min(height, width):
         return mask
-    low = high = images
+    low = high = images  # become the least and the largest value in the square that begins at each pixel
     for axis in (1, 2):
         low = np.lib.stride_tricks.sliding_window_view(low, side, axis=axis).min(axis=-1)
         high = np.lib.stride_tricks.sliding_window_view(high, side, axis=axis).max(axis=-1)
@@ -138,6 +138,7 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
     quartile = np.quantile(sizes, QUANTILE, axis=axis, keepdims=axis is not None)
     outlying: Any = 0.0
     for _ in range(SCALE_ROUNDS):
+        # The quantile p of the size of a standard normal variable is the quantile (1 + p) / 2 of the variable itself.
         scale = quartile / norm.ppf((1 + QUANTILE / (1 - outlying)) / 2)
         outlying = np.minimum((sizes > OUTLYING * scale).mean(axis=axis, keepdims=axis is not None), MOST_OUTLYING)
     return scale
@@ -153,11 +154,13 @@ def grain(images: Array) -> Array:
     for axis in (1, 2):
         low, middle, high = (np.take(detail, np.arange(k, detail.shape[axis] - 2 + k), axis=axis) for k in range(3))
         detail = low - 2 * middle + high
+    # The weights of this difference, 1, -2, 1 along both axes, have the root of their sum of squares 6.
     return np.asarray(noise_scale(detail.reshape(len(images), -1) / 6, axis=1))[:, 0]
 
 
 def pull_limit(outliers: float, scale: Any) -> Any:
     """Return `outliers` standard deviations `scale`; 0 and infinity stay what they are."""
+    # The product would be NaN for infinity and a scale of 0.
     return outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)
 
 

@@ -82,6 +82,7 @@ def cluster_faces(
         model = NMF(min(100, *data.shape), nuclear=1.0, max_iter=100, tol=0, random_state=seed)
     fitted = clone(model)
     known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
+    # Codes are scaled as if the components had unit norm, so that their sizes can be compared.
     codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
     return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
@@ -110,6 +111,7 @@ class FaceClustersReport(Report):
     __repr__ = brief
 
     def _figures(self) -> dict[str, Any]:
+        """Return the group of each image, and the agreement with the people, for JSON."""
         groups = [{"file": name, "cluster": int(c)} for name, c in zip(self.images, self.clusters, strict=True)]
         found = {"clusters": groups, "accuracy": self.accuracy, "information": self.information}
         return found | {"files": self.outputs}

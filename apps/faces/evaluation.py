@@ -86,6 +86,7 @@ class FaceComparisonReport(Report):
         return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}
 
     def _figures(self) -> dict[str, Any]:
+        """Return the means over the splits for JSON."""
         table = [
             dict(zip(GROUP, key, strict=True)) | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
             for key, (mean, deviation) in self.means().items()
@@ -100,6 +101,7 @@ class FaceComparisonReport(Report):
         str
         """
         means = self.means()
+        # A column for each corruption and test set, a line for each method and rank (None if it has no rank).
         columns = list(dict.fromkeys((corruption, test) for corruption, _, _, test in means))
         heads = [corruption + ("" if test == "clean" else ", both") for corruption, test in columns]
         widths = [max(12, len(head)) for head in heads]
@@ -188,12 +190,16 @@ class Learnt(NamedTuple):
 
 
 def _recognizer(split: FaceSplit, rank: int) -> Learnt:
+    """Learn by :class:`FaceRecognizer` with its defaults; `rank` is not used."""
     recognizer = FaceRecognizer(image_shape=split.image_shape, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)
 
 
 def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
-    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine."""
+    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine.
+
+    `loss` names the loss, and `nuclear` is the weight of the nuclear penalty.
+    """
     model = NMF(rank, loss=loss, nuclear=nuclear, max_iter=100, tol=0, random_state=split.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -204,6 +210,7 @@ def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
 
 
 def _pca(split: FaceSplit, rank: int) -> Learnt:
+    """Compare the projections on `rank` eigenfaces by their Euclidean distance."""
     pca = PCA(rank, random_state=split.seed)
     codes = pca.fit_transform(split.train)
     nearest = Nearest().fit(codes, split.people)
@@ -211,10 +218,12 @@ def _pca(split: FaceSplit, rank: int) -> Learnt:
 
 
 def _raw(split: FaceSplit, rank: int) -> Learnt:
+    """Compare the images as they are by their Euclidean distance; `rank` is not used."""
     return Learnt(Nearest().fit(split.train, split.people).distances)
 
 
 def _lda(split: FaceSplit, rank: int) -> Learnt:
+    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used."""
     dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)
@@ -224,6 +233,7 @@ def _lda(split: FaceSplit, rank: int) -> Learnt:
 
 
 def _crc(split: FaceSplit, rank: int) -> Learnt:
+    """Use collaborative representation of the images as they are; `rank` is not used."""
     return Learnt(ClassResidual().fit(split.train, split.people).distances)
 
 
@@ -243,7 +253,10 @@ METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
 
 
 def run_split(faces: Faces, evaluation: FaceEvaluation, corruption: str, number: int) -> list[dict[str, Any]]:
-    """Return the rows of all methods on one split with one corruption."""
+    """Return the rows of all methods on one split with one corruption: one for each method, rank and test set.
+
+    `number` is that of the split. Methods without a rank run once.
+    """
     split = make_split(faces, corruption, number, evaluation)
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(evaluation.methods):
@@ -386,7 +399,7 @@ def _draw_models(faces: Faces, evaluation: FaceEvaluation, corruption: str, out:
     components, reconstructions = {}, {"clean": clean.train[shown], "as trained on": split.train[shown]}
     for name in RANKED:
         if name in evaluation.methods:
-            _, model, codes = METHODS[name](split, rank)
+            _, model, codes = METHODS[name](split, rank)  # without the function of distances, which is not needed
             assert codes is not None
             H = model.components_
             rows = H[np.argsort(-H.std(axis=1), kind="stable")[:MOST_SHOWN]]  # those that vary most

@@ -70,5 +70,6 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG; the caller has checked whether an existing file may be replaced."""
     with output_file(path, force=True) as temporary:
         figure.savefig(temporary, dpi=120, format="png")

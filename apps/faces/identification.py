@@ -52,6 +52,7 @@ class IdentificationReport(Report):
     others: list[Identity] = field(default_factory=list)
 
     def _figures(self) -> dict[str, Any]:
+        """Return what was found for JSON: of the largest face, and of the others in a list."""
         found = [
             _figures(identity) | ({"box": list(box)} if box else {})
             for identity, box in zip_longest([self.identity, *self.others], self.boxes)
@@ -75,6 +76,7 @@ class IdentificationReport(Report):
 
 
 def _figures(found: Identity) -> dict[str, Any]:
+    """Return an identity for JSON."""
     return {
         "person": found.person,
         "nearest": found.nearest,
@@ -119,8 +121,10 @@ class Identifier:
             )
         self.model, self.identification = model, identification
         self.pictures, self.force = pictures, force
-        self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map
+        self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map  # in this process, or in the pool
+        # By image: its faces, who they are, and the warnings of reading it. `prepare` fills it for a batch of images.
         self._prepared: dict[str, tuple[ProbeFaces, list[Identity], list[Warning | str]]] = {}
+        # The first arguments of `read_probe`: size, whether to cut out faces, and how many at most (None for all).
         self._reading = (model.image_shape, model.detect, None if identification.all_faces else 1)
 
     def prepare(self, sources: list[str]) -> None:
@@ -129,6 +133,7 @@ class Identifier:
         Images that fail are left to :meth:`identify`, which also repeats the warnings of reading an image.
         """
         self._prepared = {}
+        # All faces of the batch are identified in one call; `islice` deals the identities out to their images again.
         with suppress(Exception):  # `identify` reports it when the image's turn comes
             looked = zip(sources, self._map(partial(_look, *self._reading), sources), strict=True)
             found = {source: look for source, look in looked if look is not None}
@@ -160,6 +165,7 @@ class Identifier:
             sheet = residual_picture(*panels, self.model.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
+        # The error rates hold for the threshold of the training, and for faces as noisy as the training images.
         rates_known = recognizer.noise_ is not None and self.identification.threshold is None
         doubtful = sum(not identity.calibrated for identity in identities) if rates_known else 0
         which = f"{doubtful} of the {len(identities)} faces " if doubtful < len(identities) else ""
@@ -169,6 +175,7 @@ class Identifier:
         )
 
     def _identities(self, rows: Rows) -> list[Identity]:
+        """Return who is on the faces `rows` (n_faces, n_pixels)."""
         asked = self.identification
         return self.model.recognizer.identify(rows, threshold=asked.threshold, top=asked.top)
 
@@ -176,7 +183,10 @@ class Identifier:
 def _look(
     shape: tuple[int, int], detect: bool, most: int | None, source: str
 ) -> tuple[ProbeFaces, list[Warning | str]] | None:
-    """Return the faces of an image and the warnings of reading it; None if reading fails."""
+    """Return the faces of an image and the warnings of reading it; None if reading fails.
+
+    The other parameters are those of :func:`read_probe`: the size of a face, whether faces are cut out, and how many.
+    """
     with suppress(Exception), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faces = read_probe(shape, detect, most, source)
@@ -295,6 +305,7 @@ def verify(
     limit = recognizer.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
     rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in (first, second)])
     people = [found.person for found in recognizer.identify(rows, threshold=limit)]
+    # The distance of the second image from the first one's person, and the other way round.
     ways = [_distance_from(model, rows[[one]], rows[[1 - one]], people) for one in (0, 1)]
     distance = float(np.mean(ways))
     same = people[0] == people[1] if None not in people else distance <= limit

@@ -97,7 +97,7 @@ def find_faces(image: NDArray[Any]) -> list[Box]:
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
     height, width = image.shape[:2]
-    shrink = min(1.0, LONGEST / max(height, width))
+    shrink = min(1.0, LONGEST / max(height, width))  # large photographs are searched at a smaller scale
     small = image
     if shrink < 1:
         size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
@@ -109,7 +109,7 @@ def find_faces(image: NDArray[Any]) -> list[Box]:
     found = _cascade().detect_multi_scale(
         img=small, scale_factor=SCALE_STEP, step_ratio=1, min_size=(least, least), max_size=(shorter, shorter)
     )
-    boxes: list[Box] = []
+    boxes: list[Box] = []  # (row, column, height, width) in the photograph, the largest first
     for one in sorted(found, key=lambda one: one["width"] * one["height"], reverse=True):
         row, column, rows, columns = (round(one[name] / shrink) for name in ("r", "c", "height", "width"))
         box = (row, column, min(rows, height - row), min(columns, width - column))
@@ -120,6 +120,7 @@ def find_faces(image: NDArray[Any]) -> list[Box]:
 
 @cache
 def _cascade() -> Any:
+    """Return scikit-image's detector of upright frontal faces, which is loaded once."""
     from skimage.data import lbp_frontal_face_cascade_filename
     from skimage.feature import Cascade
 
@@ -133,7 +134,7 @@ def _overlap(first: Box, second: Box) -> bool:
 
 
 def crop_face(image: NDArray[Any], box: Box) -> NDArray[Any]:
-    """Cut out the inside of a face's box."""
+    """Cut out the inside of a face's box (row, column, height, width): the middle share `CROP` of each side."""
     row, column, height, width = box
     top, left = row + round(height * (1 - CROP) / 2), column + round(width * (1 - CROP) / 2)
     return image[top : top + max(1, round(height * CROP)), left : left + max(1, round(width * CROP))]

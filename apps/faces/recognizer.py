@@ -224,11 +224,11 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))
-        self.white_ = 255.0 if self.brightest_ > 1 else 1.0
-        self.background_ = math.nan
+        self.white_ = 255.0 if self.brightest_ > 1 else 1.0  # images have grey values up to 255, or shares of white
+        self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
             self.background_ = cleaning.flat_background(self._as_images(data), self.brightest_)
-        given = self._given(data, mask)
+        given = self._given(data, mask)  # missing pixels by the caller, besides those that a search finds
         self.missing_, self.missing_scores_ = self._choose_missing(data, given, people)
         missing = given | self._found(data, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
@@ -239,16 +239,20 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return self
 
     def _model(self, shape: tuple[int, int], iterations: int) -> Any:
-        """Return an unfitted model for this many images and pixels."""
+        """Return an unfitted model for images of `shape`, (n_images, n_pixels); the default one has `iterations`."""
         if self.model is None:
             n_components = min(self.n_components, *shape)
             return NMF(n_components, nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state)
         return clone(self.model)
 
     def _learn(self, data: Array, missing: Mask, people: Labels, model: Any) -> None:
-        """Fit all but the threshold: the model, the cleaned images and the classifier; `people` index ``classes_``."""
+        """Fit all but the threshold: the model, the cleaned images and the classifier.
+
+        `data` are the images (n_images, n_pixels), `missing` is a mask of that shape, and `people` (n_images,) are
+        positions in ``classes_``. `model` is not fitted yet.
+        """
         self.model_, self.labels_ = model, people
-        # Some models take no weights, and have no missing pixels.
+        # Some models take no weights; `missing` is empty then.
         codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
         self._set_components()
         self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
@@ -266,7 +270,11 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self.classifier_ = self._classifier().fit(features, people)
 
     def _set_components(self) -> None:
-        """Scale the components to unit norm, and compute their pseudo-inverse."""
+        """Scale the components to unit norm, and compute their pseudo-inverse.
+
+        Sets `components_` (n_components, n_pixels), `_norms` (n_components, 1), the norms before, and `_inverse`
+        (n_pixels, n_components).
+        """
         H = self.model_.components_
         norms = np.linalg.norm(H, axis=1, keepdims=True)
         self._norms = np.where(norms > 0, norms, 1)
@@ -274,7 +282,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self._inverse = np.linalg.pinv(self.components_, rcond=CONDITION)
 
     def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
-        """Return for each limit of cleaning the share of training images identified when left out of the gallery."""
+        """Return for each limit of cleaning the share of training images identified when left out of the gallery.
+
+        A limit says how many standard deviations of the noise a pixel may be away from the model.
+        """
         scores = {}
         # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
         for outliers in limits:  # in standard deviations of the noise
@@ -297,6 +308,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             return "none", {}
         if self.missing != choices.FACE_MISSING_AUTO:
             return self.missing, {}
+        # Searches that find hardly anything are not compared, because their scores would differ by chance only.
         masks = {choice: self._found(data, choice) for choice in (*MISSING, "none")}
         seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
         if not seen or not calibration.can_choose(people):
@@ -311,7 +323,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return max(scores, key=scores.__getitem__), scores
 
     def _left_out(self, data: Array, missing: Mask) -> calibration.LeftOut:
-        """Judge left-out training images by recognizers that saw neither them nor the people who play unknown."""
+        """Judge left-out training images by recognizers that saw neither them nor the people who play unknown.
+
+        In each fold, `unknown` are the images of people who are left out, and `known` left-out images of the others.
+        """
         people, found = self.labels_, []
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
         for unknown, known in calibration.people_folds(people):
@@ -320,6 +335,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             if len(np.unique(people[rest])) < 2:
                 continue
             part = self._fitted_part(data[rest], missing[rest], people[rest], chosen)
+            # Of many images of unknown people, every second, third, ... is tested.
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
             parts = part._decompose(data[new], missing[new])
             distances = relative_distance(part._distances(data[new], missing[new], parts))
@@ -329,7 +345,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
-        """Return a recognizer with these parameters, fitted without a threshold to some of the images."""
+        """Return a recognizer with these parameters, fitted without a threshold to some of the images.
+
+        What depends on all images, such as the value of white, is taken over from this recognizer.
+        """
         part = clone(self).set_params(**parameters)
         present, numbers = np.unique(people, return_inverse=True)
         part.classes_, part.missing_ = self.classes_[present], part.missing
@@ -422,7 +441,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         distances = self._distances(data, missing, parts)
         relative = relative_distance(distances)
         least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
-        # distances from all people, in units of the distance from the nearest
+        # The relative distance from each person, (n_images, n_people): that from the nearest person times distance /
+        # least, which FURTHEST keeps finite.
         ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
         order = np.argsort(distances, axis=1, kind="stable")[:, :top]
         rates = calibration.Calibration(
@@ -473,10 +493,14 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return found.reshape(data.shape)
 
     def _as_images(self, data: Array) -> Array:
+        """Return rows of pixels as images (n_images, height, width)."""
         return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
 
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
-        """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image."""
+        """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image.
+
+        `data` and `missing` are (n_images, n_pixels). `own` (n_images, 1) is the noise scale of each image.
+        """
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
@@ -484,6 +508,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         outlying = ((residuals > self._judged(own)) & ~missing).mean(axis=1)
         # at least the scale of the training images, so that an image that fits well is left alone
         scale = np.maximum(own, self.scale_).astype(data.dtype)
+        # New images are cleaned less than training images, because their errors do not spread to other images.
         limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)
         cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
         corrupted = missing | (residuals > self._judged(scale))
@@ -510,7 +535,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         """
         if self.rule == "residual":
             return data
-        if self.rule == "codes":
+        if self.rule == "codes":  # scaled as if the components had unit norm
             return np.asarray((self.model_.transform(data) if codes is None else codes) * self._norms.T)
         return np.asarray(data @ self._inverse.astype(data.dtype, copy=False))
 

@@ -130,6 +130,7 @@ def parse_ranks(text: str) -> tuple[int, ...]:
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
+    """Read names with commas between them."""
     return tuple(part.strip() for part in text.split(","))
 
 

@@ -49,6 +49,7 @@ class ShadowRemovalReport(Report):
     dark: int
 
     def _figures(self) -> dict[str, Any]:
+        """Return the report's own figures for JSON."""
         return super()._figures() | {"changed": round(self.changed, 4), "files": self.outputs}
 
     def summary(self) -> str:
@@ -176,6 +177,7 @@ def unshadow(
     shown = np.linspace(0, len(X) - 1, min(MOST_SHOWN, len(X))).astype(int)
     panels = (X[shown], found[shown], 127.5 + (X[shown] - found[shown]) / 2)  # shadows are darker than middle grey
     write_image(sheet, tiled([list(grey_pictures(panel, shape)) for panel in panels]), force=force)
+    # An image that lost half of the brightness of its lit pixels counts as dark.
     before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
     return ShadowRemovalReport(
         images=len(X),
@@ -189,7 +191,10 @@ def unshadow(
 
 
 def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped: list[str]) -> NDArray[np.integer]:
-    """Return the labels of people with more images than dimensions; report the others in `skipped`."""
+    """Return the labels of people with more images than dimensions; report the others in `skipped`.
+
+    Labels count from 1; 0 stands for unknown people, whose images are taken for images of one person.
+    """
     people, counts = np.unique(faces.labels, return_counts=True)
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""

@@ -42,6 +42,7 @@ class FaceTrainingReport(Report):
     images: int
 
     def _figures(self) -> dict[str, Any]:
+        """Return what was learned for JSON."""
         recognizer = self.model.recognizer
         return {
             "people": recognizer.classes_.tolist(),
@@ -77,7 +78,10 @@ class FaceTrainingReport(Report):
 
 
 def _threshold_sentence(recognizer: FaceRecognizer) -> str:
-    """Describe the threshold and, as far as the training images show them, its error rates in a sentence."""
+    """Describe the threshold and, as far as the training images show them, its error rates in a sentence.
+
+    A threshold of 0 means that there was nothing to set it by, and a rate of NaN that it is not known.
+    """
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
     if recognizer.threshold_ == 0:
@@ -201,6 +205,7 @@ class AddedPersonReport(Report):
     people: int
 
     def _figures(self) -> dict[str, Any]:
+        """Return the report's own figures for JSON, without the model."""
         return {"person": self.person, "images": self.images, "people": self.people, "files": self.outputs}
 
     def summary(self) -> str:
