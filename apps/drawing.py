@@ -19,7 +19,7 @@ ACROSS = 10  # components in a row
 def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
     """Lay colour images of one size out in rows on a white sheet. Images below 64 pixels are enlarged."""
     height, width = rows[0][0].shape[:2]
-    times = max(1, -(-LEAST_TILE // max(height, width)))
+    times = max(1, -(-LEAST_TILE // max(height, width)))  # how often each pixel is repeated along both axes
     tall, wide = height * times + GAP, width * times + GAP
     sheet = np.full((len(rows) * tall - GAP, max(map(len, rows)) * wide - GAP, 3), 255, np.uint8)
     for i, row in enumerate(rows):

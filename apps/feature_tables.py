@@ -119,6 +119,7 @@ def read_table(path: str | Path) -> FeatureTable:
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))
     X, groups = held["X"], held["groups"]
     texts = [held[name] for name in ("files", "feature_names", "views")]
+    # The file may come from anybody: types and sizes must fit together before anything is used.
     fits = X.ndim == 2 and X.dtype == np.float32 and all(text.ndim == 1 and text.dtype.kind == "U" for text in texts)
     fits = fits and (len(texts[0]), len(texts[1])) == X.shape and groups.shape == X.shape[1:]
     fits = fits and groups.dtype.kind == "i" and groups.size > 0 and 0 <= groups.min() <= groups.max() < len(texts[2])
@@ -129,6 +130,7 @@ def read_table(path: str | Path) -> FeatureTable:
 
 
 def _write_npz(table: FeatureTable, path: Path) -> None:
+    """Write a table as arrays; raise TooLargeError if :func:`read_table` would refuse the file."""
     arrays: dict[str, NDArray[Any]] = {
         "X": table.X,
         "files": np.array(table.files, str),
@@ -141,6 +143,7 @@ def _write_npz(table: FeatureTable, path: Path) -> None:
 
 
 def _write_parquet(table: FeatureTable, path: Path) -> None:
+    """Write a table as Parquet, with a column `file` and one for each feature."""
     import pyarrow
     from pyarrow import parquet
 

@@ -33,7 +33,7 @@ def open_pool(processes: int) -> Iterator[Executor]:
 
     If a process is killed from outside, VisionNMFError is raised.
     """
-    others = set(active_children())
+    others = set(active_children())  # processes that were there before, and are none of ours
     # Spawned, not forked: a fork would inherit the state of thread pools.
     with _Pool(processes, get_context("spawn"), _begin) as pool:
         try:
@@ -50,9 +50,11 @@ class _Pool(ProcessPoolExecutor):
     """A pool whose processes start no further job once they were asked to end."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit a call that is not begun any more once its process was asked to end."""
         return super().submit(_work, fn, *args, **kwargs)
 
     def map(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Yield results in order, as `Executor.map` does; the loss of a process is reported with a cure."""
         return _reported(super().map(*args, **kwargs))
 
 
@@ -105,7 +107,7 @@ def _begin() -> None:
 
 
 def _end(_number: int, _frame: object) -> None:
-    """Handle the signal that asks this process to end."""
+    """Handle the signal that asks this process to end: stop the job it is working on, and wake the watching thread."""
     if _Own.ending:  # a second signal would interrupt the clean-up that the first one started
         return
     _Own.ending = True
@@ -115,7 +117,11 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _watch(awake: Connection) -> None:
-    """End this process soon after it was asked to, whatever it waits for, or when the first process was killed."""
+    """End this process soon after it was asked to, whatever it waits for, or when the first process was killed.
+
+    A thread runs this. `awake` is the end of a pipe to which `_end` writes when the signal has come. If instead the
+    first process is gone, this process sends itself the signal. Either way it has `GRACE` seconds to clean up.
+    """
     first = parent_process()
     gone = [] if first is None else [first.sentinel]
     if awake not in wait([awake, *gone]):

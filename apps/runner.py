@@ -91,6 +91,7 @@ def run_jobs(
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
 
     def keep(name: str, rows: Rows) -> None:
+        """Keep the rows of a job that has ended, in `found` and in its file."""
         found[name] = rows
         if folder is not None:
             with output_file(folder / f"{name}.json", force=True) as temporary:
@@ -110,7 +111,11 @@ def run_jobs(
 def _all_kept(
     folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
 ) -> dict[str, Rows]:
-    """Return the rows of the finished jobs."""
+    """Return the rows of the finished jobs by their names, read from `folder`, ``jobs`` in the folder of the results.
+
+    If there are none, results and the files `also` in the folder are of another program; they are refused without
+    `force`.
+    """
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
@@ -120,7 +125,7 @@ def _all_kept(
 
 
 def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
-    """Return the rows of a finished job, or None if it must be run."""
+    """Return the rows of a finished job, or None if it must be run; `key` identifies the settings and the data."""
     if not path.is_file():
         return None
     try:

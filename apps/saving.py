@@ -72,9 +72,10 @@ class Saveable(Restorable):
         return loaded
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # scikit-learn's, on one line
+        # scikit-learn's, on one line; N_CHAR_MAX, its own name, is the number of characters that are shown at most
         return " ".join(super().__repr__(N_CHAR_MAX).split())  # type: ignore[call-arg]
 
 
 def _store(cls: type[Any]) -> Any:
+    """Import the module ``store`` of the application to which an estimator belongs."""
     return import_module(".store", cls.__module__.rpartition(".")[0])

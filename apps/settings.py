@@ -84,6 +84,7 @@ class Field:
         option = self.option
         if value is None and self.optional:
             return None
+        # Without an error to report, the checks below, whose module loads NumPy, are not needed.
         if self._is_plain(value):
             return float(value) if self.type is float else value
         from visionnmf._checks import check_choice, check_count, check_flag, check_number
@@ -106,12 +107,12 @@ class Field:
     def _is_plain(self, value: Any) -> bool:
         """Return whether a value is plainly right, so that the checks, which load NumPy, are not needed."""
         option = self.option
-        if self.type is bool or type(value) is bool:
+        if self.type is bool or type(value) is bool:  # True and False count as numbers in Python, but not here
             return self.type is type(value)
         if self.type is int or self.type is float:
             if type(value) not in (int, self.type) or not math.isfinite(value):
                 return False
-            low = 0 if option.low is None and self.type is int else option.low
+            low = 0 if option.low is None and self.type is int else option.low  # whole numbers are from 0 on
             above = low is None or value > low or (value == low and not (option.above and self.type is float))
             return above and (option.high is None or value <= option.high)
         if self.type is Path:
@@ -137,6 +138,7 @@ def settings(cls: type[T]) -> type[T]:
     """
 
     def __post_init__(self: Any) -> None:
+        """Check the fields of a new record; its class is frozen, which refuses plain assignments."""
         for field in options_of(cls):
             object.__setattr__(self, field.name, field.check(getattr(self, field.name)))
         check = getattr(self, "check", None)
@@ -156,6 +158,7 @@ def options_of(record: type) -> list[Field]:
         return []
     hints = get_type_hints(record, include_extras=True)
     found = []
+    # A field is declared as Annotated[kind, Option(...)]; a kind that allows None is a union with it.
     for field in fields(record):
         hint = hints[field.name]
         if get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Option):

@@ -40,17 +40,19 @@ Work = Iterator[tuple[str, Callable[[], Any]]]
 
 
 def _data(dtype: str) -> NDArray[Any]:
+    """Return a small matrix of positive random numbers."""
     rng = np.random.default_rng(0)
     return np.asarray(rng.random((N_SAMPLES, N_FEATURES)) + 0.1, dtype)
 
 
 def _gaps(dtype: str) -> NDArray[Any]:
+    """Return the same matrix with NaN in place of its small entries."""
     X = _data(dtype)
     return np.where(X < X.mean() / 2, X.dtype.type(np.nan), X)
 
 
 def _fit(loss: Any, data: Any, **options: Any) -> None:
-    """Fit and transform; combinations that a loss or solver refuses are left out."""
+    """Fit an NMF and transform the data; combinations that a loss or solver refuses are left out."""
     try:
         model = NMF(N_COMPONENTS, loss=loss, max_iter=5, missing_values=np.nan, random_state=0, **options)
         model.fit(data).transform(data)
@@ -59,17 +61,20 @@ def _fit(loss: Any, data: Any, **options: Any) -> None:
 
 
 def _losses() -> Work:
+    """Yield problems of all losses, in both precisions, with dense, incomplete and sparse data."""
     for dtype in ("float32", "float64"):
         X = _data(dtype)
         gaps = _gaps(dtype)
         stored = sp.csr_array(np.where(X < X.mean(), X.dtype.type(0), X))
         for record in LOSSES.values():
-            loss = record.name if record.is_named else 1.5
+            loss = record.name if record.is_named else 1.5  # losses without a name are given by the number beta
             for kind, data in (("dense", X), ("missing entries", gaps), ("sparse", stored)):
                 yield f"{loss}, {dtype}, {kind}", partial(_fit, loss, data)
 
 
 def _penalties() -> Work:
+    """Yield problems of the penalties: codes on the simplex, a graph of the features, and groups of features."""
+    # The graph is a chain: each feature is a neighbour of the next one.
     chain = sp.diags_array([np.ones(N_FEATURES - 1)] * 2, offsets=[-1, 1], format="csr")
     halves = [np.arange(N_FEATURES // 2), np.arange(N_FEATURES // 2, N_FEATURES)]
     for dtype in ("float32", "float64"):
@@ -83,6 +88,7 @@ def _penalties() -> Work:
 
 
 def _models() -> Work:
+    """Yield problems of the models besides NMF."""
     for dtype in ("float32", "float64"):
         X, gaps = _data(dtype), _gaps(dtype)
         for loss in ("manhattan", "frobenius"):
@@ -94,11 +100,13 @@ def _models() -> Work:
         yield f"conservative, {dtype}", partial(ConservativeNMF(N_COMPONENTS, random_state=0).fit, X)
         for method in METHODS.values():
             online = OnlineNMF(N_COMPONENTS, method=method.name, max_iter=1, missing_values=np.nan, random_state=0)
+            # `weights` says whether the method takes weights, which missing entries need.
             for kind, data in (("dense", X), ("missing entries", gaps))[: 1 + method.weights]:
                 yield f"online, {method.name}, {dtype}, {kind}", partial(online.fit, data)
 
 
 def _applications() -> Work:
+    """Yield a small problem of each application that uses kernels."""
     yield "segmentation", _segment
     yield "background", _background
     yield "faces", _faces
@@ -106,6 +114,7 @@ def _applications() -> Work:
 
 
 def _segment() -> None:
+    """Segment an image of two halves."""
     from visionnmf.apps.segmentation import segment
 
     image = np.zeros((40, 60, 3), np.uint8)
@@ -114,6 +123,7 @@ def _segment() -> None:
 
 
 def _background() -> None:
+    """Fit and apply a background model to colour and to grey frames."""
     from visionnmf.apps.background import BackgroundModel
 
     rng = np.random.default_rng(0)
@@ -124,6 +134,7 @@ def _background() -> None:
 
 
 def _faces() -> None:
+    """Learn two people from random images, and identify them."""
     from visionnmf.apps.faces import FaceRecognizer
 
     images = np.random.default_rng(0).integers(0, 256, (16, 64)).astype(np.uint8)
@@ -131,6 +142,7 @@ def _faces() -> None:
 
 
 def _masquerade() -> None:
+    """Learn and score sessions of random commands."""
     from visionnmf.apps.masquerade import SessionScorer
 
     rng = np.random.default_rng(0)

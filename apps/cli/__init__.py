@@ -46,9 +46,11 @@ class _Commands(TyperGroup):
     """The commands of the table above. Each one's module is imported when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, without importing any of them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import the module of a command when it is first asked for; return None for an unknown name."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             self.commands[cmd_name] = _load(cmd_name)
         return self.commands.get(cmd_name)
@@ -83,6 +85,7 @@ app = typer.Typer(
 
 
 def _version(value: bool) -> None:
+    """Print the version and end, if the option --version was given."""
     if value:
         typer.echo(f"visionnmf {__version__}")
         raise typer.Exit
@@ -113,7 +116,10 @@ def _common(
 
 
 def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --quiet and --verbose."""
+    """Give a command the options --quiet and --verbose.
+
+    Typer reads a command's options from its signature, so the two are added there and to the annotations.
+    """
     signature = inspect.signature(function, eval_str=True)
 
     @functools.wraps(function)
@@ -142,7 +148,7 @@ def _open_standard_streams() -> None:
 
 def _silence_decoders() -> None:
     """Hide what C libraries print about damaged files. Our own line on standard error says what is wrong."""
-    errors = os.dup(2)
+    errors = os.dup(2)  # the true standard error under a new number; C libraries write to number 2
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     os.close(nowhere)

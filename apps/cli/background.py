@@ -93,6 +93,7 @@ def separate_videos(
       visionnmf background sample:surveillance --json
       visionnmf background evaluate --help
     """
+    # Options that would have no effect are refused, even with the value of their default.
     given = given_on_command_line(context)
     boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and work.json_)
     for names, needed, wanted in (
@@ -148,9 +149,11 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     from visionnmf.apps.background.reports import event_sentence
 
     def print_frame(part: Any, at: float) -> None:
+        """Print the boxes of the foreground of one frame, shown at the time `at`, as a line of JSON."""
         typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))  # not an input, so not counted
 
     def print_event(event: dict[str, Any]) -> None:
+        """Print an event that has ended as a sentence."""
         run.remark(f"event {event_sentence(event)}")
 
     printed: dict[str, Any] = {"on_frame": print_frame} if as_json else {"on_event": print_event}
@@ -204,6 +207,7 @@ def evaluate_methods(
         with run.progress("evaluation", rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:
+                """Draw how many pairs of a clip and a method are done."""
                 if bar is not None:
                     bar("clips and methods", done, total)
 

@@ -72,6 +72,7 @@ def say(message: str) -> None:
 def with_safe_names(text: str, names: Sequence[str]) -> str:
     """Return a text of several lines in which names cannot begin a line of their own or steer the terminal."""
     for name in names:
+        # A report may show the whole path, the name of the file, or that name without its suffix.
         for part in (name, os.path.basename(name), os.path.splitext(os.path.basename(name))[0]):
             if part and part != printable(part):
                 text = text.replace(part, printable(part))
@@ -115,9 +116,10 @@ def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Pr
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
+        tasks: dict[str, TaskID] = {}  # a bar for each stage of the work
 
         def update(stage: str, done: int, total: int | None) -> None:
+            """Draw how much of a stage is done, of how much in all; a new stage gets a bar of its own."""
             if stage not in tasks:
                 tasks[stage] = bars.add_task(printable(f"{name}: {stage}", markup=True), total=total, rate="")
             task = bars.tasks[bars.task_ids.index(tasks[stage])]

@@ -25,7 +25,7 @@ def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
 
     Patterns, samples, ``-`` and the names in `known` count as existing.
     """
-    for path in map(str, paths):
+    for path in map(str, paths):  # one that exists is enough: a batch reports the others
         if path in known or path == "-" or path.startswith("sample:") or glob.has_magic(path):
             return
         if os.path.lexists(path):
@@ -78,7 +78,10 @@ def make_folder(out: Path, option: str = "--out") -> None:
 
 
 def result_name(source: str, out: Path | None, used: dict[str, str]) -> str:
-    """Return the common beginning of an input's result files; raise MediaError if another input has the same."""
+    """Return the common beginning of an input's result files; raise MediaError if another input has the same.
+
+    `used` has the inputs that were worked on by the beginnings of their results; the caller adds this one.
+    """
     from visionnmf.io import stem_of
 
     stem = str((out or Path()) / stem_of(source))

@@ -188,10 +188,11 @@ class _ResultPrinter:
     """Prints the results of a run as they come, or the highest scores at the end, and counts verdicts."""
 
     def __init__(self, run: Run, output: ScoreOutput) -> None:
-        self.run, self.output = run, output
-        self.verdicts: Counter[str] = Counter()
+        self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
+        self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session that has ended
         self.users: set[str] = set()
         self.alarms = 0
+        # With --top, a heap of the highest scores: score, number of sessions counted when it came, result.
         self.highest: list[tuple[float, int, SessionResult]] = []
 
     def add(self, result: SessionResult) -> None:
@@ -199,16 +200,16 @@ class _ResultPrinter:
         self.run.done += 1
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
-        if not result.growing:
+        if not result.growing:  # a session that still grows is counted when it has ended
             self.verdicts[result.verdict] += 1
         self.alarms += result.verdict == "alarm"
-        if len(self.users) < MAX_COUNTED_USERS:
+        if len(self.users) < MAX_COUNTED_USERS:  # a log can name any number of users, and memory is limited
             self.users.add(result.user)
         if self.output.alarms_only and result.verdict != "alarm":
             return
         if self.output.top is None:
             self._print(result)
-        elif result.score is not None:
+        elif result.score is not None:  # keep the `top` highest scores; the heap gives up its lowest
             heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
             if len(self.highest) > self.output.top:
                 heapq.heappop(self.highest)
@@ -227,6 +228,7 @@ class _ResultPrinter:
         self.run.remark(f"{sessions} of {users}: {counts}")
 
     def _print(self, result: SessionResult) -> None:
+        """Print a session in the form that --as asks for; JSON objects and text are rows of the run."""
         from visionnmf.apps.masquerade import to_cef, to_ecs
 
         if self.output.form in ("cef", "ecs"):
@@ -279,7 +281,7 @@ def evaluate(
 
 
 def _key(path: Path | None) -> str | None:
-    """Read a key file."""
+    """Return the key in a file, without white space around it; None if no file is given."""
     from visionnmf.exceptions import UnreadableError
     from visionnmf.io import regular_file
 

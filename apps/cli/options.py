@@ -60,6 +60,7 @@ def with_default(name: str) -> type[TyperGroup]:
 
     class WithDefault(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """Put the name of the default command before arguments that do not begin with a command."""
             if not args or args[0] not in self.commands:
                 args = [name, *args]
             return super().parse_args(ctx, args)

@@ -26,6 +26,7 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(function, eval_str=True)
     records = {name: found for name, p in signature.parameters.items() if (found := options_of(p.annotation))}
+    # Typer reads the options from the signature: the records are taken out of it, and their fields put in.
     added = [_parameter(field) for found in records.values() for field in found]
     kept = [p.replace(kind=p.KEYWORD_ONLY) for name, p in signature.parameters.items() if name not in records]
     names = [p.name for p in [*kept, *added]]
@@ -34,7 +35,8 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**arguments: Any) -> None:
-        _flags.clear()
+        """Make the records of the values on the command line, and call the function with them."""
+        _flags.clear()  # messages about fields name them as they are called here; see `in_flags`
         _flags.update({field.name: field.flag for found in records.values() for field in found})
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
@@ -69,7 +71,11 @@ def given_on_command_line(context: typer.Context) -> set[str]:
 
 
 def _parameter(field: Field) -> inspect.Parameter:
-    """Return the typer parameter of a field."""
+    """Return the typer parameter of a field.
+
+    Typer gets the text of a field that is parsed by its own function (`option.parse`), and a list for a tuple of any
+    length, which is an option that can be repeated; :func:`_value` makes the field's value of it.
+    """
     option, default = field.option, field.default
     kind: Any = field.type
     if option.parse is not None:
@@ -94,12 +100,12 @@ def _parameter(field: Field) -> inspect.Parameter:
 
 
 def _value(field: Field, value: Any) -> Any:
-    """Return the value of a field from what typer has read."""
+    """Return the value of a field from what typer has read: a list for a tuple, text for a field that is parsed."""
     if get_origin(field.type) is tuple and field.option.parse is None:
         return field.default if value is None else tuple(value)
     if field.option.parse is None or value is None:
         return value
-    if value == _text(field.default):
+    if value == _text(field.default):  # the default as it stands in the help need not be parsed
         return field.default
     try:
         return field.option.parse(value)

@@ -53,7 +53,7 @@ class Run:
         self._ours = False  # one of the failures is a fault of visionnmf
         self._kind = ""  # what the inputs of the batch are, such as "images"
         self._entries: list[dict[str, Any]] = []  # of the JSON document, in the order of the inputs
-        self._entry_of: dict[str, dict[str, Any]] = {}  # by input; empty until its work has ended
+        self._entry_of: dict[str, dict[str, Any]] = {}  # by input; each is empty until the work on its input has ended
         self._current = ""  # the input that is being worked on
         self._number = self._total = 0  # of the batch's inputs
         self._began = time.perf_counter()
@@ -101,10 +101,12 @@ class Run:
         return progress_bar(f"{Path(without_password(source)).name}{self._position()}", not self.as_json, rate_of)
 
     def _print_summary(self, report: Any) -> None:
+        """Print a report for a person; names of files in it cannot steer the terminal."""
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
         self.remark(with_safe_names(report.summary(), names))
 
     def _position(self) -> str:
+        """Return which input of the batch is being worked on, as " (3/10)", or nothing if there is only one."""
         return f" ({self._number}/{self._total})" if self._total > 1 else ""
 
     # --- a batch of inputs --------------------------------------------------------------------------------------------
@@ -164,7 +166,8 @@ class Run:
         if jobs > 1 and isinstance(process, Work) and len(inputs) > 1:
             return self._process_in_parallel(process, sources, options, jobs)
         reports: list[Any] = []
-        used: dict[str, str] = {}
+        used: dict[str, str] = {}  # the input by the common beginning of its results' names
+        # If an input fails, `_working_on` reports it, and the loop goes on with the next one.
         for index, source in enumerate(sources):
             if prepare is not None and index % PREPARED_TOGETHER == 0:
                 prepare(sources[index : index + PREPARED_TOGETHER])
@@ -182,8 +185,11 @@ class Run:
     def _process_in_parallel(
         self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
     ) -> list[Any]:
-        """Process inputs in several processes; their reports are printed in the order of the inputs."""
-        for source in sources:
+        """Process inputs in several processes; their reports are printed in the order of the inputs.
+
+        `options` has the arguments for each input. `_number` is the number of inputs that were printed.
+        """
+        for source in sources:  # the JSON document keeps this order
             self._entry(source)
         waiting: dict[int, Outcome] = {}  # outcomes of inputs that have ended, while an earlier input has not
         reports: list[Any] = []
@@ -253,7 +259,13 @@ class Run:
     def _find(
         self, arguments: Sequence[str], suffixes: Sequence[str] = (), recursive: bool = False, out: Path | None = None
     ) -> Iterator[Input]:
+        """Yield each input that arguments mean once; an argument that means none counts as a failure.
+
+        `suffixes`, `recursive` and `out` say which files of folders are inputs; see :meth:`inputs`.
+        """
+
         def found() -> Iterator[Input]:
+            """Yield the inputs of all arguments, perhaps some of them several times."""
             for argument in arguments:
                 inputs: list[Input] = []
                 with self.attempt(argument):
@@ -263,6 +275,7 @@ class Run:
         return distinct(found())
 
     def _is_file(self, source: str, kind: str) -> bool:
+        """Return whether an input is a sample or a readable file; if not, report the failure. `kind` names it."""
         from visionnmf.io import regular_file
 
         if source.startswith("sample:"):
@@ -274,7 +287,7 @@ class Run:
         return False
 
     def _entry(self, source: str) -> dict[str, Any]:
-        """Return the entry of an input in the JSON document, which keeps the order of the inputs."""
+        """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""
         if source not in self._entry_of:
             self._entry_of[source] = {}
             self._entries.append(self._entry_of[source])
@@ -301,7 +314,10 @@ class Run:
             self.fail(error_line(error, source), source, entry)
 
     def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
-        """Report what could not be used, and why."""
+        """Report what could not be used, and why, in a `sentence`; `source` names the input.
+
+        `entry` is one of the entries of the JSON document, which is extended in place; None adds a new one.
+        """
         self._failed += 1
         if entry is None:
             self._entries.append(entry := {})
@@ -312,7 +328,7 @@ class Run:
         """Print what is known only at the end: the JSON document of a batch, and how many inputs failed."""
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
-        entries = [entry for entry in self._entries if entry]
+        entries = [entry for entry in self._entries if entry]  # without inputs that were never begun
         if self._kind and self.as_json:
             document = {"visionnmf": __version__, self._kind: entries, "failed": self._failed}
             echo(json.dumps(document, indent=2))

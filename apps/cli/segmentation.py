@@ -86,6 +86,7 @@ def segment_images(
         else:
             options = {"cut": cut, "outputs": outputs, "force": force}
             work = Work("visionnmf.apps.segmentation", "process_image", options)
+        # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
         if len(inputs) < 2 or not outputs.names:
             run.batch("images", inputs, work, out=out, jobs=jobs)
             return
@@ -142,6 +143,7 @@ def evaluate(
         with run.progress(str(images), rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:
+                """Draw how many images are done."""
                 if bar is not None:
                     bar("images", done, total)
 

@@ -30,7 +30,10 @@ def on_signal(number: int, _frame: object) -> None:
 
 
 def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
-    """Return the exit code of a run that has ended, or of a signal, each of which typer reports as Ctrl-C."""
+    """Return the exit code of a run that has ended, or of a signal, each of which typer reports as Ctrl-C.
+
+    `_come` is the number of the signal that was received last, or 0; the code for a signal is 128 and its number.
+    """
     interrupted = 128 + signal.SIGINT
     if isinstance(ended, SystemExit) and ended.code != interrupted:
         return ended.code
@@ -41,7 +44,7 @@ class Ending:
     """A function without arguments that returns whether a signal has asked for the end."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number = 0  # of the signal that asked for the end; 0 if none came
 
     def __call__(self) -> bool:
         """Return whether the work should end."""
@@ -59,7 +62,7 @@ def until_signal() -> Iterator[Ending]:
     """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising."""
     ending = Ending()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    mine = threading.current_thread() is threading.main_thread()
+    mine = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers
     before = {number: signal.getsignal(number) for number in numbers if mine}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # nohup ignores SIGHUP
