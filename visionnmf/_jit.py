@@ -108,6 +108,7 @@ def cache_folder(source: Path = ENGINE) -> Path | None:
     from numba.misc.appdirs import AppDirs
 
     base = Path(_config().CACHE_DIR or AppDirs(appname="visionnmf", appauthor=False).user_cache_dir)
+    # bounds checks change the compiled code, so that setting is part of the digest
     folder = base.absolute() / f"{PREFIX}{_digest(source, _config().BOUNDSCHECK)}"
     why = "permission denied"
     try:

@@ -222,8 +222,8 @@ def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tup
     """Return the derivative of the Manhattan loss with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, with which derivatives are compared. It is that of an elastic net with
-    ``alpha = 0``. Residuals of at most `tiny` count as 0, where the derivative is taken as 0.
+    where the model is 0, the scale by which the optimality measure judges the first. Both are those of an elastic net
+    with ``alpha = 0``. Residuals of at most `tiny` count as 0, where the derivative is taken as 0.
     """
     return _elastic_net(X, P, M, 0.0, tiny)
 
@@ -232,8 +232,8 @@ def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple
     """Return the derivative of the elastic net with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, with which derivatives are compared. Residuals of at most
-    `tiny` count as 0, where the derivative of the absolute value is taken as 0.
+    where the model is 0, the scale by which the optimality measure judges the first. Residuals of at most `tiny` count
+    as 0, where the derivative of the absolute value is taken as 0.
     """
     E = P - X
     return M * (np.where(np.abs(E) <= tiny, 0.0, np.sign(E)) + alpha * E), M * (1 + alpha * X)
@@ -243,8 +243,8 @@ def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tup
     """Return the derivative of half the squared residual with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, with which derivatives are compared. The last two parameters
-    belong to the signature that all losses share.
+    where the model is 0, the scale by which the optimality measure judges the first. The last two parameters belong to
+    the signature that all losses share.
     """
     return M * (P - X), M * X
 
@@ -253,8 +253,8 @@ def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array
     """Return the derivative of the Huber loss with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, with which derivatives are compared. `tiny` belongs to the
-    signature that all losses share.
+    where the model is 0, the scale by which the optimality measure judges the first. `tiny` belongs to the signature
+    that all losses share.
     """
     return M * np.clip(P - X, -delta, delta), M * np.minimum(X, delta)
 
@@ -263,8 +263,8 @@ def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Arr
     """Return the derivative of the norms of the rows with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, with which derivatives are compared. `parameter` and `tiny`
-    belong to the signature that all losses share.
+    where the model is 0, the scale by which the optimality measure judges the first. `parameter` and `tiny` belong to
+    the signature that all losses share.
     """
     sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))  # weighted norms of the data's rows
 

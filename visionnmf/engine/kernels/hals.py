@@ -78,6 +78,7 @@ def _columns(  # type: ignore[no-untyped-def]
                     k1 = k0 - 1 if backward else k0 + 1
                     b0 = scratch[padded + k0]
                     b1 = scratch[padded + k1]
+                    # w = B - l1 - (G + l2) F, the negative gradients of the block's components
                     for i in range(TILE):
                         w0[i] = b0[i]
                         w1[i] = b1[i]
@@ -125,6 +126,7 @@ def _columns(  # type: ignore[no-untyped-def]
                     # each load of a factor row serves four sums, each load of a sum four factor rows (twice as fast)
                     b0, b1 = scratch[padded + k0], scratch[padded + k1]
                     b2, b3 = scratch[padded + k2], scratch[padded + k3]
+                    # w = B - l1 - (G + l2) F, the negative gradients of the block's components
                     for i in range(TILE):
                         w0[i], w1[i], w2[i], w3[i] = b0[i], b1[i], b2[i], b3[i]
                     g0, g1, g2, g3 = system[k0], system[k1], system[k2], system[k3]

@@ -484,7 +484,8 @@ def balance_signs(  # type: ignore[no-untyped-def]
     """
     for j in range(F.shape[0]):
         g, f = G[j], F[j]
-        left = _add_and_split(g, A[0], 0.0, f, low, high, distance)  # a change of 0 only computes the distance
+        # `left` is the squared distance; a change of 0 only computes it
+        left = _add_and_split(g, A[0], 0.0, f, low, high, distance)
         for _ in range(sweeps):
             if left <= enough * enough:
                 break
@@ -501,7 +502,7 @@ def balance_signs(  # type: ignore[no-untyped-def]
                     share = abs(new - old) / bound
                     moved = share if share > moved else moved
                     left = _add_and_split(g, a, new - old, f, low, high, distance)
-            if moved < 1e-6:
+            if moved < 1e-6:  # no subgradient moved noticeably: the least-squares problem is solved
                 break
 
 

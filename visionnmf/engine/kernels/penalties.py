@@ -46,7 +46,7 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
             for k in range(r):
                 ridge = scale * (l2[k] + degrees[j])  # the graph's Laplacian has the degrees on its diagonal
                 denominator = G[k, k] + ridge
-                if not denominator > zero:
+                if not denominator > zero:  # the component is zero everywhere, and its codes are arbitrary
                     continue
                 old = f[k]
                 new = old + (slope[k] - ridge * old) / denominator

@@ -109,7 +109,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
                 if not denominator > number(0):
                     continue  # the component is zero everywhere and its codes are arbitrary
                 row = tile[k]
-                for t in range(TILE):
+                for t in range(TILE):  # right-hand side minus (G + l2) times the codes
                     work[t] = rights[k, t] - l2[k] * row[t]
                 for m in range(0, fours, 4):
                     g0, g1, g2, g3 = G[k, m], G[k, m + 1], G[k, m + 2], G[k, m + 3]
@@ -130,7 +130,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
             i = begin + t
             for k in range(r):
                 new = tile[k, t]
-                far = new + momentum * (new - last[i, k])
+                far = new + momentum * (new - last[i, k])  # extrapolated along the last change
                 far = low if far < low else far
                 ahead[i, k] = high if far > high else far
                 last[i, k] = new
@@ -406,12 +406,12 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
                 new = bound if new > bound else new
                 V[e] += 2.0 * new - u[e]
                 u[e] = new * decay
-            for k in range(r):  # right-hand side of the linear step
+            for k in range(r):  # right-hand side of the linear step, with the cost as a constant slope
                 right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + short_dot(A[k], V, n)
             for k in range(r):  # the linear step, then its copy in the box and the dual variable
                 F[k] = short_dot(G[k], right, r)
                 goal = F[k] + dual[k]
-                new = goal / (1.0 + bound * limits[3, k] / coupling)
+                new = goal / (1.0 + bound * limits[3, k] / coupling)  # the ridge shrinks it, then the box clips it
                 new = limits[0, k] if new < limits[0, k] else new
                 f[k] = limits[1, k] if new > limits[1, k] else new
                 dual[k] = (goal - f[k]) * decay
