@@ -373,7 +373,7 @@ def _ms_ssim(a: Picture, b: Picture) -> float | None:
 
 def _halved(a: Picture) -> Picture:
     """Return a picture of half the size: each value is the mean of two by two pixels."""
-    return np.asarray(cv2.blur(a, (2, 2), borderType=cv2.BORDER_REFLECT)[::2, ::2])
+    return np.asarray(cv2.blur(a, (2, 2), borderType=cv2.BORDER_REFLECT))[::2, ::2]
 
 
 def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
@@ -381,7 +381,7 @@ def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
 
     def window(x: Picture) -> Picture:
         edge = WINDOW // 2
-        return np.asarray(cv2.GaussianBlur(x, (WINDOW, WINDOW), WINDOW_SIGMA))[edge:-edge, edge:-edge]
+        return np.asarray(cv2.GaussianBlur(x, (WINDOW, WINDOW), WINDOW_SIGMA), np.float64)[edge:-edge, edge:-edge]
 
     mean_a, mean_b = window(a), window(b)
     var_a, var_b = window(a * a) - mean_a**2, window(b * b) - mean_b**2
