@@ -124,6 +124,7 @@ def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
+        # No docstring: `wraps` takes over that of the command, which is its help.
         set_verbosity(quiet, verbose)
         function(**arguments)
 

@@ -35,7 +35,8 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**arguments: Any) -> None:
-        """Make the records of the values on the command line, and call the function with them."""
+        # Make the records of the values on the command line, and call the function with them. There is no docstring,
+        # because `wraps` takes over that of the function, which is the command's help.
         _flags.clear()  # messages about fields name them as they are called here; see `in_flags`
         _flags.update({field.name: field.flag for found in records.values() for field in found})
         for name, found in records.items():

@@ -59,7 +59,10 @@ class Ending:
 
 @contextmanager
 def until_signal() -> Iterator[Ending]:
-    """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising."""
+    """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising.
+
+    Yields the function that says whether the end was asked for. A second signal ends the process at once.
+    """
     ending = Ending()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     mine = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers

@@ -314,6 +314,7 @@ def verify(
 
 def _distance_from(model: FaceModel, one: Rows, other: Rows, people: list[Any]) -> float:
     """Return the relative distance of an image from a new person with one image, in a gallery without `people`."""
+    # All people are ranked, so that the new person is among them.
     new = "\uffff"  # nobody has this name
     recognizer = model.recognizer.replaced([person for person in people if person], one, np.array([new]))
     (found,) = recognizer.identify(other, top=len(recognizer.classes_))

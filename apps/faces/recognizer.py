@@ -189,16 +189,18 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         unknown_rate: float = choices.FACE_UNKNOWN_RATE,
         random_state: Any = None,
     ) -> None:
-        self.model = model
-        self.rule = rule
-        self.n_components = n_components
-        self.outliers = outliers
-        self.missing = missing
-        self.image_shape = image_shape
-        self.unknown_rate = unknown_rate
+        # As in every estimator of scikit-learn, parameters are kept as they are and checked in `fit`.
+        self.model = model  # an estimator, or None for the default NMF
+        self.rule = rule  # how probes are compared with the gallery
+        self.n_components = n_components  # of the default model
+        self.outliers = outliers  # standard deviations that a pixel may be away from the model, or "auto"
+        self.missing = missing  # the search for missing pixels, or "auto"
+        self.image_shape = image_shape  # (height, width)
+        self.unknown_rate = unknown_rate  # share of unknown people who may pass the threshold
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that images must not be negative."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags

@@ -62,6 +62,7 @@ class ArrayCache:
     def get(self, keys: Sequence[str], most: int) -> dict[str, NDArray[np.float32]]:
         """Return those of the arrays (n,) that are in the cache, whole, and have at most `most` numbers."""
         found: dict[str, NDArray[np.float32]] = {}
+        # Entries that are too long are left out by the query itself, so that they never come into memory.
         most_packed = 4 * most + most // 64 + 1024  # zlib adds less than that to what it cannot compress
         for start in range(0, len(keys), AT_ONCE):
             part = keys[start : start + AT_ONCE]

@@ -124,7 +124,7 @@ def _open(path: Path, again: bool = False) -> BinaryIO | None:
 
 
 def _seek_end(file: BinaryIO) -> bool:
-    """Go to the end of a file, and return whether this is in the middle of a line."""
+    """Go to the end of a file, and return whether this is in the middle of a line, one that is still being written."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2))
     last = file.read(min(2, size)).rstrip(b"\0")  # in UTF-16 a NUL follows the end of the line

@@ -63,7 +63,7 @@ class Chunks(ABC):
     can_reorder = False
 
     def __init__(self) -> None:
-        self.skipped: list[str] = []
+        self.skipped: list[str] = []  # a sentence for each sample that could not be read
 
     def __enter__(self) -> Self:
         return self
@@ -176,6 +176,7 @@ class InMemory(Indexed):
     """An array of NumPy, a memory map, a sparse matrix or a table."""
 
     def __init__(self, source: Any) -> None:
+        # Sparse matrices of any format become CSR, whose rows can be read by their numbers.
         super().__init__()
         check_sparse(source, self.name)
         _check_whole(source, self.name)
@@ -280,7 +281,7 @@ class DaskRows(_InBlocks):
             )
         self._source = source
         self._set_shape(source.shape, source.dtype)
-        self.block = self._bounded(max(source.chunks[0]), source.dtype)
+        self.block = self._bounded(max(source.chunks[0]), source.dtype)  # chunks[0]: the lengths of the blocks of rows
 
     def at(self, start: int, stop: int) -> Any:
         """Return the samples ``start:stop``."""

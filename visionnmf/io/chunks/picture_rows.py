@@ -39,7 +39,7 @@ class PictureRows(Sequential):
         self.name = name
         longest = math.inf if longest_side is None else check_count(longest_side, "longest_side")
         self._paths, self._order = paths, paths  # the files as they were given, and in the order in which they are read
-        first = next(self._pictures(), None)
+        first = next(self._pictures(), None)  # all pictures are scaled to its size, or to `longest` pixels a side
         if first is None:
             raise UnreadableError(f"{self.skipped[0]}" if len(paths) == 1 else self._nothing())
         scale = min(1.0, longest / max(first.shape[:2]))

@@ -150,6 +150,7 @@ class LiveReader:
         self.close()
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        """Yield the wanted frames, scaled; raise ParameterError the second time, as nothing can be reread."""
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it anew")
         first, self._first = self._first, None  # the constructor has read the first frame; None marks it as delivered
