@@ -52,13 +52,17 @@ def powers_of(Y: Array, beta: float) -> Array | None:
         return None
     if Y.size and Y.min() >= LEAST_VALUE:
         return _raised(Y, beta)
+    # zeros cannot be raised to a negative power; they enter the divergence as they are
     powers = _raised(np.maximum(Y, Y.dtype.type(LEAST_VALUE)), beta)
     np.copyto(powers, Y, where=Y <= 0)
     return powers
 
 
 def curvatures(P: Array, beta: float) -> Array:
-    """Return ``P ** (beta - 2)``, the second derivative (Fisher information) of the divergence at a perfect fit."""
+    """Return ``P ** (beta - 2)``, the second derivative (Fisher information) of the divergence at a perfect fit.
+
+    `P` > 0 (n_rows, n) is the model. The exponents 2, 1 and 0 of `beta` need no power function.
+    """
     if beta == 2.0:
         return np.ones_like(P)
     if beta == 1.0:
@@ -98,11 +102,13 @@ def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int,
     X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)
     M = None if M is None else M[start:stop].astype(np.float64, copy=False)
     means = row_means(X, M)
+    # a row of zeros keeps its unit, 1
     units = np.where(means > 0, means, 1)
     floors = np.where(means > 0, floor_of(beta), EMPTY_FLOOR)
     if beta in (0.0, 1.0):  # these need no powers, which could overflow
         out[start:stop] = values(X, None, np.maximum(P, (floors * units)[:, None]), M, beta)
         return
+    # the divergence of the scaled row is that of the row divided by units**beta
     X, P = X / units[:, None], P / units[:, None]
     np.maximum(P, floors[:, None], out=P)
     out[start:stop] = values(X, powers_of(X, beta), P, M, beta) * units**beta

@@ -57,9 +57,10 @@ class _LeastSquares:
     """
 
     def __init__(self, X: Array) -> None:
+        """Compute the norm of the data `X` (n_samples, n_features), and their Gram matrix if that is smaller."""
         self.X = X
-        self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
-        self.gram: Array | None = None
+        self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))  # |X|^2
+        self.gram: Array | None = None  # X.T @ X (n_features, n_features); None if the data are smaller
         if X.shape[1] <= X.shape[0]:
             chunks = blocks(len(X), max(1, -(-len(X) // MAX_CHUNKS)))
             self.gram, threads = np.zeros((X.shape[1], X.shape[1])), n_threads()
@@ -68,7 +69,7 @@ class _LeastSquares:
                 now = chunks[first : first + threads]
                 for part in map_blocks(self._gram, now, parallel=X.size > BLOCK_ELEMENTS):
                     self.gram += part
-        self.size = self.square / 2
+        self.size = self.square / 2  # scale of the loss: its value for H = 0
 
     def _gram(self, chunk: tuple[int, int]) -> Array:
         """Return the Gram matrix of one chunk of rows, in double precision."""
@@ -76,7 +77,11 @@ class _LeastSquares:
         return np.asarray(rows.T @ rows)
 
     def __call__(self, H: Array) -> _Slope:
-        """Return the loss and its gradient at `H` (n_components, n_features)."""
+        """Return the loss ``|X - X H^T H|^2 / 2`` and its gradient at `H` (n_components, n_features).
+
+        With ``A = H X^T X``, ``M = A H^T`` and ``N = H H^T`` the loss is ``(|X|^2 - 2 tr M + <M, N>) / 2`` and the
+        gradient ``(M H + N A) - 2 A``. A comes from the Gram matrix if there is one.
+        """
         if self.gram is not None:
             A = H @ self.gram
         else:
@@ -94,12 +99,17 @@ class _Divergence:
     """
 
     def __init__(self, X: Array) -> None:
+        """Compute the sums of the data `X` (n_samples, n_features)."""
         self.X = X
-        self.sums = X.sum(axis=0, dtype=np.float64)
-        self.size = float(self.sums.sum())
+        self.sums = X.sum(axis=0, dtype=np.float64)  # (n_features,)
+        self.size = float(self.sums.sum())  # scale of the loss: sum of the data
 
     def __call__(self, H: Array) -> _Slope:
-        """Return the loss and its gradient at `H` (n_components, n_features)."""
+        """Return the loss and its gradient at `H` (n_components, n_features).
+
+        The positive part of the gradient is ``H X^T 1 + H 1^T X`` with the matrix 1 of ones: its entry (k, j) is the
+        sum of code k over all samples, plus the sum of component k times the sum of feature j.
+        """
         X = self.X
         components = H.astype(X.dtype)
         chunks = blocks(len(X), max(rows_per_block(X.shape[1]), -(-len(X) // MAX_CHUNKS)))
@@ -109,7 +119,11 @@ class _Divergence:
         return _Slope(float(sum(losses)), codes[:, None] + H.sum(axis=1)[:, None] * self.sums, minus)
 
     def _rows(self, chunk: tuple[int, int], H: Array) -> tuple[float, Array, Array]:
-        """Return one chunk's share of the loss, of ``G_minus``, and of the sums of the codes ``X H^T``."""
+        """Return one chunk's share of the loss, of ``G_minus``, and of the sums of the codes ``X H^T``.
+
+        The negative part of the gradient is ``G_minus = H X^T Z + H Z^T X`` (r, n_features) with ``Z = X / P`` and the
+        model ``P = X H^T H``. `C` are the codes of a block of rows, `codes` (r,) their sums.
+        """
         X, objective = self.X, 0.0
         minus, codes = np.zeros(H.shape), np.zeros(len(H))
         size = rows_per_block(X.shape[1])
@@ -153,8 +167,9 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
+        """Prepare for a loss object `slope`, whose `size` is the scale of the loss; below a tiny share it is exact."""
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
-        self.converged = False
+        self.converged = False  # also true after the callback has asked to stop
 
     @property
     def history(self) -> list[float]:
@@ -203,6 +218,7 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
         method="L-BFGS-B",
         bounds=Bounds(np.zeros(H.size), np.inf),
         callback=after,
+        # ftol and gtol are 0, because `log` decides when to stop
         options={"maxiter": max_iter, "maxcor": MEMORY, "ftol": 0, "gtol": 0, "maxfun": 20 * max_iter},
     )
     if len(log.history) <= max_iter:  # L-BFGS-B stopped early: no step decreases the objective by more than rounding
@@ -215,6 +231,7 @@ def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
     least_squares = isinstance(slope, _LeastSquares)
     found = slope(H)
     for _ in range(max_iter):
+        # the full step can oscillate for ever with the divergence, hence the root there
         quotient = found.minus / np.where(found.plus > 0, found.plus, 1)
         H = _scaled(H * quotient) if least_squares else H * np.sqrt(quotient)
         found = slope(H)

@@ -49,13 +49,16 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
     """Split `X` by principal component pursuit until ``|X - L - S|_F <= tol |X|_F``.
 
     `weight` > 0 multiplies the l1 norm of the sparse part. ``1 / sqrt(max(X.shape))`` recovers both parts exactly if
-    the low-rank part is spread out and the support of the sparse part is random (Candès et al. 2011).
+    the low-rank part is spread out and the support of the sparse part is random (Candès et al. 2011). The augmented
+    Lagrangian method alternates a soft threshold of the singular values (`low`) and one of the entries (`sparse`).
+    `dual` is the Lagrange multiplier of ``X = L + S`` and `penalty` the weight of the squared violation `rest`.
     """
     with one_blas_thread():
         norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
-    if norm == 0:
+    if norm == 0:  # no data: one component with singular value 0
         return Split(np.zeros(1, X.dtype), np.eye(1, X.shape[1], dtype=X.dtype), X.copy(), X.copy(), 0, 0.0)
     with one_blas_thread():
+        # scaled so that its spectral norm is at most 1 and its entries at most `weight`, as at the optimum
         dual = X / X.dtype.type(max(norm, np.abs(X).max() / weight))
         sparse = np.zeros_like(X)
         penalty = FIRST_PENALTY / norm
@@ -79,6 +82,8 @@ def godec(
     """Split `X` into a part of rank `n_components`, at most `cardinality` outliers, and noise.
 
     `rng` draws the first subspace. The iteration stops when ``|X - L - S|_F^2`` has settled (see :mod:`.stopping`).
+    `basis` (n_features, r) spans the rows of the low-rank part `low`; each iteration improves it by subspace iteration
+    on the data without outliers, `clean`. The outliers `sparse` are the largest entries of the rest.
     """
     size = float(np.linalg.norm(X)) or 1.0
     basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
@@ -104,6 +109,9 @@ def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Arr
 
     `components` (n_components, n_features) has orthonormal rows. A row is finished when no code moves by more than the
     share `tol` of its largest code, or by a few units of its dtype's precision, which float32 would never fall below.
+
+    This is ADMM. `rest` is the residual ``x - c H``, then plus the scaled dual, then its soft-thresholded version (the
+    sparse part). Because the rows of H are orthonormal, the least-squares step is a product with ``H^T``.
     """
     tol = max(tol, CODE_PRECISION * float(np.finfo(X.dtype).eps))
     with one_blas_thread():
@@ -136,7 +144,8 @@ def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
     """Soft-threshold the singular values of `A`; return the matrix, its remaining values and right singular vectors.
 
     The values come from the Gram matrix of the shorter side in double precision, ten times as fast for long matrices.
-    It misses values below 1e-8 of the largest, which are far below the threshold anyway.
+    It misses values below 1e-8 of the largest, which are far below the threshold anyway. At least one singular triple
+    is kept, with value 0 if need be. `wide` is `A` or its transpose, with no more rows than columns.
     """
     wide = A if A.shape[0] <= A.shape[1] else A.T
     squares, left = np.linalg.eigh(_gram(wide))

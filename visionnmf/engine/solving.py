@@ -55,6 +55,7 @@ def fit(
     less than the share `tol` (see :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called
     after each iteration with the objective before it, and stops the fit by returning a true value.
     """
+    # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end
     stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0)
     converged = False
     for step in SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter):
@@ -83,6 +84,7 @@ def _or_simplex(codes: Codes) -> Codes:
     """Return a codes function for a divergence that also supports the simplex, by spectral projected gradient."""
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:
+        """Overwrite the codes `Wt`, by `codes` unless they must lie on the simplex."""
         (spg.codes if "simplex" in problem.penalty_W.kinds else codes)(problem, Wt, H)
 
     return either

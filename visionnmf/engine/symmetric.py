@@ -40,7 +40,11 @@ class _Loss(NamedTuple):
 
 
 def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes in place by weighted medians."""
+    """Update all codes in place by weighted medians.
+
+    `S` (n, n) is symmetric, `H` (r, n) is the factor and `c` (n,) are node weights. The last argument of the kernel
+    leaves the diagonal out.
+    """
     scratch = np.empty((3, len(S)), S.dtype)
     _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
 
@@ -51,7 +55,11 @@ def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes in place by coordinate descent, a block of nodes at a time."""
+    """Update all codes in place by coordinate descent, a block of nodes at a time.
+
+    `S` (n, n) is symmetric, `H` (r, n) is the factor and `c` (n,) are node weights. The kernel keeps the weighted
+    factor `HC` (r, n) and the Gram matrix `G` (r, r) up to date; `B` holds the right-hand sides of a block's nodes.
+    """
     HC = H * c
     G = HC.astype(np.float64) @ H.T.astype(np.float64)
     for first, last in blocks(len(S), NODES):
@@ -60,7 +68,10 @@ def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
 
 
 def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
-    """Return the least-squares objective without the diagonal."""
+    """Return the least-squares objective without the diagonal.
+
+    `S` is (n, n), `H` (r, n), `c` (n,) are node weights. `E` holds the residuals of a block of rows.
+    """
     total = 0.0
     weights = c.astype(np.float64)
     for first, last in blocks(len(S), rows_per_block(len(S))):
@@ -82,14 +93,14 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
     Columns of an affinity `S` whose diagonal varies strongly make starts that are far too large, from which coordinate
     descent ends in poor minima (docs/decisions/segmentation.md). `c` are node weights.
     """
-    inner = square = 0.0
+    inner = square = 0.0  # weighted sums of S P and of P^2 without the diagonal, for the model P = H.T @ H
     weights = c.astype(np.float64)
     for first, last in blocks(len(S), rows_per_block(len(S))):
         P = H[:, first:last].T @ H
         P[np.arange(last - first), np.arange(first, last)] = 0
         inner += float(weights[first:last] @ ((S[first:last] * P) @ weights))
         square += float(weights[first:last] @ ((P * P) @ weights))
-    if inner > 0 and square > 0:
+    if inner > 0 and square > 0:  # the best multiple of P is inner / square, and P is quadratic in H
         H *= H.dtype.type(np.sqrt(inner / square))
 
 
@@ -101,7 +112,7 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
     """
     sweep, objective = LOSSES[loss]
     stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
-    done = stopping.add(objective(S, H, c))
+    done = stopping.add(objective(S, H, c))  # the first entry of the history is the objective at the start
     while not done and len(stopping.history) <= max_iter:
         sweep(S, H, c)
         done = stopping.add(objective(S, H, c))
@@ -122,6 +133,7 @@ def fit_starts(
     """
 
     def run(block: tuple[int, int]) -> Fit:
+        """Fit from the start of number ``block[0]``; blocks hold one start each."""
         return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol, loss=loss)
 
     with one_blas_thread():

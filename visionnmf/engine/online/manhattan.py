@@ -37,7 +37,12 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 
 
 def learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a batch: clean it, add it to the statistics and improve the components (see :class:`.record.Method`)."""
+    """Learn a batch: clean it, add it to the statistics and improve the components (see :class:`.record.Method`).
+
+    `state` holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data, and
+    `weight`, the number of samples. The codes `Wt` are (r, n_samples), the cleaned data `V` (n_samples, n). `counts` is
+    the largest weight in each sample; entries of less weight have been replaced in part by the model.
+    """
     problem, sample_weight = batch.problem, batch.sample_weight
     Wt, V, losses = cleaned_codes(problem, H)
     features = V.T.tocsr() if problem.is_sparse else V.T
@@ -64,7 +69,13 @@ def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
 
 
 def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: Array, losses: Array) -> Any:
-    """Write the codes and losses of a block of rows to `Wt` and `losses`; return the cleaned rows."""
+    """Write the codes and losses of a block of rows to `Wt` and `losses`; return the cleaned rows.
+
+    A few iterations of ADMM for the Manhattan loss find the codes `F` (r, n_rows). `V` (n_rows, n) is the model, which
+    a pass replaces by the target of the next least-squares step. `U` is the scaled dual, `bounds` (n_rows,) is
+    ``1 / rho`` and starts at the mean residual of each row. Entries further than :data:`FAR` mean residuals from the
+    model are then replaced by it. `H` (r, n) is fixed, `gram` is ``H @ H.T``.
+    """
     rows = slice(*block)
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows]
     M = None if problem.weights is None else problem.weights[rows]
@@ -80,6 +91,7 @@ def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: 
     V = F.T @ H
     bounds = (_residuals(X, V, M).sum(axis=1, dtype=np.float64) / counts / means).astype(dtype)
     decay = dtype.type(GROWTH ** (-1 / ITERATIONS))
+    # `unused` receives losses and residuals of the pass
     U, unused = np.zeros_like(X), np.empty((2, len(X)))
     for iteration in range(ITERATIONS):
         manhattan_pass(X, V, U, M, 0.0, bounds, decay if iteration else dtype.type(1), 0, len(X), *unused)

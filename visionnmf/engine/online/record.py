@@ -137,7 +137,11 @@ def check_array(state: State, name: str, shape: tuple[int, ...], H: Array) -> No
 
 
 def no_sums(H: Array) -> State:
-    """Return the state before any sample: all sums are zero."""
+    """Return the state before any sample: all sums are zero.
+
+    `A` (r, r) will hold sums of products of codes, `B` (r, n) of products of codes and data, and `weight` the number of
+    samples, all with forgetting.
+    """
     return {"A": np.zeros((len(H), len(H)), H.dtype), "B": np.zeros_like(H), "weight": 0.0}
 
 
@@ -192,7 +196,11 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
 
 
 def normalise(H: Array, state: State) -> None:
-    """Scale components to unit norm in place, and the statistics so that the model of the past is unchanged."""
+    """Scale components `H` (r, n) to unit norm in place, and the sums so that the model of the past is unchanged.
+
+    If a component is divided by its norm, its codes are multiplied by it. They enter ``state["A"]`` (r, r) twice and
+    ``state["B"]`` (r, n) once.
+    """
     norms = np.linalg.norm(H, axis=1)
     norms[norms == 0] = 1
     H /= norms[:, None]

@@ -86,7 +86,12 @@ LEAST = 0.1  # lower bound of component entries relative to their mean, for Itak
 
 
 def _or_nmf_start(H: Array) -> State:
-    """Return the state before any sample: an empty buffer."""
+    """Return the state before any sample: an empty buffer.
+
+    The buffer holds samples, their codes and, if any, the weights of their entries (`observed`, None without weights).
+    `sizes` are the sizes of the batches in it, oldest first. `largest_gradient` is the largest gradient norm so far,
+    and `steps` counts the batches learnt.
+    """
     n_components, n_features = H.shape
     return {
         "samples": np.empty((0, n_features), H.dtype),
@@ -99,7 +104,11 @@ def _or_nmf_start(H: Array) -> State:
 
 
 def _or_nmf_learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a batch (see :class:`.record.Method`). Weights of samples and entries multiply their part of a gradient."""
+    """Learn a batch of OR-NMF: add it to the buffer, then follow gradients of single samples of the buffer.
+
+    The arguments are those of :class:`.record.Method`. Weights of samples and entries multiply their share of a
+    gradient. The average `mean` of the iterates becomes the components. These lie on the simplex unless they have a box.
+    """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
@@ -122,14 +131,21 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State) -> float:
 
 
 def scaling(step: int, horizon: int | None) -> float:
-    """Return ``theta`` of an update, counted from 1; it is 0 beyond the horizon."""
+    """Return ``theta``, the relative step length of update `step`, counted from 1; it is 0 beyond the horizon.
+
+    With a known number of updates (`horizon`) it falls like a quarter of a cosine, otherwise like ``1 / sqrt(step)``.
+    """
     if horizon is None:
         return THETA / math.sqrt(step)
     return THETA * math.cos((step - 1) * math.pi / (2 * horizon)) if step <= horizon else 0.0
 
 
 def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
-    """Return the diameter of the constraint set; a missing upper bound is replaced by the largest entry of `H`."""
+    """Return the diameter of the constraint set of components `H` (r, n); steps are relative to it.
+
+    Two points of a simplex are at most sqrt(2) apart, and there is one simplex for each component. In a box, a missing
+    upper bound is replaced by the largest entry of `H`.
+    """
     if on_simplex:
         return math.sqrt(2 * len(H))
     high = penalty.high if math.isfinite(penalty.high) else float(H.max())
@@ -137,7 +153,11 @@ def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
 
 
 def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
-    """Append a batch to the buffer and drop the oldest batches beyond `length`."""
+    """Append a batch to the buffer and drop the oldest batches beyond `length` batches (None: keep all).
+
+    `Wt` (r, n_samples) are the codes of the batch. The weights of entries and samples are multiplied and stored as
+    ``state["observed"]``. That stays None until a batch has weights; earlier samples then get the weight 1.
+    """
     M = problem.weights
     if sample_weight is not None:
         M = (np.ones_like(problem.X) if M is None else M) * sample_weight[:, None]
@@ -167,7 +187,10 @@ def _or_nmf_check(state: State, H: Array) -> None:
 
 
 def _onto_simplex(H: Array, problem: Problem) -> None:
-    """Move initial components onto the simplex, unless they have a box, in place."""
+    """Move initial components `H` (r, n) onto the simplex, unless they have a box, in place.
+
+    If entries have a lower bound `least`, the rest above it is projected onto the smaller simplex that remains.
+    """
     if "box" in problem.penalty_H.kinds:
         return
     Simplex("rows").feasible(H)
@@ -205,7 +228,11 @@ VOLUME_DECAY = 0.01  # tau
 
 
 def _inmf_start(H: Array) -> State:
-    """Return the state before any sample."""
+    """Return the state before any sample: zero sums, and `code`, from which the codes of the next batch start.
+
+    `code` (r,) is the mean of the codes of the last batch, `steps` counts the batches, and `energy` is the mean of half
+    the squared norm of the samples, the unit of the volume penalty.
+    """
     return {**no_sums(H), "code": np.ones(len(H), H.dtype), "steps": 0, "energy": 0.0}
 
 
@@ -218,7 +245,13 @@ def _inmf_check(state: State, H: Array) -> None:
 
 
 def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool) -> float:
-    """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC."""
+    """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC.
+
+    INMF-VC has a penalty on the volume of the components, of weight `volume`, and weights the past by an average in
+    place of the forgetting factor. `A` (r, r) and `B` (r, n) are the sums of the past, and `code` (r,) is the start of
+    every sample's codes (r, n_samples). An update multiplies a factor by the negative part of its gradient over the
+    positive part (`above`, `below`).
+    """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     X = problem.X
     n_samples: float = len(X)
@@ -228,7 +261,7 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool) -> f
     if sample_weight is not None:
         n_samples = float(sample_weight.sum(dtype=np.float64))
     if constrained:
-        share = min(1.0, AMNESIA / state["steps"])
+        share = min(1.0, AMNESIA / state["steps"])  # of the new samples in the average; `forgetting` scales the past
         forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
         state["energy"] += (squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
         volume = options.volume * math.exp(-VOLUME_DECAY * state["steps"]) * state["energy"]
@@ -299,7 +332,7 @@ CHUNK_TOLERANCE = 1e-5
 
 
 def _onmf_start(H: Array) -> State:
-    """Return the state before any sample."""
+    """Return the state before any sample: `gram` (r, r) is ``W.T @ W`` of the codes of all samples so far."""
     return {"gram": np.zeros((len(H), len(H)), H.dtype)}
 
 
@@ -309,7 +342,12 @@ def _onmf_check(state: State, H: Array) -> None:
 
 
 def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a chunk by factorising it with the stacked components (see :class:`.record.Method`)."""
+    """Learn a chunk by factorising it together with the old components (see :class:`.record.Method`).
+
+    The old components, each times the norm of its past codes (`sizes`), stand above the samples in the data. Their new
+    codes, the first r columns of `Wt`, then say how the past codes change (`turn`). ``state["gram"]`` (r, r) is the
+    Gram matrix of all past codes.
+    """
     r, problem, sample_weight = len(H), batch.problem, batch.sample_weight
     if sample_weight is not None:  # the loss is quadratic, so weight w is a factor sqrt(w) on the sample
         problem = replace(problem, X=problem.X * np.sqrt(sample_weight)[:, None])
@@ -354,7 +392,12 @@ def _onmf_is_check(state: State, H: Array) -> None:
 
 
 def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a batch (see :class:`.record.Method`). An entry of weight m counts m times in both sums."""
+    """Learn a batch by the update of ONMF-IS (see :class:`.record.Method`).
+
+    With codes w and the model ``p = w H``, `A` collects ``w^T (x / p^2) * H^2`` and `B` ``w^T (1 / p)``, both (r, n)
+    with forgetting, and ``H = sqrt(A / B)``. An entry of weight m counts m times in both sums. Components are then
+    scaled to norm 1, and their codes would be multiplied by it, hence the scaling of the sums.
+    """
     problem, sample_weight = batch.problem, batch.sample_weight
     X, M = problem.X, problem.weights
     Wt = solve_codes(problem, H)

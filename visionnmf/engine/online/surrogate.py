@@ -42,7 +42,10 @@ COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly chan
 def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
     """Learn a batch: encode it, add it to the statistics and improve the components (see :class:`.record.Method`).
 
-    `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent for the components.
+    `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent for the components. `state`
+    holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data, and `weight`,
+    the number of samples. Without entry weights, the codes and the loss follow from products with the data; with them,
+    the model fills in the missing entries before the batch enters the sums.
     """
     problem, sample_weight, forgetting = batch.problem, batch.sample_weight, batch.forgetting
     if problem.weights is None:
@@ -68,7 +71,12 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
 
 
 def _diagonal_steps(H: Array, state: State, penalty: Penalty) -> None:
-    """Take projected Newton steps on `H`, in place, with the diagonal of the Hessian and step halving."""
+    """Take projected Newton steps on `H` (r, n), in place, with the diagonal of the Hessian and step halving.
+
+    The objective is ``<H, A H> / 2 - <B, H> + weight * penalty(H)`` with the sums `A` (r, r) and `B` (r, n) of `state`.
+    `slope` is its gradient and `bend` the change of the gradient along a step, so ``<move, slope + bend / 2>`` is the
+    exact change of the quadratic part.
+    """
     A, B, weight = state["A"], state["B"], state["weight"]
     curvatures = A.diagonal().astype(np.float64) + weight * penalty.lipschitz()
     curvatures = np.maximum(curvatures, np.finfo(H.dtype).eps * curvatures.max(initial=0))
