@@ -107,7 +107,8 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a batch of OR-NMF: add it to the buffer, then follow gradients of single samples of the buffer.
 
     The arguments are those of :class:`.record.Method`. Weights of samples and entries multiply their share of a
-    gradient. The average `mean` of the iterates becomes the components. These lie on the simplex unless they have a box.
+    gradient. The average `mean` of the iterates becomes the components, which lie on the simplex unless they have a
+    box.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     Wt = solve_codes(problem, H)
