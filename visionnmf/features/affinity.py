@@ -50,5 +50,6 @@ def proximity_affinity(
         d / max(d.max(), np.finfo(np.float64).tiny) for d in (cdist(v, v) for v in (features, centres))
     )
     affinity: NDArray[np.float64] = np.exp(-((d_feature / feature_scale) ** 2) - (d_place / distance_scale) ** 2)
+    # the paper's radius, within which two regions are connected at all
     affinity[d_place > float(np.median(d_place))] = 0
     return affinity

@@ -71,6 +71,7 @@ class BagOfWords(Extractor):
             raise ValueError("dictionary_ must be of the size of the descriptors and have at most n_words")
 
     def _n_features(self) -> int:
+        """Return the number of words in all cells; the dictionary may have fewer than `n_words`."""
         return math.prod(self.layout) * len(self.dictionary_)
 
     def _describe(self, image: PreparedImage) -> Array:
@@ -88,6 +89,7 @@ class OnGrid(BagOfWords):
     step: float
 
     def _check_parameters(self) -> None:
+        """Also check `scales` and `step` of the grid."""
         super()._check_parameters()
         check_grid(self.scales, self.step)
 
@@ -103,11 +105,16 @@ class AtCorners(BagOfWords):
     """Descriptors at Harris-Laplace points."""
 
     def _points(self, image: PreparedImage) -> Array:
+        """Return the Harris-Laplace points: row, column and scale, in pixels (n, 3)."""
         return image.corners
 
 
 def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> NDArray[np.float32]:
-    """Cluster descriptors into words; descriptors that are no more than the words wanted are the words themselves."""
+    """Cluster descriptors (n, d) into at most `n_words` words (n_words, d) by mini-batch k-means.
+
+    If there are no more distinct descriptors than words wanted, they are the words themselves.
+    """
+    # Seen as one value of its bytes, a row can be compared as a whole, which is much faster than ``unique(axis=0)``.
     rows = np.ascontiguousarray(descriptors).view(np.dtype((np.void, descriptors.itemsize * descriptors.shape[1])))
     distinct = descriptors[np.sort(np.unique(rows, return_index=True)[1])]
     if len(distinct) <= n_words:
@@ -119,7 +126,10 @@ def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> ND
 
 
 def nearest_words(descriptors: NDArray[np.float32], dictionary: NDArray[np.float32]) -> NDArray[np.intp]:
-    """Return the nearest word of each descriptor by the Euclidean distance."""
+    """Return the nearest word, a row of `dictionary` (n_words, d), of each descriptor (n, d) by the Euclidean distance.
+
+    The nearest word w of x has the largest ``x . w - |w|^2 / 2``. Blocks of descriptors limit the memory.
+    """
     squares = np.einsum("ij,ij->i", dictionary, dictionary) / 2
     step = max(1, BLOCK // len(dictionary))
     found = [np.empty(0, np.intp)]

@@ -223,7 +223,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             self.extractors_[extractor.view] = extractor.set_params(max_pixels=self.max_pixels)
 
     def _record(self) -> None:
-        """Set the columns of each view."""
+        """Set `views_`, `groups_` and `n_features_out_`: the columns of each view, from the fitted extractors."""
         sizes = [extractor.n_features_out_ for extractor in self.extractors_.values()]
         ends = np.cumsum([0, *sizes]).tolist()
         self.views_ = {view: slice(*ends[i : i + 2]) for i, view in enumerate(self.extractors_)}
@@ -283,12 +283,16 @@ class FeatureCache:
 
     def __init__(self, path: str | Path | None, extractors: list[Extractor]) -> None:
         self.extractors = extractors
-        self._cache = None if path is None else ArrayCache(path)
+        self._cache = None if path is None else ArrayCache(path)  # the file; maps keys to features
+        # the second half of a key, for each extractor; the first is a digest of the image
         self._extractor_digests = [] if path is None else [_extractor_digest(extractor) for extractor in extractors]
         self._waiting: deque[tuple[list[str], Parts]] = deque()  # keys and known parts of each image in work
 
     def tasks(self, images: Sequence[ArrayLike | str | Path]) -> list[Task]:
-        """Return what is to be done for images."""
+        """Return what is to be done for images: each with the numbers of the extractors that must still describe it.
+
+        The keys and the known features of each image are put into `_waiting`, from which :meth:`rows` takes them.
+        """
         keys = [self._keys(image) for image in images]
         kept = {}
         if self._cache is not None:
@@ -302,7 +306,11 @@ class FeatureCache:
         return tasks
 
     def rows(self, described: list[Parts | MediaError]) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the complete rows of images in the order of their tasks, and keep what is new."""
+        """Yield the complete rows of images in the order of their tasks, and keep what is new.
+
+        `described` has the new features of each image by the numbers of the extractors, or the error of an image that
+        cannot be read, which is passed on. What :meth:`tasks` has found in the file is taken from `_waiting`.
+        """
         new: dict[str, NDArray[np.float32]] = {}
         rows: list[NDArray[np.float32] | MediaError] = []
         for parts in described:
@@ -341,6 +349,7 @@ class FeatureCache:
 
 
 def _array_digest(array: NDArray[Any]) -> str:
+    """Return a digest of an array's shape, number type and content."""
     digest = hashlib.blake2b(f"{array.shape} {array.dtype.str}".encode(), digest_size=20)
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

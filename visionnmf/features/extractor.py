@@ -176,6 +176,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
             check_count(self.max_pixels, "max_pixels")
 
     def _restored(self) -> None:
+        """Check an extractor that was read from a file, and set its number of features."""
         self._check_parameters()
         self._check_learnt()
         self._count()
@@ -246,6 +247,7 @@ def check_room(names: str, count: int, size: int) -> None:
 
 def divide_axis(size: int, parts: int) -> list[slice]:
     """Return slices that divide an axis as :func:`count_in_cells` does."""
+    # rounded up: place p lies in part floor(p * parts / size), so part i begins at the first p >= i * size / parts
     edges = [-(-i * size // parts) for i in range(parts + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
 
@@ -261,6 +263,7 @@ def count_in_cells(
     cells = math.prod(layout)
     if cells > 1:
         row, column = (rows * layout[0]).astype(np.intp), (columns * layout[1]).astype(np.intp)
+        # cells are numbered row by row, and the bins of each are apart from those of the others
         values = values + n_bins * (row * layout[1] + column)
     counts = np.bincount(values, weights, minlength=cells * n_bins)
     return counts / max(counts.sum(), np.finfo(np.float64).tiny)

@@ -83,6 +83,7 @@ class Gist(Extractor):
         check_size(self.size, self.n_cells)
 
     def _n_features(self) -> int:
+        """Return one feature for each filter and cell."""
         return self.n_scales * self.n_orientations * self.n_cells**2
 
     def _describe(self, image: PreparedImage) -> Array:
@@ -112,6 +113,7 @@ def check_size(size: Any, n_cells: int) -> None:
 
 def _normalise(grey: NDArray[np.float32]) -> NDArray[np.float32]:
     """Remove lighting and normalise the local contrast (Oliva & Torralba 2001, the authors' ``prefilt``)."""
+    # In logarithms lighting is a sum, of low frequency; the local deviation is the root of the blurred squares.
     logs = np.pad(np.log1p(grey), WINDOW, mode="symmetric")
     blur = _low_pass(len(logs))
     contrast = logs - ifft2(fft2(logs) * blur).real
@@ -123,7 +125,7 @@ def _normalise(grey: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def _low_pass(side: int) -> NDArray[np.float32]:
-    """Return the low-pass filter as factors of a spectrum."""
+    """Return a Gaussian low-pass filter as factors of a spectrum (side, side); it is 1/2 at CUT cycles an image."""
     frequency = np.fft.fftfreq(side, 1 / side)
     squares = frequency[:, np.newaxis] ** 2 + frequency**2
     return np.exp(-squares * np.log(2) / CUT**2).astype(np.float32)
@@ -131,17 +133,23 @@ def _low_pass(side: int) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArray[np.complex64], int]]:
-    """Return the filters of each scale as factors of a spectrum, and the factor by which responses are subsampled."""
+    """Return the filters of each scale, the finest first, and the factor by which their responses are subsampled.
+
+    The filters of a scale are factors of a spectrum, (n_orientations, side // shrink, side // shrink). `side` is that
+    of the padded image in pixels.
+    """
     found = []
     for scale in range(n_scales):
         frequency = HIGHEST / RATIO**scale  # of the filter's centre, in cycles a pixel
         shrink = next(s for s in (4, 2, 1) if s == 1 or REACH * frequency <= 0.5 / s)
-        axis = np.fft.fftfreq(side // shrink, shrink)
+        # subsampling is exact if the filter passes nothing above the new highest frequency, half a cycle a sample
+        axis = np.fft.fftfreq(side // shrink, shrink)  # frequencies in cycles a pixel of the full image
         radius = np.hypot(axis[:, np.newaxis], axis)
         angle = np.arctan2(axis[:, np.newaxis], axis[np.newaxis, :])
         # A filter is a ring around its frequency times a wedge around its direction; widths are the authors' constants.
         ring = np.exp(-3.5 * (radius / frequency - 1) ** 2)
         turned = angle + np.pi / n_orientations * np.arange(n_orientations)[:, np.newaxis, np.newaxis]
+        # bring the angles to -pi ... pi, so that the wedge is continuous
         turned = (turned + np.pi) % (2 * np.pi) - np.pi
         wedge = np.exp(-2 * np.pi * 16 * n_orientations**2 / 32**2 * turned**2)
         middle = np.exp(1j * np.pi * (shrink - 1) * axis)  # a sample is in the middle of its pixels

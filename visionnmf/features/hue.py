@@ -172,9 +172,15 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
 
 
 def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey: float) -> NDArray[np.float32]:
-    """Describe a block of patches; `bins` is the hue of each pixel in units of bins."""
+    """Return the histograms (n, n_bins) of a block of patches, whose `points` (n, 3) are row, column and scale.
+
+    `bins` is the hue of each pixel in units of bins, and `saturation` its weight, both (height, width). `grey` is the
+    mean saturation that is added to the norm of a histogram before it is divided by it.
+    """
     low = np.floor(bins).ravel()
+    # a hue is shared between bin `low` and the next one, which gets `share`; the bins are a circle
     share, low = bins.ravel() - low, low.astype(np.intp) % n_bins
+    # flat indices of the pixels that are sampled in each patch, and their Gaussian weights (n, SAMPLES^2)
     where, window = _samples(points, *bins.shape)
     weight = window * saturation.ravel()[where]
     first = n_bins * np.arange(len(points))[:, np.newaxis]  # the first bin of each patch
@@ -197,7 +203,12 @@ def _hue(rgb: Array) -> tuple[Array, Array]:
 
 
 def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the pixels that are sampled in each patch, and their weights, which are 0 outside the image."""
+    """Return the flat indices of the pixels sampled in each patch, and their weights, both (n, SAMPLES^2).
+
+    `points` (n, 3) are row, column and scale. A weight is a Gaussian of half the patch's radius, and 0 outside the
+    image of `height` x `width` pixels.
+    """
+    # of the samples along an axis from the middle of the patch, in scales
     offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
     gaussian = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)
     rows, inside_rows = _places(points[:, 0], points[:, 2], offsets, height)
@@ -208,6 +219,9 @@ def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], 
 
 
 def _places(centres: Array, scales: Array, offsets: Array, size: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the places of samples along one axis, and which of them lie in the image."""
+    """Return the places of samples along an axis of `size` pixels (n, n_offsets), and which lie in the image.
+
+    `offsets` are in scales of the patch. Places outside are moved to the nearest pixel; the mask gives them no weight.
+    """
     places = np.rint(centres[:, np.newaxis] + scales[:, np.newaxis] * offsets).astype(np.intp)
     return np.clip(places, 0, size - 1), (places >= 0) & (places < size)

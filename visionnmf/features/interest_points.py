@@ -89,10 +89,12 @@ def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
     image = np.asarray(grey, np.float32)
     laplacians = [_laplacian(image, scale) for scale in HARRIS_SCALES]
     corners = [_cornerness(image, scale) for scale in HARRIS_SCALES[1:-1]]
+    # `corners` lacks the first and the last scale, so its level k is level k + 1 of `laplacians`
     least = max(FLAT, CORNER * max(float(corner.max()) for corner in corners))
     found = [np.empty((0, 3))]
     for level, corner in enumerate(corners):
         below, here, above = laplacians[level : level + 3]
+        # a pixel equal to the largest value in the 3 x 3 pixels around it is a local maximum
         peak = (corner > least) & (corner == cv2.dilate(corner, np.ones((3, 3), np.uint8)))
         rows, columns = np.nonzero(peak & (here > below) & (here > above))
         found.append(np.column_stack([rows, columns, np.full(len(rows), HARRIS_SCALES[level + 1])]))

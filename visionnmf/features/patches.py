@@ -118,10 +118,12 @@ class PatchNMF(Extractor):
         return patches.reshape(-1, patches.shape[-1])
 
     def _check_learnt(self) -> None:
+        """Raise ValueError if components from a file do not fit the parameters: 3 colours, above and below the mean."""
         if self.components_.shape != (self.n_components, 6 * self.patch**2):
             raise ValueError("components_ must be of the shape of the patches")
 
     def _n_features(self) -> int:
+        """Return one feature for each part and cell."""
         return math.prod(self.layout) * self.n_components
 
     def _describe(self, image: PreparedImage) -> Array:
@@ -129,12 +131,13 @@ class PatchNMF(Extractor):
 
         Patches are cut and encoded one strip, of a patch's height, at a time, to limit memory.
         """
+        # `last` is the first row of the last strip; a smaller image gives one patch, extended by its border
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
         rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
         check_room("patch and step", rows * columns, self.n_components)
         check_room("patch", columns, 6 * self.patch**2)  # for one strip
         strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
-        codes = np.stack(
+        codes = np.stack(  # (rows, columns, n_components)
             [np.maximum(split_patches(strip, self.patch, self.step)[0] @ self.encoder_, 0) for strip in strips]
         )
         cells = [
@@ -163,6 +166,9 @@ def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np
 
 
 def _divide_evenly(size: int, parts: int) -> list[slice]:
-    """Return slices that divide an axis; slices share a place where there are fewer places than parts."""
+    """Return `parts` slices that divide an axis of `size` places, none empty.
+
+    Slices share a place where there are fewer places than parts.
+    """
     edges = [i * size // parts for i in range(parts + 1)]
     return [slice(low, max(high, low + 1)) for low, high in pairwise(edges)]

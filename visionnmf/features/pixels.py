@@ -77,6 +77,7 @@ class ColorHistogram(Extractor):
         check_layout(self.layout)
 
     def _n_features(self) -> int:
+        """Return the number of bins of a joint histogram of three channels, in all cells."""
         return math.prod(self.layout) * self.n_bins**3
 
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
@@ -86,6 +87,7 @@ class ColorHistogram(Extractor):
         colours: NDArray[Any] = image.rgb
         if conversion is not None:  # OpenCV does not count values at the upper end
             colours = np.minimum(cv2.cvtColor(image.floats, conversion), np.nextafter(high, np.float32(0)))
+        # the least value and the upper end of each channel, one after the other, as OpenCV takes them
         limits = [limit for pair in zip(low, high.tolist(), strict=True) for limit in pair]
         counts = [
             cv2.calcHist([colours[rows, columns]], [0, 1, 2], None, [self.n_bins] * 3, limits).ravel()
@@ -127,4 +129,5 @@ class RawPixels(Extractor):
         return self.size[0] * self.size[1]
 
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
+        """Return the grey image scaled to `size` (height, width), row by row."""
         return image.resized_grey(*self.size).ravel()

@@ -27,6 +27,7 @@ LEARNT: Mapping[str, Mapping[str, Field]] = {"PatchNMF": PATCHES} | {
 
 
 def _find_class(name: str) -> type[Extractor]:
+    """Return the class of an extractor by its name; its module is imported only now."""
     cls: type[Extractor] = getattr(import_module(f".{MODULES[name]}", __package__), name)
     return cls
 
@@ -35,11 +36,13 @@ class _Extraction(Record):
     """A fitted `FeatureExtraction`."""
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
+        """Return a fitted union as plain values: its `max_pixels` and its extractors."""
         check_is_fitted(value)
         extractors = list(value.extractors_.values())
         return super().pack({"max_pixels": value.max_pixels, "extractors": extractors}, place)
 
     def unpack(self, item: Any, place: Place) -> FeatureExtraction:
+        """Make the fitted union again from what :meth:`pack` has returned."""
         return FeatureExtraction.from_fitted(**super().unpack(item, place))
 
 

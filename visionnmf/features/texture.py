@@ -64,6 +64,7 @@ class HOG(Extractor):
         check_count(self.size, "size", 2 * self.cell, 4096)
 
     def _n_features(self) -> int:
+        # blocks of 2 x 2 cells overlap: one begins at each cell but the last of a row or column
         return (self.size // self.cell - 1) ** 2 * 4 * self.n_orientations
 
     def _describe(self, image: PreparedImage) -> Array:
@@ -126,6 +127,7 @@ class LBP(PatternHistogram):
         return math.prod(self.layout) * PATTERNS
 
     def _describe(self, image: PreparedImage) -> Array:
+        # the radius is 1 pixel; "nri_uniform" numbers the uniform patterns 0 to 57, and all others 58
         patterns = local_binary_pattern(image.grey, NEIGHBOURS, 1, "nri_uniform").astype(np.intp)
         return self._count_patterns(patterns, PATTERNS)
 
@@ -163,6 +165,7 @@ class CENTRIST(PatternHistogram):
 
     def _describe(self, image: PreparedImage) -> Array:
         counts = self._count_patterns(census_transform(image.grey), CENSUS)
+        # codes 0 and 255 are left out; 255 is that of flat areas
         return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()
 
 

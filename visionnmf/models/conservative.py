@@ -148,6 +148,7 @@ class ConservativeNMF(LinearModel):
         return conservative.encode(data, self.encoder_.astype(data.dtype, copy=False))
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_number(self.w, "w", without_low=True)
@@ -178,10 +179,15 @@ class ConservativeNMF(LinearModel):
         self._open_batch = (0, 0.0)  # samples in the unfinished batch, and the sum of their errors
 
     def _learn(self, X: Any) -> None:
-        """Learn samples in their order, and record the error of each batch that they complete."""
+        """Learn samples in their order, and record the error of each batch that they complete.
+
+        `_open_batch` holds the number of samples in the unfinished batch and the sum of their errors. The last encoder
+        and components are changed in place; until a batch is full, they are also the best ones.
+        """
         done = 0
         while done < X.shape[0]:
             count, error = self._open_batch
+            # at least 1, because a `batch_size` that was lowered may leave an open batch that is full already
             samples = X[done : done + max(1, self.batch_size - count)]
             found = conservative.learn(samples, self.last_encoder_, self.last_components_, float(self.w))
             done += len(found)

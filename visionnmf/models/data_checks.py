@@ -206,7 +206,8 @@ def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tup
     """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
 
     If the loss is homogeneous and the codes may have any scale, a row is weighted by scaling it. Otherwise the weight
-    of a sample goes to its entries.
+    of a sample goes to its entries. A loss of degree d, with ``loss(c x, c y) = c^d loss(x, y)``, weights a row by s
+    if the row is multiplied by ``s^(1/d)``; its codes are then multiplied by the same number.
     """
     if sample_weight is None:
         return problem, None
@@ -219,7 +220,7 @@ def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tup
         return replace(problem, X=scaled), scale
     if problem.is_sparse:
         raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
-    s = s ** (1 / problem.loss.record.weight_degree)
+    s = s ** (1 / problem.loss.record.weight_degree)  # some losses take a power of the weights of entries
     rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
     weights = np.array(rows if problem.weights is None else problem.weights * rows)
     return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None
@@ -310,6 +311,7 @@ def fitted_loss(loss: Any, parameter: float) -> Loss:
 
 
 def _no_parameter(parameter: Any, what: str) -> None:
+    """Raise ParameterError if a parameter is given for `what`, a loss that has none."""
     if parameter is not None:
         raise ParameterError(f"loss_parameter must be None for {what}; got {parameter!r}")
 

@@ -82,6 +82,7 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @property
     def _n_features_out(self) -> int:
+        """The number of columns of `transform`, for which scikit-learn makes names."""
         return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
@@ -103,8 +104,11 @@ def explains(words: dict[str, str]) -> Callable[[Callable[..., None]], Callable[
     """Make an ``__init__`` say what parameters of other libraries, the keys of `words`, are called here."""
 
     def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        """Wrap an ``__init__``; its signature stays visible, because scikit-learn reads the parameters from it."""
+
         @wraps(init)
         def explaining(self: Any, *args: Any, **parameters: Any) -> None:
+            """Raise TypeError with the right name for a known foreign parameter, else call the ``__init__``."""
             for name in parameters:
                 if name in words:
                     raise TypeError(f"{type(self).__name__} has no parameter {name!r}; use {words[name]}")

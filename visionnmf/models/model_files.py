@@ -39,6 +39,7 @@ __all__ = [
 
 
 def _names(names: list[str]) -> Any:
+    """Return names as an array of objects, as scikit-learn keeps them."""
     return np.array(names, object)
 
 
@@ -169,6 +170,7 @@ class Saveable(Restorable):
     def _restored(self) -> None:
         """Check a model that was read from a file; raise ValueError if its attributes do not fit together."""
         self._check_parameters()
+        # only the solver "svd", and estimators without solvers, may have components of both signs
         if getattr(self, "solver_", "svd") != "svd" and (self.components_ < 0).any():  # type: ignore[attr-defined]
             raise ValueError("components_ must be >= 0")
         self._check_state()
@@ -232,7 +234,10 @@ def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, Any]]:
 
 
 def same_parameters(one: Any, other: Any) -> bool:
-    """Return whether two models are of one class and have the same parameters, as files hold them."""
+    """Return whether two models are of one class and have the same parameters, as files hold them.
+
+    Packing puts the arrays among the parameters into the dicts `first` and `second` and leaves plain values.
+    """
     first: dict[str, Any] = {}
     second: dict[str, Any] = {}
     packed = [

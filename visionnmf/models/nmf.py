@@ -291,6 +291,7 @@ class NMF(WithPenalties, LinearModel):
         weighted, row_scale = (problem, None) if sample_weight is None else with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
+        # `weighted` is the problem with sample weights, whose rows were multiplied by `row_scale` if that is not None.
         rng = check_random_state(self.random_state)
         (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
@@ -302,6 +303,7 @@ class NMF(WithPenalties, LinearModel):
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
             for _ in range(self.n_init):
+                # Wt (n_components, n_samples) are transposed codes; `fit` changes both factors in place.
                 Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
                 result = fit(weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=callback)
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
@@ -315,6 +317,7 @@ class NMF(WithPenalties, LinearModel):
         if not result.converged and self.tol > 0:
             warn_not_converged("NMF", result, self.tol)
         self.n_iter_ = result.n_iter
+        # the last objective is evaluated again for the final codes
         return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
 
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
@@ -342,6 +345,7 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)  # the model-file reader calls this method
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
+        """Return the checked data, with 0 for missing entries, and which entries are observed (None: all)."""
         check_missing_values(self.missing_values, zero=True)
         return check_data(self, X, reset=reset, missing=self.missing_values, sparse=True)
 
@@ -431,7 +435,12 @@ class NMF(WithPenalties, LinearModel):
         return self._report(Wt, weighted, row_scale, history)
 
     def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
-        """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes."""
+        """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes.
+
+        `Wt` (n_components, n_samples) are the transposed codes of the data as they were given. `problem` is the one
+        with sample weights, whose rows were multiplied by `row_scale` (n_samples,), if that is not None. The penalties
+        belong to the factors before normalisation, so they are converted by the norms of the components.
+        """
         W = np.ascontiguousarray(Wt.T)
         if row_scale is not None:
             Wt = Wt * row_scale
@@ -451,7 +460,10 @@ class NMF(WithPenalties, LinearModel):
         return W
 
     def _codes(self, problem: Problem, H: Array) -> Array:
-        """Find codes with the penalty that `transform` knows, whatever the training data were."""
+        """Return transposed codes for the components `H`, with the penalty that `transform` applies to any data.
+
+        The penalty belongs to components before they were normalised, so it is converted by their norms.
+        """
         penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
         return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
 
@@ -480,6 +492,7 @@ def start_factors(
     stored = X.data if problem.is_sparse and problem.zero_weight == 0 else X  # the entries that count
     # With "custom" both factors are given, so what is drawn here is replaced below.
     Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
+    # The factors were made as if the entries that are not stored were 0.
     if stored is not X:  # scale the factors as if the missing entries were as large as the stored ones
         for F in (Wt, components):
             F *= X.dtype.type((X.shape[0] * X.shape[1] / max(1, len(stored))) ** 0.5)
@@ -499,7 +512,10 @@ def start_factors(
 
 
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:
-    """Return the codes, transposed, of fixed components, by the solver's own method if it has one."""
+    """Return the codes, transposed (n_components, n_samples), of the fixed components `H` for `problem`.
+
+    They are found by the method that the solver has for codes, if it has one, else by the general one.
+    """
     own = SOLVERS[solver].codes
     if own is not None:
         Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
@@ -541,6 +557,7 @@ def _reporting(callback: Callback | None, verbose: int) -> Callback | None:
         return callback
 
     def printing(iteration: int, objective: float) -> Any:
+        """Print the objective, then pass on what the user's callback returns: a true value stops the fit."""
         print(f"iteration {iteration}: objective {objective:.6g}")
         return callback(iteration, objective) if callback is not None else None
 
@@ -548,7 +565,10 @@ def _reporting(callback: Callback | None, verbose: int) -> Callback | None:
 
 
 def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
-    """Return whether the model is 0 everywhere although the data are not."""
+    """Return whether the model ``Wt.T @ H`` is 0 everywhere although the data are not.
+
+    It is 0 if each component has only codes of 0 or only entries of 0.
+    """
     used = Wt.any(axis=1) & H.any(axis=1)
     return not used.any() and bool(problem.X.sum(dtype=np.float64))
 

@@ -328,7 +328,11 @@ class OnlineNMF(WithPenalties, LinearModel):
             given_penalty(penalty, side).resolve(side, None, np.float64)
 
     def _options(self, n_features: int = 1) -> tuple[Method, Options]:
-        """Check the parameters that a chunk is learnt with."""
+        """Check the parameters that a chunk is learnt with, and return the method and its options.
+
+        The batch size is the parameter, the method's default, or else the number of components; `n_features` stands for
+        the latter if it is not given either.
+        """
         method = METHODS[check_choice(self.method, "method", METHODS)]
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
@@ -343,19 +347,28 @@ class OnlineNMF(WithPenalties, LinearModel):
         return method, Options(int(size), forget, self.buffer, self.horizon, volume)
 
     def _loss(self, method: Method) -> Loss:
+        """Return the loss that is minimised: the parameter `loss`, or the first one that the method has."""
         return Loss(method.losses[0] if self.loss is None else check_choice(self.loss, "loss", method.losses))
 
     def _check_data(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, fitting: bool = True
     ) -> tuple[Any, Array | None]:
-        """Return the data, and weights of 0 for missing entries."""
+        """Return the checked data, and the weights of their entries (None if all count alike).
+
+        Missing entries get the weight 0. `reset` is true for the first data of a model, which set its number of
+        features. `fitting` is false for new data, which need no entry of positive weight.
+        """
         data, observed = check_data(self, X, reset=reset, missing=self.missing_values, sparse=method.sparse)
         return check_weights(weights, observed, data, fitting=fitting)
 
     def _problem(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None = None, *, reset: bool = False
     ) -> Problem:
-        """Check a chunk, and return what is to be minimised on it."""
+        """Check a chunk, and return what is to be minimised on it: data, loss, penalties and weights of entries.
+
+        `reset` is true for the first chunk; later ones are converted to its dtype. Raises ParameterError if the method
+        cannot learn such data, penalties or weights.
+        """
         data, entries = self._check_data(method, X, weights, reset=reset)
         if not reset and data.dtype != self.components_.dtype:
             data = data.astype(self.components_.dtype)
@@ -410,9 +423,13 @@ class OnlineNMF(WithPenalties, LinearModel):
         rows: slice | Array,
         rng: RandomState,
     ) -> None:
-        """Find the starting components from the samples `rows`, and set the state before any learning."""
+        """Find the starting components from the samples `rows`, and set the state before any learning.
+
+        `data` are all samples that were passed, and `sample_weight` their weights, or None.
+        """
         own = None if sample_weight is None else sample_weight[rows]
         first = self._select(method, data, rows, reset=True)
+        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
         problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)
@@ -439,7 +456,11 @@ class OnlineNMF(WithPenalties, LinearModel):
         options: Options,
         rng: RandomState,
     ) -> float:
-        """Learn the samples `rows`, which updates the components and the state in place, and return their loss."""
+        """Learn the samples `rows`, which updates the components and the state in place, and return their loss.
+
+        The loss is the sum over these samples, with the components as they were before. `data` and `sample_weight` are
+        those of all samples that were passed; the weights are None if all samples count alike.
+        """
         batch = self._select(method, data, rows)
         own = None if sample_weight is None else sample_weight[rows]
         with one_blas_thread():

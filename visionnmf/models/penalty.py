@@ -195,7 +195,7 @@ class Penalty(BaseEstimator):
                     f"n_neighbors of {where} must be below the number of {POINTS[side]}, {n}; got {count}"
                 )
             near = sp.csr_array(kneighbors_graph(points, count, include_self=False))
-            graph = near.maximum(near.T)
+            graph = near.maximum(near.T)  # two points are neighbours if either is among the nearest of the other
         else:
             graph = _check_affinity(self.graph, n, side)
         if not weight:

@@ -146,6 +146,7 @@ class ProjectiveNMF(LinearModel):
         return np.asarray(data @ self.components_.T.astype(data.dtype, copy=False))
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.loss, "loss", list(projective.SLOPES))

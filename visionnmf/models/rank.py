@@ -186,7 +186,11 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
 
 
 def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
-    """Return the mean loss of the held-out entries, and whether the fit converged."""
+    """Return the mean loss of the held-out entries, and whether the fit converged.
+
+    `shown` and `held` have the shape of `X` and are weights of the entries for the fit and for the score. A
+    ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))

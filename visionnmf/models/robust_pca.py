@@ -152,11 +152,13 @@ class RPCA(_RobustPCA):
         self.tol = tol
 
     def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
+        """Split `X`, scaled to entries from -1 to 1, by principal component pursuit; also whether it converged."""
         weight = 1 / math.sqrt(max(X.shape)) if self.sparse_weight is None else float(self.sparse_weight)
         split = robust_pca.rpca(X, weight, max_iter=self.max_iter, tol=self.tol)
         return split, split.change <= self.tol
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         if self.sparse_weight is not None:
             check_number(self.sparse_weight, "sparse_weight", without_low=True)
         check_count(self.max_iter, "max_iter")
@@ -222,6 +224,7 @@ class GoDec(_RobustPCA):
         self.random_state = random_state
 
     def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
+        """Split `X`, with entries from -1 to 1, by GoDec; also whether it converged, always true with `tol` 0."""
         split = robust_pca.godec(
             X,
             min(self.n_components, *X.shape),
@@ -233,6 +236,7 @@ class GoDec(_RobustPCA):
         return split, self.tol == 0 or split.change < self.tol
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         check_count(self.n_components, "n_components")
         check_number(self.sparse_share, "sparse_share", 0, 1)
         check_count(self.max_iter, "max_iter")

@@ -152,6 +152,7 @@ class _Stream:
     """A model, the source from which it learns, and how far it has come."""
 
     def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
+        # `size` is that of a batch, in samples; `seed` is that of the orders, or None to keep the order of the source
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
@@ -182,7 +183,10 @@ class _Stream:
             self._write(checkpoint.path)
 
     def _first(self) -> int:
-        """Return the size of the first batch; a model that has learnt nothing makes its starting components from it."""
+        """Return the size of the first batch; a model that has learnt nothing makes its starting components from it.
+
+        It has at least SAMPLES_A_COMPONENT samples for each component, rounded up to a multiple of the batch size.
+        """
         wanted = getattr(self.model, "n_components", None)
         if self.done or hasattr(self.model, "components_") or not isinstance(wanted, int):
             return self.size
@@ -205,6 +209,7 @@ class _Stream:
         try:
             self.model.partial_fit(batch)
         except ValueError as error:
+            # An error about a parameter of the model begins with its name, and has nothing to do with the data.
             if str(error).partition(" ")[0] in self.model.get_params():
                 raise
             where = f"samples {self.samples + 1} to {self.samples + batch.shape[0]} of pass {self.epoch + 1}"
@@ -217,6 +222,7 @@ class _Stream:
         return {"batch_size": self.size, "random_state": self.seed, "n_samples": self.chunks.n_samples}
 
     def _write(self, path: str | Path) -> None:
+        """Write a checkpoint: the model, what must be the same to continue, and how far the stream has come."""
         position = {"epoch": self.epoch, "samples": self.samples, "done": self.done}
         save_checkpoint(self.model, path, {**self._about(), **position})
 
@@ -247,9 +253,12 @@ class _Stream:
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
-    """Yield the rows of chunks in batches of `size`, except for the `first` batch and the last, which has the rest."""
+    """Yield the rows of chunks, of any sizes, in batches of `size` rows.
+
+    The first batch has `first` rows instead, and the last one may have fewer.
+    """
     waiting: list[Any] = []
-    count, wanted = 0, max(1, first)
+    count, wanted = 0, max(1, first)  # rows that wait, and rows that the next batch should have
     for chunk in chunks:
         start = 0
         while start < chunk.shape[0]:
@@ -279,9 +288,12 @@ def shuffled(chunks: Indexed, size: int, skip: int, rng: np.random.Generator) ->
     If samples are stored in blocks, the blocks come in random order and the samples of sixteen are shuffled together.
     The same generator gives the same order, whatever is skipped. Skipped samples are not read, except in part of a
     portion.
+
+    If `block` is 1, single samples are read at random, `size` at a time. Otherwise GATHERED blocks, or more if a batch
+    needs more, are read and their samples shuffled.
     """
     n, block = chunks.n_samples, chunks.block
-    order = rng.permutation(-(-n // block))
+    order = rng.permutation(-(-n // block))  # of the blocks; the last block may be shorter
     together = max(GATHERED, -(-size // block)) if block > 1 else size
     for start in range(0, len(order), together):
         starts = order[start : start + together] * block

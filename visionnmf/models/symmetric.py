@@ -168,6 +168,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return np.ascontiguousarray(self.fit(X, sample_weight=sample_weight).components_.T)
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed; `init` is checked when it is used."""
         check_count(self.n_components, "n_components")
         check_choice(self.loss, "loss", list(LOSSES))
         check_count(self.n_init, "n_init")
@@ -191,7 +192,10 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return (S + S.T) / 2 if largest > 0 else S
 
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
-        """Return `n_init` starting factors by `init`; a given array replaces the first of them."""
+        """Return `n_init` starting factors (n_components, n) by `init`; a given array replaces the first of them.
+
+        `S` (n, n) is the affinity and `c` (n,) are the weights of the nodes.
+        """
         rng = check_random_state(self.random_state)
         if isinstance(self.init, str) and check_choice(self.init, "init", STARTS) == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]

@@ -232,7 +232,7 @@ def block_residuals(views: Views, codes: Array, H: Array) -> Array:
     It is NaN where no entry of the view counts.
     """
     members = (views.groups[:, None] == np.arange(views.n_views)).astype(np.float64)
-    left = np.empty((len(views), views.n_views))
+    left = np.empty((len(views), views.n_views))  # sums of absolute residuals; `members` adds up those of a view
     count = np.broadcast_to(members.sum(axis=0), left.shape) if views.entries is None else views.entries @ members
     for rows, block, entries in views.blocks():
         residual = np.abs(block - codes[rows] @ H)
@@ -356,6 +356,7 @@ def _judge_block(views: Views, components: Components, usual: Array, threshold: 
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
     def residuals(rows: Array, kept: Array) -> Array:
+        """Return the residuals (n_rows, n_views) of some samples by codes of the views that `kept` marks."""
         # Also stores the codes: the last call for a sample uses the views that are finally kept.
         part = views.rows(rows).keep(kept)
         codes[rows] = find_view_codes(part, components)

@@ -67,6 +67,7 @@ def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components],
         hidden &= views.entries
     rest = ~hidden if views.entries is None else views.entries & ~hidden
     shown_views, groups, n_views = replace(views, data=X, entries=rest), views.groups, views.n_views
+    # the sum of the hidden entries of each view, to which the errors are related
     total = np.bincount(groups, (X * hidden).sum(axis=0, dtype=np.float64), n_views)
 
     @one_blas_thread()

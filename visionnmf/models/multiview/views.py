@@ -197,6 +197,7 @@ def join_new(X: Any, names: Sequence[str], groups: Array) -> JoinedViews:
     blank = np.float32 if all(_dtype(view) == np.float32 for view in there.values()) else np.float64
     full = {name: there[name] if name in there else np.full((n_samples, sizes[name]), np.nan, blank) for name in names}
     joined = _side_by_side(full)
+    # The columns of `joined` are sorted by view. The inverse of that permutation restores the order of training.
     if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
         joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
     return JoinedViews(joined, tuple(names), groups, form, len(there) < len(names))
@@ -380,7 +381,8 @@ def usage(H: Array, groups: Array, n_views: int) -> Array:
 def sparseness(H: Array, groups: Array, n_views: int) -> Array:
     """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views).
 
-    It is 1 for a block of zeros, or of one feature.
+    It is ``(sqrt(N) - |x|_1 / |x|_2) / (sqrt(N) - 1)`` of a block x of N entries: 0 if all are alike, 1 if only one is
+    not 0. It is also 1 for a block of zeros, or of one feature.
     """
     result = np.ones((len(H), n_views))
     for v in range(n_views):
