@@ -373,7 +373,7 @@ def _ms_ssim(a: Picture, b: Picture) -> float | None:
 
 def _halved(a: Picture) -> Picture:
     """Return a picture of half the size: each value is the mean of two by two pixels."""
-    return np.asarray(cv2.blur(a, (2, 2), borderType=cv2.BORDER_REFLECT))[::2, ::2]
+    return np.asarray(cv2.blur(a, (2, 2), borderType=cv2.BORDER_REFLECT), np.float64)[::2, ::2]
 
 
 def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
