@@ -67,7 +67,7 @@ class Stopping:
 
     def __init__(self, tol: float, *, exact: float = 0.0, rounding: float = 1e-12) -> None:
         self.tol, self.exact, self.rounding = tol, exact, rounding
-        self.history: list[float] = []
+        self.history: list[float] = []  # objective at the start and after each iteration
         self.change, self.converged = float("inf"), False
 
     def add(self, objective: float, residual: float | None = None) -> bool:

@@ -237,6 +237,7 @@ class _Residual:
     """
 
     def __init__(self, problem: Problem, descend: Callable[[Problem, Array, Array], Any]) -> None:
+        """Keep the problem and ``descend(problem, Ft, A)``, which updates codes `Ft` in place for fixed `A`."""
         self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:

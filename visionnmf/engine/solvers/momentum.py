@@ -27,6 +27,7 @@ class Momentum:
     def __init__(
         self, first: float, *, growth: float, ceiling_growth: float, floor: float, cut: float = float("inf")
     ) -> None:
+        """Start with the momentum `first`; the class explains the parameters."""
         self.value, self.ceiling = first, 1.0
         self.growth, self.ceiling_growth, self.floor, self.cut = growth, ceiling_growth, floor, cut
 

@@ -106,7 +106,9 @@ def _alternate(
 
 
 def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
-    """Minimise over `F` exactly, given the Gram matrix of the fixed factor and its product `right` with the data.
+    """Minimise over `F` (r, n_points) exactly, from the Gram matrix (r, r) of the fixed factor and its product `right`.
+
+    `right` (r, n_points) is the product of the fixed factor with the data.
 
     A column that pivoting cannot solve because of rounding keeps its previous codes.
     """
@@ -115,6 +117,7 @@ def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalty) -> Non
     tolerance = max(PIVOTING_TOLERANCE, float(np.finfo(F.dtype).eps))
 
     def columns(block: tuple[int, int]) -> None:
+        """Solve for some columns of `F`, starting from their present sets of variables at a bound."""
         part = slice(*block)
         points = F[:, part].T.astype(np.float64, order="C")
         quadratic.solve(points, grams, right[:, part].T, penalty, sweeps=0, tol=tolerance)
