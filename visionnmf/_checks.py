@@ -223,6 +223,7 @@ def shown(value: Any) -> str:
 
 
 def _is_whole(value: Any) -> bool:
+    """Return whether a value is a whole number, of Python or NumPy, and not True or False."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -233,6 +234,11 @@ def _worst(array: Array) -> float:
 
 
 def _is_compressed(matrix: Any) -> bool:
+    """Return whether the indices of a csr, csc or bsr matrix fit its shape and its data.
+
+    `starts` (indptr) are where the rows begin in `indices`; of csc columns take the place of rows, and of bsr blocks
+    that of entries.
+    """
     rows, columns = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
     if matrix.format == "bsr":
         rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
@@ -249,6 +255,7 @@ def _is_compressed(matrix: Any) -> bool:
 
 
 def _within(index: Array, size: int) -> bool:
+    """Return whether all indices are from 0 to size - 1."""
     return not len(index) or bool(index.min() >= 0 and index.max() < size)
 
 
@@ -260,6 +267,7 @@ def brief(result: Any) -> str:
 
 
 def _brief_value(value: Any) -> str:
+    """Return an array as shape and dtype, a long collection as its length, and anything else as it is quoted."""
     if hasattr(value, "shape") and hasattr(value, "dtype") and np.ndim(value):
         return f"<{' x '.join(str(size) for size in value.shape)} {value.dtype}>"
     if isinstance(value, list | tuple | dict | set | frozenset) and len(value) > MOST_ITEMS:

@@ -35,6 +35,7 @@ def printable(text: object, *, lines: bool = False, markup: bool = False) -> str
 
 
 def _escaped(character: str, lines: bool) -> str:
+    """Return a character, or its escape in Python if it is unsafe to print; with `lines` line breaks are safe."""
     if unicodedata.category(character) not in UNSAFE or character in JOINERS or (lines and character == "\n"):
         return character
     return character.encode("unicode_escape").decode("ascii")

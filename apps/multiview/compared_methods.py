@@ -92,6 +92,7 @@ class FLSS(TransformerMixin, BaseEstimator):
         """Find the components of finite `X` (n_samples, n_features), of any sign."""
         data: Array = check_array(X, dtype=[np.float64, np.float32])
         k = check_count(self.n_components, "n_components")
+        # lam and gamma are the weights of the two penalties in the class's formula
         lam = check_number(self.dictionary_weight, "dictionary_weight")
         gamma = check_number(self.codes_weight, "codes_weight")
         check_count(self.max_iter, "max_iter")
@@ -101,6 +102,8 @@ class FLSS(TransformerMixin, BaseEstimator):
         labels = np.zeros(d, int) if self.groups is None else np.asarray(self.groups)
         if labels.shape != (d,):
             raise ParameterError(f"groups must be the view of each of {d} features; got {shown(self.groups)}")
+        # `sets`: the columns of each view. The gradients of ||X - WH||^2 / n need only the products `gram` and `cross`,
+        # and the largest eigenvalue of `gram` is their Lipschitz constant, hence `step`.
         sets = [np.flatnonzero(labels == v) for v in np.unique(labels)]
         W = rng.standard_normal((n, k)).astype(data.dtype)
         H = (np.linalg.lstsq(W, data, rcond=None)[0]).astype(data.dtype)
@@ -125,20 +128,21 @@ class FLSS(TransformerMixin, BaseEstimator):
 
     @one_blas_thread()
     def transform(self, X: ArrayLike) -> Array:
-        """Return the codes (n_samples, n_components) of least squares."""
+        """Return the codes (n_samples, n_components) of least squares, with a small ridge in case some coincide."""
         data: Array = check_array(X, dtype=[np.float64, np.float32])
         gram = self.components_ @ self.components_.T
         gram[np.diag_indices_from(gram)] += RIDGE * max(float(np.linalg.norm(gram, 2)), 1e-12)
         return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
     def _objective(self, X: Array, W: Array, H: Array, sets: list[Array], lam: float, gamma: float) -> float:
+        """Return the objective of the class; `sets` are the columns of each view, `lam` and `gamma` the penalties."""
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
         return loss + lam * peaks + gamma * float(np.abs(W).max(axis=0).sum())
 
 
 def _shrink(V: Array, threshold: float) -> Array:
-    """Cut off the peaks of each row, whatever their sign."""
+    """Return the proximal step of ``threshold * max |row|`` for each row of V: it cuts off the peaks of both signs."""
     return np.asarray(np.sign(V) * shrink_inf(np.abs(V), threshold), V.dtype)
 
 
@@ -154,9 +158,9 @@ class SideBySide:
         gaps = np.concatenate([np.isnan(view).all(axis=0) for view in train.values()])
         matrix = np.hstack(list(train.values()))
         matrix[:, gaps] = 0
-        self.means = np.nanmean(matrix, axis=0)
+        self.means = np.nanmean(matrix, axis=0)  # of each feature over the training samples (n_features,)
         self.groups = np.repeat(np.arange(len(train)), [view.shape[1] for view in train.values()])
-        self.scales = np.ones_like(self.means)
+        self.scales = np.ones_like(self.means)  # what each feature is multiplied by, equal within a view
         full = self._filled(matrix)
         for v in range(len(train)):
             size = float(np.sqrt((full[:, self.groups == v] ** 2).sum(axis=1).mean()))
@@ -197,6 +201,7 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
+        """Fit the model; its features are the codes, and its components those of the scaled views."""
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
         H = model.components_ * model.view_scales_[model.view_groups_]
@@ -213,6 +218,7 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
     """
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
+        # the choice of the multi-view model, `choice`, does not matter here; all methods have the same signature
         side = SideBySide(train)
         model = make(min(rank, *side.train.shape), seed, side)
         model.fit(side.train)

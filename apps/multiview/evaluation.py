@@ -276,6 +276,7 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     >>> summarise(rows)[0]["rank"]
     4.0
     """
+    # For each result the row of each split; of several ranks, that with the best accuracy in cross-validation, `inner`.
     found: dict[tuple[Any, ...], dict[int, Row]] = {}
     unchosen = {(row["condition"], row["method"]) for row in rows if np.isnan(row["inner"])}
     for row in rows:
@@ -303,6 +304,7 @@ def _job(
     """
     seed = comparison.random_state + split
     train, test = split_samples(labels, comparison.test_share, seed)
+    # `before` and `after` are the views of the training and of the test samples
     before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
     preparation = Preparation(comparison.prepare).fit(before)
@@ -351,7 +353,12 @@ def _scores(
     seed: int,
     start: float,
 ) -> list[dict[str, Any]]:
-    """Return a row for each of several test sets of one training set; `start` is the processor time at the start."""
+    """Return a row for each of several test sets of one training set; `start` is the processor time at the start.
+
+    `variants` are (name of the missing view, training views, test views); `y` are the labels of the training samples,
+    `truth` those of the test samples. Labels are classes (n,), or words as a matrix of 0 and 1 (n, n_words), which are
+    scored by average precision only. Samples without any view left are not tested.
+    """
     H = features.components
     classifier, inner = fit_classifier(features.train, y, None if H is None else H @ H.T, roots=roots)
     rows = []
@@ -372,6 +379,7 @@ def _scores(
 
 
 def _clusters(codes: Array, labels: Array, seed: int) -> dict[str, float]:
+    """Return two scores of k-means of the codes, scaled to unit norm, with as many clusters as there are classes."""
     unit = Normalizer().fit_transform(codes)
     found = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(unit)
     return {
@@ -392,10 +400,12 @@ def apply_condition(
     """
     names = list(train)
     n = len(train[names[0]])
+    # `tops` is the largest training value of each view, by which noise gets the range of the data
     tops = {name: float(np.nanmax(view)) for name, view in train.items()}
     if condition == "salt-and-pepper":
         return [("", {name: _salt(view, tops[name], rng) for name, view in train.items()}, dict(test))]
     if condition == "view-corrupted":
+        # the number of the view that is noise, or -1 for samples that stay clean
         hit = np.where(rng.random(n) < CORRUPTED, rng.integers(len(names), size=n), -1)
         noisy = {
             name: np.where((hit == v)[:, None], rng.random(view.shape) * tops[name], view).astype(view.dtype)
@@ -408,6 +418,7 @@ def apply_condition(
         ]
         return [("", dict(train), dict(test)), *blank]
     if condition == "train-missing":
+        # (n_samples, n_views): `there` is what is kept, `seen` what the samples had; `lost` would be left with no view
         there = rng.random((n, len(names))) >= MISSING
         seen = np.array([observed({name: view}) for name, view in train.items()]).T
         lost = np.flatnonzero(~(there & seen).any(axis=1) & seen.any(axis=1))
@@ -422,6 +433,7 @@ def apply_condition(
 
 
 def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
+    """Return a view in which a tenth of the entries are 0 and a tenth are `top`, its largest; NaN stay."""
     hit = rng.random(view.shape)
     salted = np.where(hit < SALT_AND_PEPPER / 2, 0, np.where(hit < SALT_AND_PEPPER, top, view))
     return np.where(np.isnan(view), view, salted).astype(view.dtype)
@@ -447,6 +459,7 @@ def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, root
     them are taken. There is none, and the accuracy is NaN, if `y` is a matrix of 0 and 1 with one column for each word,
     or if a class has a single sample.
     """
+    # make_pipeline names a step by its class in lower case, and "passthrough" by that word
     scaler = StandardScaler(with_mean=False)
     pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
     if y.ndim > 1:

@@ -296,7 +296,7 @@ def impute_views(
     paths = [Path(out) / f"{stem}.csv" for stem in _stems(names)]
     check_outputs(paths, force, inputs=[model, *read_files(sources)])
     filled = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
-    missing = sum(
+    missing = sum(  # all samples lack a view that is absent; of the others, those do that hold only NaN
         len(found.keys) if name not in found.views else int(np.isnan(found.views[name]).all(axis=1).sum())
         for name in names
     )
@@ -304,6 +304,7 @@ def impute_views(
     with transaction():
         for path, name in zip(paths, names, strict=True):
             own = found.views.get(name)
+            # entries that were given are written exactly as they were
             values = filled[name] if own is None else np.where(np.isnan(own), filled[name], own)
             _write(path, values, found.keys, [f"{name}{i}" for i in range(values.shape[1])], force)
     return TransformReport(
@@ -336,7 +337,10 @@ def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | No
 
 
 def _stems(names: Sequence[str]) -> list[str]:
-    """Return names for files, of letters, digits and ``_.-``, with the view's number if two would be the same file."""
+    """Return names for files, of letters, digits and ``_.-``, in the order of the views.
+
+    If two would be the same file, the later one gets its view's number, more than once if necessary.
+    """
     stems: dict[str, str] = {}  # keyed in lower case, because some file systems ignore case
     for v, name in enumerate(names):
         stem = re.sub(r"[^\w.-]", "_", name)[:MOST_LETTERS] or "view"
@@ -347,6 +351,7 @@ def _stems(names: Sequence[str]) -> list[str]:
 
 
 def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool) -> None:
+    """Write a matrix as ``.npy``, or as a table with the samples' `keys` first and columns named `names`."""
     if Path(path).suffix.lower() == ".npy":
         with output_file(path, force=force) as temporary, temporary.open("wb") as file:
             np.save(file, values, allow_pickle=False)
@@ -356,6 +361,7 @@ def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence
 
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
+    """Draw which view uses which component to a PNG file; without pyplot, which would keep the figure in memory."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -183,6 +183,7 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
 
 
 def _images(folder: str) -> list[str]:
+    """Return the image files of a folder."""
     return [str(Path(folder) / name) for name in find_files(folder, IMAGES)]
 
 

@@ -67,7 +67,7 @@ def choose_model(
     judged = np.ones((len(next(iter(shown.values()))), len(shown)), bool)  # the views that every loss keeps
     for kind in LOSSES if loss is None else (loss,):
         kept = np.ones_like(judged)
-        for limit in dict.fromkeys((view_outliers, None)):
+        for limit in dict.fromkeys((view_outliers, None)):  # with views left out first, then with all of them
             model = make_model(
                 min(choices.VIEW_COMPONENTS, max(1, len(kept) // SHARE)),
                 ModelChoice(kind, limit),
@@ -80,11 +80,12 @@ def choose_model(
                 predicted[ModelChoice(kind, limit)] = model.inverse_transform(model.fit_transform(shown))
             if limit is not None:
                 kept = ~model.outlying_views_
-            if np.count_nonzero(~kept) <= FEW:
+            if np.count_nonzero(~kept) <= FEW:  # hardly any view is left out, so keeping all need not be tried
                 break
         judged &= kept
 
     def error(choice: ModelChoice) -> float:
+        """Return the error of a choice; leaving views out must beat keeping them, if that was tried, by the margin."""
         without_is_tried = choice.view_outliers is not None and choice._replace(view_outliers=None) in predicted
         return _error(given, predicted[choice], hidden, judged) * (1 + MARGIN if without_is_tried else 1)
 
@@ -113,7 +114,11 @@ def _hide(view: Array, rng: np.random.Generator) -> Array:
 
 
 def _error(views: ViewArrays, predicted: ViewArrays, hidden: ViewArrays, kept: Array) -> float:
-    """Return the sum over the views of the absolute errors at hidden entries, as shares of the sum of the data."""
+    """Return the sum over the views of the absolute errors at hidden entries, as shares of the sum of the data.
+
+    `views`, `predicted` and `hidden` (bool) have an array (n_samples, n_features) for each view. Only views of samples
+    that `kept` (n_samples, n_views) marks count.
+    """
     shares = []
     for v, (name, view) in enumerate(views.items()):
         counts = hidden[name] & kept[:, [v]]

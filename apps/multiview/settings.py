@@ -23,10 +23,12 @@ CONDITIONS = ("clean", "salt-and-pepper", "view-corrupted", "view-missing", "tra
 
 
 def _words(text: str) -> tuple[str, ...]:
+    """Read words with commas between them."""
     return tuple(text.split(","))
 
 
 def _ranks(text: str) -> tuple[int, ...]:
+    """Read whole numbers with commas between them; ValueError for anything else."""
     if not all(rank.strip().isdigit() for rank in text.split(",")):
         raise ValueError(f"must be whole numbers, separated by commas; got {text!r:.60}")
     return tuple(int(rank) for rank in text.split(","))

@@ -73,6 +73,7 @@ class Preparation(BaseEstimator):
         return back
 
     def _kind(self, view: Array) -> str:
+        """Return how a view is prepared: the parameter, or with "auto" by rows if it looks like counts of words."""
         if self.prepare != "auto":
             return self.prepare
         signed = bool((view < 0).any())
@@ -99,7 +100,10 @@ def is_sparse(view: Array) -> bool:
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
-    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN.
+
+    `extreme` is ``np.fmin`` or ``np.fmax``, which ignore NaN.
+    """
     found = np.asarray(extreme.reduce(view, axis=0))
     return np.where(np.isfinite(found), found, 0)
 
