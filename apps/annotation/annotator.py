@@ -202,10 +202,11 @@ class ImageAnnotator(BaseEstimator):
         """
         check_is_fitted(self)
         codes, k = self._codes(X), self.n_neighbors_
-        if self.sigmoids_ is None or self.regression_ is None:
+        if self.sigmoids_ is None or self.regression_ is None:  # the methods "jec" and "jec-greedy"
             which, distance = nearest(self.index_, codes, k)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
             return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
+        # votes (n_images, n_words): the scores of words by the kernel regression on distances to its landmarks
         which, distance, votes = nearest_and(self.index_, codes, k, self.regression_.rows, self.regression_.predict)
         counts, shares = share_of_words(distance, which, self.Y_)
         return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), votes])), which, distance, counts)
@@ -244,19 +245,25 @@ class ImageAnnotator(BaseEstimator):
         """
         if self.method != "weighted":
             return best_words(scores, n_words)
-        count = np.maximum(np.asarray(self.Y_.sum(axis=0)).ravel(), 1)
+        count = np.maximum(np.asarray(self.Y_.sum(axis=0)).ravel(), 1)  # training images with each word
         chosen = best_words(scores / (count / count.max()) ** self.balance, n_words)
+        # Frequencies decide which words are chosen, probabilities alone in which order.
         order = np.argsort(-np.take_along_axis(scores, chosen, axis=1), axis=1, kind="stable")
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
+        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
         return coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
 
     def _learn(self, codes: Array, rng: np.random.Generator) -> None:
-        """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids."""
+        """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids.
+
+        `codes` (n_images, n_columns) are of the training images and are changed in place. Afterwards `columns_`
+        (n_columns,) are the factors of new codes, and `index_` the training codes times these factors.
+        """
         weighted = self.method == "weighted"
         self._scale(codes, rng)
         codes *= self.columns_
@@ -266,18 +273,23 @@ class ImageAnnotator(BaseEstimator):
         self.regression_: Regression | None = None
         if weighted:
             self._learn_words(codes, rng)
+        # A weighted sum of Manhattan distances is one Manhattan distance of codes times the weights.
         factors = self._per_column(self.weights_)
         codes *= factors
         self.columns_ *= factors
         self.index_ = self._without_idle(codes)
 
     def _without_idle(self, codes: Array) -> Array:
-        """Remove the codes of distances with weight 0, and return the others."""
+        """Remove the codes (n_images, n_columns) of distances with weight 0, and return the others.
+
+        `blocks_`, `weights_` and `columns_` lose the same distances. If all weights are 0, everything stays.
+        """
         counts = self.weights_ > 0
         if counts.all() or not counts.any():
             return codes
         columns = self._per_column(counts) > 0
         kept = [block for block, count in zip(self.blocks_, counts, strict=True) if count]
+        # Where the columns of the kept blocks begin and end once those of the others are gone.
         ends = np.cumsum([0, *(block.columns.stop - block.columns.start for block in kept)]).tolist()
         self.blocks_ = [replace(block, columns=slice(*ends[i : i + 2])) for i, block in enumerate(kept)]
         self.weights_ = self.weights_[counts]
@@ -297,38 +309,52 @@ class ImageAnnotator(BaseEstimator):
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
         for block in self.blocks_:
             part = codes[:, block.columns] * self.columns_[block.columns]
+            # The largest distance is that from SCALING images to all, because all pairs would take quadratic time.
             self.columns_[block.columns] /= max(float(manhattan(part, part[some]).max()), 1e-9)
 
     def _per_column(self, of_blocks: Array) -> NDArray[np.float32]:
+        """Repeat a value of each block (n_blocks,) for all of its columns, (n_columns,)."""
         sizes = [block.columns.stop - block.columns.start for block in self.blocks_]
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
     def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
-        """Return the neighbours of training rows without the rows themselves."""
+        """Return the neighbours (n_rows, k) of the training rows `rows` (n_rows,), without the rows themselves.
+
+        `codes` (n_images, n_columns) are the scaled codes. A row is its own nearest neighbour, so one more is sought.
+        """
         index = codes * self._per_column(self.weights_)
         which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
         others = which != rows[:, None]
-        others[others.all(axis=1), -1] = False  # copies of a row have taken its place
+        # Where copies of a row have taken its place, the last is dropped instead, so that all rows keep k neighbours.
+        others[others.all(axis=1), -1] = False
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
+        """Return the distances (n_rows, k) of training rows to their neighbours `which` (n_rows, k), by one block."""
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 
     def _learn_words(self, codes: Array, rng: np.random.Generator) -> None:
-        """Learn weights, votes and sigmoids from the scores that training rows get from the other rows."""
+        """Learn weights, votes and sigmoids from the scores that training rows get from the other rows.
+
+        `landmarks` are the training images of the kernel regression; the first `count` of them, `rows`, also teach the
+        weights and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among their neighbours.
+        """
         n_images = len(codes)
+        # Each row is compared with all training images, so that large data sets learn from fewer rows.
         count = min(MAX_LEARNING, max(MIN_LEARNING, MAX_WORK // codes.size), n_images)
         landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
         rows = landmarks[:count]
         shares = np.zeros((len(rows), self.Y_.shape[1]))
         for _ in range(ROUNDS if n_images > 1 else 0):
             which = self._others(codes, rows)
+            # D (n_rows, k, n_blocks): the distances to each neighbour, by each block
             D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
             self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
             shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)[1]
         some = codes[landmarks] * self._per_column(self.weights_)
         self.regression_, left_out = fit_regression(mutual(some), self.Y_[landmarks].toarray(), landmarks)
+        # Smoothed, because the sigmoids need its logit, which is infinite at 0 and 1.
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
         truth = self.Y_[rows].toarray() > 0
         self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
@@ -391,6 +417,7 @@ def _labels(Y: Any, n_images: int) -> Any:
 
 
 def _vocabulary(words: Any, n_words: int) -> Array:
+    """Return the names of the words (n_words,), numbers by default, or raise ParameterError if they do not fit."""
     names = [str(i) for i in range(n_words)] if words is None else list(words)
     if len(names) != n_words or not all(isinstance(name, str) for name in names):
         raise ParameterError(f"words must be a name for each column of Y, {n_words}; got {len(names)}")

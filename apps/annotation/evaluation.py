@@ -81,7 +81,7 @@ def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scor
     1.0
     """
     hits = truth & given
-    have, got, right = truth.sum(0), given.sum(0), hits.sum(0)
+    have, got, right = truth.sum(0), given.sum(0), hits.sum(0)  # images of each word: that have it, got it, and both
     occurs = have > 0
     precision = right / np.maximum(got, 1)
     recall = right / np.maximum(have, 1)
@@ -105,13 +105,18 @@ def _average_precisions(truth: Array, scores: Array) -> Array:
     """Return the average precision of each column of `truth`, which needs a true entry, with images ranked by score."""
     order = np.argsort(-scores, axis=0, kind="stable")
     found = np.take_along_axis(truth, order, axis=0)
+    # The precision among the first 1, 2, ... images; its mean over the places of true images is the result.
     precision = np.cumsum(found, axis=0) / np.arange(1, len(found) + 1)[:, None]
     return np.asarray((precision * found).sum(0) / found.sum(0))
 
 
 def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, float]:
-    """Return the mean precision, recall and normalised score (recall minus false alarm rate) over images with words."""
+    """Return the mean precision, recall and normalised score (recall minus false alarm rate) over images with words.
+
+    `truth`, `given` and `hits`, their intersection, are boolean (n_images, n_words).
+    """
     labelled = truth.any(axis=1)
+    # For each image: n true words, r right ones among those given, w wrong ones; `others` are the words it lacks.
     n, r = truth[labelled].sum(1), hits[labelled].sum(1)
     w = given[labelled].sum(1) - r
     others = np.maximum(truth.shape[1] - n, 1)
@@ -119,6 +124,7 @@ def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, f
 
 
 def _mean(values: Array) -> float:
+    """Return the mean, or 0 if there are no values."""
     return float(values.mean()) if values.size else 0.0
 
 
@@ -220,8 +226,10 @@ def evaluate(
     truth = np.zeros((len(scores), len(words)), bool)
     truth[:, [column[word] for word in labelled.words]] = labelled.Y.toarray() > 0
     chosen = model.annotator.choose(scores, top)
+    # The model cannot give words that it does not know: their scores are below all others, and their frequency is 0.
     scores = np.pad(scores, ((0, 0), (0, len(words) - len(known))), constant_values=-1)
     often = np.pad(np.asarray(model.annotator.Y_.sum(axis=0)).ravel(), (0, len(words) - len(known)))
+    # The baseline gives the same most frequent words to every image.
     first = np.tile(np.argsort(-often, kind="stable")[:top], (len(scores), 1))
     result = score_words(truth, _given(chosen, truth.shape), scores)
     notes = list(labelled.notes)
@@ -241,6 +249,7 @@ def evaluate(
 
 
 def _given(chosen: Array, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return a boolean matrix (n_images, n_words) that is true at the columns `chosen` (n_images, top) of each row."""
     given = np.zeros(shape, bool)
     np.put_along_axis(given, chosen, True, axis=1)
     return given

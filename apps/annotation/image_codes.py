@@ -54,15 +54,17 @@ def fit_blocks(
     """
     blocks: list[Block] = []
     parts: list[Array] = []
+    # Components are learnt from at most MAX_FITTED images; all images are coded.
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(len(X), MAX_FITTED, replace=False)) if len(X) > MAX_FITTED else slice(None)
     for view, columns in views.items():
         part = prepared(X[:, columns], hellinger)
         most = max(1, int(MAX_SHARE * min(part.shape)))
+        # Rank 0 stands for the features themselves (coder "none"), without a model.
         for rank in [0] if isinstance(coder, str) else sorted({min(rank, most) for rank in ranks}):
             learnt = None if not rank else _learnt(part[rows], coder, rank, random_state)
             codes = _codes(learnt, part, hellinger)
-            start = sum(other.shape[1] for other in parts)
+            start = sum(other.shape[1] for other in parts)  # the first column of these codes
             blocks.append(Block(view, learnt, slice(start, start + codes.shape[1])))
             parts.append(codes)
     return blocks, np.concatenate(parts, axis=1)

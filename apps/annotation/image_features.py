@@ -95,11 +95,13 @@ def names_of(source: str | Path | Sequence[str]) -> list[str]:
 
 
 def _is_table(source: str | Path | Sequence[str]) -> bool:
+    """Return whether a source is one table of features instead of images."""
     sources = names_of(source)
     return len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz"
 
 
 def _listed(views: Mapping[str, slice]) -> str:
+    """Return the names of views and their numbers of columns, for messages."""
     return f"{', '.join(f'{view} {columns.stop - columns.start}' for view, columns in views.items()):.200}"
 
 
@@ -107,6 +109,7 @@ def _views(name: str, table: FeatureTable) -> dict[str, slice]:
     """Return the columns of each view, which must be next to each other."""
     if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
         raise UnreadableError(f"{name}: the columns of a view are not next to each other")
+    # `groups` holds the number of the view of each column, in rising order, so this is where each view begins.
     ends = np.searchsorted(table.groups, np.arange(len(table.views) + 1)).tolist()
     spans = zip(table.views, pairwise(ends), strict=True)
     return {view: slice(*span) for view, span in spans if span[0] < span[1]}

@@ -61,6 +61,7 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
     vocabulary = sorted({word for i in found for word in of_images[i]})
     column = {word: j for j, word in enumerate(vocabulary)}
     rows = [[column[word] for word in of_images[i]] for i in found]
+    # Compressed sparse rows: the words of image i are indices[starts[i]:starts[i + 1]].
     starts = np.cumsum([0, *map(len, rows)])
     indices = np.array([j for row in rows for j in sorted(row)], np.int64)
     Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(found), len(vocabulary)))
@@ -113,7 +114,7 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
 def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:
     """Return the keywords in the metadata of each image; problems are added to `notes`."""
     of_images: list[list[str]] = []
-    own = 0
+    own = 0  # number of sidecars that visionnmf wrote
     for image in images:
         try:
             found = find_keywords(image, own=False)
@@ -139,6 +140,7 @@ def _matched(
         path = PurePath(image)
         names = [image, path.as_posix(), path.name, path.stem]
         if root is not None and path.is_relative_to(root):
+            # Before the bare name, which may occur in several folders.
             names.insert(2, path.relative_to(root).as_posix())
         name = next((name for name in names if name in table), None)
         used |= {name} if name is not None else set()

@@ -38,10 +38,13 @@ def nearest_and(
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
+        """Return the nearest rows, their distances and the function's values for queries block[0] to block[1]."""
         D = manhattan(rows, queries[slice(*block)])
         return *_smallest(D, k), function(D[:, some])
 
-    found = map_blocks(search, blocks(len(queries), QUERIES) or [(0, 0)])
+    found = map_blocks(
+        search, blocks(len(queries), QUERIES) or [(0, 0)]
+    )  # an empty block gives empty results their shapes
     which, distance, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return which, distance, values
 
@@ -59,6 +62,7 @@ def mutual(rows: Array) -> Array:
     D = np.empty((len(rows), len(rows)), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
+        """Write the distances of the rows from block[0] to block[1] to all rows."""
         D[slice(*block)] = manhattan(rows, rows[slice(*block)])
 
     map_blocks(fill, blocks(len(rows), QUERIES))
@@ -71,7 +75,7 @@ def manhattan(rows: Array, queries: Array) -> Array:
     Queries are compared one by one with a block of rows that stays in the cache.
     """
     n_features = rows.shape[1]
-    step = max(1, BLOCK_BYTES // (4 * max(1, n_features)))
+    step = max(1, BLOCK_BYTES // (4 * max(1, n_features)))  # rows of float32 in a block
     D = np.empty((len(queries), len(rows)), np.float32)
     scratch = np.empty((step, n_features), np.float32)
     ones = np.ones(n_features, np.float32)
@@ -80,6 +84,7 @@ def manhattan(rows: Array, queries: Array) -> Array:
         for i, query in enumerate(queries):
             np.subtract(part, query, out=difference)
             np.abs(difference, out=difference)
+            # The sums of the rows; BLAS adds faster than `sum`.
             np.dot(difference, ones, out=D[i, start:stop])
     return D
 
@@ -147,7 +152,11 @@ def _by(values: Array, words: Array) -> Array:
 
 
 def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
-    """Fill `chosen` up to `n_words`: words with positive `fits` in decreasing order, then the most frequent ones."""
+    """Fill `chosen` (indices of words) up to `n_words`, and return all.
+
+    Words with positive `fits` (n_vocabulary,) come next, in decreasing order, then those with the largest `counts`
+    (n_vocabulary,), the numbers of training images that have each word.
+    """
     left = np.ones(len(counts), bool)
     left[chosen] = False
     fitting = _by(fits, np.flatnonzero(left & (fits > 0)))
@@ -156,7 +165,10 @@ def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
 
 
 def _scored(chosen: Array, share: Array, n_words: int) -> Array:
-    """Score the chosen words from `n_words` downwards, and the others by the share of neighbours that have them."""
+    """Return scores (n_vocabulary,): `n_words`, `n_words` - 1, ... for the words `chosen` in their order.
+
+    The others are scored by `share` (n_vocabulary,), the share of neighbours that have them.
+    """
     scores = share.astype(np.float32) * np.float32(0.999)  # below 1, which is the lowest score of a chosen word
     scores[chosen] = np.arange(n_words, n_words - len(chosen), -1)
     return scores

@@ -163,10 +163,11 @@ def _is_foreign(path: Path) -> bool:
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
     """Return the words of image `i`, each with the nearest training images that have it."""
     known, scores = model.annotator, near.scores[i]
-    has = known.Y_[near.neighbours[i]].toarray() > 0
+    has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has
     words = []
     for j in known.choose(scores[None], outputs.top)[0]:
         if scores[j] >= outputs.least:
+            # Neighbours with the word come first, the one with the largest weight before the others.
             order = np.argsort(-near.counts[i] * has[:, j], kind="stable")[:MAX_REASONS]
             because = [model.files[near.neighbours[i, n]] for n in order if has[n, j]] if model.files else []
             words.append(Word(str(known.words_[j]), float(scores[j]), because))
@@ -174,6 +175,7 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
 
 
 def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
+    """Yield the header of the table of words, then a row for each word of each image."""
     yield ["file", "word", "score", "because"]
     for image, words in given:
         for word in words:

@@ -12,6 +12,7 @@ __all__ = ["AnnotatorSettings", "WordOutputs"]
 
 
 def _ranks(text: str) -> tuple[int, ...]:
+    """Return the numbers in a text such as "50,100,200"; ValueError if there are others."""
     if not all(part.strip().isdecimal() for part in text.split(",")):
         raise ValueError(f"must be whole numbers, comma-separated; got {text!r}")
     return tuple(int(part) for part in text.split(","))

@@ -116,6 +116,7 @@ def similar(
     known = model.annotator
     files = [model.files[i] for i in which[0]]
     rows = known.Y_[which[0]]
+    # `rows` is sparse: `indices` holds the words of all found images, and `indptr` where each image begins.
     words = [known.words_[columns].tolist() for columns in np.split(rows.indices, rows.indptr[1:-1])]
     notes: list[str] = []
     if sheet is not None:
@@ -135,7 +136,8 @@ def similar(
 def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[np.uint8]:
     """Return a contact sheet of images with captions; an unreadable one is grey and adds to `notes`."""
     columns = int(np.ceil(np.sqrt(len(files))))
-    rows = -(-len(files) // columns)
+    rows = -(-len(files) // columns)  # rounded up
+    # The size of a cell: a tile, the caption below it, and a gap.
     width, height = TILE + GAP, TILE + LINES * LINE + GAP
     sheet = np.full((rows * height + GAP, columns * width + GAP, 3), WHITE, np.uint8)
     for i, (file, caption) in enumerate(zip(files, captions, strict=True)):
@@ -146,6 +148,7 @@ def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[n
             tile = np.full((TILE, TILE, 3), GREY, np.uint8)
         top, left = i // columns * height + GAP, i % columns * width + GAP
         sheet[top + TILE : top + height - GAP, left : left + TILE] = _caption(caption)
+        # The photograph is centred in its square tile.
         top, left = top + (TILE - tile.shape[0]) // 2, left + (TILE - tile.shape[1]) // 2
         sheet[top : top + tile.shape[0], left : left + tile.shape[1]] = tile
     return sheet
@@ -172,7 +175,7 @@ def _tile(file: str) -> NDArray[np.uint8]:
         warnings.simplefilter("ignore", UserWarning)
         image = read_image(file)
     if image.dtype != np.uint8:
-        image = (image >> 8).astype(np.uint8)
+        image = (image >> 8).astype(np.uint8)  # 16 bits to 8
     scale = TILE / max(image.shape[:2])
     size = (max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_NEAREST))

@@ -58,6 +58,8 @@ def _restored(
     fitted: dict[str, Any],
 ) -> AnnotationModel:
     """Return the model of a file, after the checks that the fields do not make."""
+    # `words_of` holds the words of all images, those of image i from words_start[i] to words_start[i + 1]; `fitted` are
+    # the fitted attributes by name.
     known = ImageAnnotator(**parameters)
     known.check_parameters()
     for name, value in fitted.items():
@@ -100,6 +102,7 @@ def _check_block(block: Block, known: ImageAnnotator) -> None:
     """Raise ValueError if the coder of a block does not fit its view, or its components have extreme scales."""
     columns, view = block.columns, known.views_[block.view]
     made, size = columns.stop - columns.start, view.stop - view.start
+    # The features themselves (no coder) give a code for each column of the view, a coder one for each component.
     if (size, size) != (made, size) if block.coder is None else block.coder.components_.shape != (made, size):
         raise ValueError("codes must be of their view")
     if block.coder is not None:

@@ -63,7 +63,7 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
     """
     counts = _softmax(-distance)
     n_images, k = which.shape
-    starts = np.arange(0, n_images * k + 1, k)
+    starts = np.arange(0, n_images * k + 1, k)  # each row of the sparse matrix P has k entries
     P = sp.csr_array((counts.ravel(), which.ravel(), starts), shape=(n_images, Y.shape[0]))
     return counts, np.clip((P @ Y).toarray(), 0, 1)
 
@@ -86,10 +86,15 @@ class _Likelihood:
     """The negative log-likelihood of the words and its gradient; images with a word count as much as those without."""
 
     def __init__(self, D: Array, which: Array, Y: Any, rows: Array) -> None:
+        """Take distances `D` (n_images, k, n_distances) to neighbours `which` (n_images, k), rows of `Y` (sparse).
+
+        The images themselves are the rows `rows` of `Y`. An entry stands for one word of one neighbour of one image.
+        """
         n_images, k = which.shape
         self.D = D
         self.shape = (n_images, Y.shape[1])
-        neighbours = Y[which.ravel()]  # words of each neighbour of each image
+        neighbours = Y[which.ravel()]  # (n_images * k, n_words), sparse: words of each neighbour of each image
+        # For each entry: its pair of image and neighbour, and its cell in a matrix of images and words, both flat.
         self.pair = np.repeat(np.arange(n_images * k), np.diff(neighbours.indptr))
         self.cell = (self.pair // k) * Y.shape[1] + neighbours.indices
         self.truth = Y[rows].toarray().astype(bool)
@@ -100,11 +105,14 @@ class _Likelihood:
 
     def __call__(self, w: Array) -> tuple[float, Array]:
         """Return the weighted cross-entropy of predicted and true words, and its gradient, for weights of distances."""
-        # p: how much each neighbour counts; shares: the sum of p over the neighbours that have a word.
+        # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
+        # that have a word.
         p = _softmax(-(self.D @ w.astype(np.float32)))
         shares = np.bincount(self.cell, p.ravel()[self.pair], self.truth.size).reshape(self.shape)
+        # q (n_images, n_words): probabilities of the words, kept away from 0 and 1, where the logarithm is infinite
         q = (1 - 2 * MIN_SHARE) * np.clip(shares, 0, 1) + MIN_SHARE
         value = -(self.weight * np.log(np.where(self.truth, q, 1 - q))).sum()
+        # Chain rule: slope is the derivative by q, of_pair that by p, and of_exponent that by the softmax's exponents.
         slope = -self.weight / np.where(self.truth, q, q - 1)
         of_pair = np.bincount(self.pair, slope.ravel()[self.cell], p.size).reshape(p.shape)
         of_exponent = p * (of_pair - (p * of_pair).sum(axis=1, keepdims=True))
@@ -124,9 +132,13 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 
 
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
-    """Fit one sigmoid of the terms and of the logit of the frequency to all words; return its slopes and offsets."""
+    """Fit one sigmoid of the terms and of the logit of the frequency to all words; return its slopes and offsets.
+
+    `inputs` and `truth` (n_images, n_words) are flattened to a single column, so that all words share the parameters.
+    `prior` (n_words,) is the logit of each word's frequency, whose slope times itself becomes part of the offset.
+    """
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
-    start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]
+    start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset
     *slopes, of_prior, offset = _logistic(columns, truth.reshape(-1, 1), start, np.full(len(start), COMMON_RIDGE))
     return np.stack([*(np.full(prior.shape, slope) for slope in slopes), of_prior * prior + offset])
 
@@ -134,7 +146,10 @@ def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
 def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
     """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0.
 
-    This is Newton's method. If a step does not improve a column, its parameters stay and its next step is shorter.
+    `inputs` are (n_images, n_columns) each, the last all 1. `truth` (n_images, n_columns)
+    is boolean; `start` and the result are (n_inputs, n_columns); `ridge` (n_inputs,) is the strength of the pull. This
+    is the Levenberg-Marquardt variant of Newton's method: if a step does not improve a column, its parameters stay and
+    its damping grows, so that its next step is shorter.
     """
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)
@@ -154,13 +169,17 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
 
 
 def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
-    """Return the value [shape=(n_columns,)], gradient [shape=(n_inputs, n_columns)] and Hessians."""
+    """Return the values (n_columns,), gradients (n_inputs, n_columns) and Hessians (n_columns, n_inputs, n_inputs).
+
+    The value of a column is the logistic loss of ``sum of theta * inputs``, plus ``pull (theta - start)^2 / 2``.
+    `theta` and `start` are (n_inputs, n_columns), `pull` (n_inputs, 1).
+    """
     logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
     value = (
         np.logaddexp(0, np.where(truth, -logits, logits)).sum(axis=0) + (pull * (theta - start) ** 2).sum(axis=0) / 2
     )
     q = expit(logits)
-    rest, h = q - truth, q * (1 - q)
+    rest, h = q - truth, q * (1 - q)  # first and second derivatives of the loss by the logits
     gradient = np.stack([np.einsum("ij,ij->j", rest, x) for x in inputs]) + pull * (theta - start)
     hessian = np.empty((truth.shape[1], len(inputs), len(inputs)))
     for a, one in enumerate(inputs):
@@ -171,6 +190,7 @@ def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, 
 
 
 def _softmax(values: Array) -> Array:
+    """Return the exponentials of each row, scaled to the sum 1; the maximum is subtracted against overflow."""
     shifted = np.exp(values - values.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
@@ -190,19 +210,23 @@ class Regression(NamedTuple):
 
 
 def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
-    """Learn the votes of training images from their mutual distances `D` (overwritten) and their words `Y`.
+    """Fit a kernel ridge regression with the kernel ``exp(-D / width)``.
 
-    `rows` says which training images they are. Also returns the scores that each of them gets from the others.
+    `D` (n, n), which is overwritten, are the mutual distances of the training images `rows` (n,), and `Y` (n, n_words)
+    their words. The votes (n, n_words) are the dual coefficients ``K^-1 (Y - mean)``, where `K` includes the ridge.
+    Also returns the scores (n, n_words) that each image gets from the others.
     """
     mean = Y.mean(axis=0)
     width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)
     kernel = np.exp(np.divide(D, -width, out=D), out=D)
     kernel[np.diag_indices_from(kernel)] = 1 + RIDGE
     with one_blas_thread():
+        # K^-1 = inverse.T @ inverse, where `inverse` is the inverse of the Cholesky factor.
         factor = cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
         (invert,) = get_lapack_funcs(("trtri",), (factor,))
         inverse, _ = invert(factor, lower=1, overwrite_c=1)
         votes = inverse.T @ (inverse @ (Y - mean))
+    # The leave-one-out prediction in closed form: Y - votes / diag(K^-1).
     left_out = Y - votes / np.einsum("ij,ij->j", inverse, inverse)[:, np.newaxis]
     found = Regression(rows.astype(np.int32), votes.astype(np.float32), mean.astype(np.float32), np.array([width]))
     return found, left_out

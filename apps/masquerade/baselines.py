@@ -34,7 +34,7 @@ _FLOOR = 1e-12  # lower bound for the denominators of multiplicative updates (Li
 
 
 def _multiply_codes(A: Floats, W: Floats, H: Floats) -> Floats:
-    """Update the codes by equation (2) of the paper.
+    """Update the codes by equation (2) of the paper: A (n, m) ~ W H, basis W (n, r), codes H (r, m).
 
     The paper prints VH where WH is meant, and leaves the division by the sums of W to equation (4).
     """
@@ -42,7 +42,7 @@ def _multiply_codes(A: Floats, W: Floats, H: Floats) -> Floats:
 
 
 def _multiply_basis(A: Floats, W: Floats, H: Floats) -> Floats:
-    """Update the basis by equations (3) and (4)."""
+    """Update the basis W (n, r) by equations (3) and (4): A (n, m) ~ W H, codes H (r, m). Its columns sum to 1."""
     W = W * ((A / np.maximum(W @ H, _FLOOR)) @ H.T)
     return W / np.maximum(W.sum(axis=0), _FLOOR)
 
@@ -59,15 +59,17 @@ class _CountMatrix:
     """Counts of the commands in the training sessions, (n_commands, n_sessions); sessions can be added."""
 
     def __init__(self, sessions: Iterable[Symbols]) -> None:
-        self.rows: dict[Hashable, int] = {}
-        self.columns: list[Counter[int]] = []
+        self.rows: dict[Hashable, int] = {}  # row of each command, in the order of first occurrence
+        self.columns: list[Counter[int]] = []  # for each session, the count of each row
         for session in sessions:
             self.add(session)
 
     def add(self, session: Symbols) -> None:
+        """Append the counts of a session; new commands get the next rows."""
         self.columns.append(Counter(self.rows.setdefault(command, len(self.rows)) for command in session))
 
     def matrix(self) -> Floats:
+        """Return the counts as a dense matrix (n_commands, n_sessions)."""
         V = np.zeros((len(self.rows), len(self.columns)))
         for column, counts in enumerate(self.columns):
             V[list(counts.keys()), column] = list(counts.values())
@@ -167,6 +169,7 @@ class MexPereraNMF(_Baseline):
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
         rng = check_generator(self.random_state)
+        # A (n_commands, n_sessions): weighted counts; basis_ (n_commands, r), codes_ (r, n_sessions)
         self._counts = _CountMatrix(sessions)
         A = self._weigh(self._counts.matrix())
         self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
@@ -180,6 +183,7 @@ class MexPereraNMF(_Baseline):
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
 
     def _iterate(self, A: Floats, n: int) -> None:
+        """Continue with `n` updates of codes and basis, so that ``A ~ basis_ @ codes_``; A (n_commands, n_sessions)."""
         for _ in range(n):
             self.codes_ = _multiply_codes(A, self.basis_, self.codes_)
             self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
@@ -192,6 +196,8 @@ class MexPereraNMF(_Baseline):
         return h[:, 0]
 
     def _score(self, session: Symbols) -> float:
+        """Return ``||a - W h||_2 (N + 1)``: `a` (n_commands,) weighted counts, `h` their code, `N` unseen commands."""
+        # v (n_commands,): counts of the known commands; their sum is L - N of the paper.
         v, unseen = self._counts.vector(session)
         if not v.any():
             return self.unseen_distance * (unseen + 1)
@@ -267,6 +273,7 @@ class WangNMF(_Baseline):
         self.basis_ = W
 
     def _score(self, session: Symbols) -> float:
+        """Return ``|sum(h) - 1|`` for the code `h` (r, 1) of the session's command frequencies `v` (n_commands, 1)."""
         v = self._counts.vector(session)[0][:, None] / max(len(session), 1)
         h = np.full((self.n_components, 1), 1.0 / self.n_components)
         for _ in range(self.n_iterations[1]):
@@ -314,7 +321,11 @@ class EigenCooccurrence(_Baseline):
         self._find_components()
 
     def _find_components(self) -> None:
-        """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features."""
+        """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features.
+
+        With the matrices flattened to n_pairs entries, `_mean` is (n_pairs,), `_components` (r, n_pairs) and
+        `_features`, the coordinates of the sessions, (n_sessions, r). `_rows` maps each command to its row.
+        """
         self._rows: dict[Hashable, int] = {}
         for session in self._sessions:
             for command in session:
@@ -335,8 +346,10 @@ class EigenCooccurrence(_Baseline):
         return matrix.ravel() / max(len(ids), 1)
 
     def _score(self, session: Symbols) -> float:
+        """Return the distance to the nearest training session among the components, plus that to their space."""
         x = self._matrix(session) - self._mean
         feature = self._components @ x
+        # Pythagoras: the components are orthonormal; the difference may be slightly negative by rounding.
         outside = math.sqrt(max(0.0, x @ x - feature @ feature))
         return float(np.linalg.norm(self._features - feature, axis=1).min() + outside)
 
@@ -377,6 +390,7 @@ class NaiveBayes(_Baseline):
             self.update(session)
 
     def _score(self, session: Symbols) -> float:
+        """Return the mean of ``-log p`` over the commands, in nats, with smoothed frequencies `p`."""
         total = self._counts.total() + self.pseudo_count * self.vocabulary
         information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)
         return information / max(len(session), 1)

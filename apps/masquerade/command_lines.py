@@ -59,6 +59,7 @@ def clean_text(line: str) -> str:
 
 
 def _printable(text: str) -> str:
+    """Return a text with the replacement character for each character that cannot be printed."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -120,7 +121,7 @@ def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
     ends within 200 lines, before the next time in a history, and before a followed log falls silent. So nobody can hide
     commands behind ``<<``.
     """
-    waiting: deque[Line] = deque()
+    waiting: deque[Line] = deque()  # lines that were read as a possible document, but turned out not to be one
     while True:
         line = waiting.popleft() if waiting else next(lines, _END)
         if line is _END:
@@ -129,12 +130,13 @@ def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
         found = _HERE.search(line) if line and "<<" in line and len(line) < 4096 else None
         if line is None or found is None or _INTERPRETER.search(line):
             continue
+        # The word that ends the document, quoted in one of two ways or bare; with <<- it may be indented by tabs.
         word, tabs = found[2] or found[3] or found[4], bool(found[1])
         document: list[Line] = []
         ended = False
         for next_line in chain(list(waiting), lines):
             if waiting:
-                waiting.popleft()
+                waiting.popleft()  # the loop goes over a copy, so take the line out of the queue as well
             document.append(next_line)
             if next_line is None or len(document) > LONGEST_DOCUMENT or _TIME.match(next_line):
                 break

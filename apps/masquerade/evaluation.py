@@ -229,6 +229,7 @@ def _score_all(
     kept: dict[str, tuple[Floats, float]] = {}
 
     def keep(name: str, scored: tuple[Floats, float]) -> None:
+        """Keep the result of one job, and report how many are done."""
         kept[name] = scored
         if progress is not None:
             progress(len(kept), len(jobs))
@@ -238,14 +239,18 @@ def _score_all(
 
 
 def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tuple[Floats, float]:
-    """Return the scores of a user's task, and the user's threshold from the training sessions alone."""
+    """Return the scores of a user's task, and the user's threshold from the training sessions alone.
+
+    A :class:`SessionScorer` has its own threshold. For a baseline, a model of the first half of the training sessions
+    scores the second half, and the threshold is the quantile that leaves the share `rate` above it.
+    """
     model = METHODS[method](rate, random_state).fit(task.training)
     scores = np.asarray(model.anomaly_score(task.judged), np.float64)
     if isinstance(model, SessionScorer):
         return scores, model.threshold_
     half = len(task.training) // 2
     if half == 0:
-        return scores, math.inf
+        return scores, math.inf  # a single session gives no threshold: nothing is flagged
     later = METHODS[method](rate, random_state).fit(task.training[:half]).anomaly_score(task.training[half:])
     return scores, float(np.quantile(later, 1 - rate))
 
@@ -259,6 +264,7 @@ class _Pooled(NamedTuple):
     rows: list[dict[str, Any]]
 
     def figures(self) -> dict[str, Any]:
+        """Return AUC, misses at fixed false alarm rates, least cost, and the rates at the users' thresholds."""
         auc, missing, cost = roc_summary(self.scores, self.intruder)
         return {"auc": auc, "missing": missing, "cost": cost} | _rates(self.margins, self.intruder)
 
@@ -321,8 +327,9 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
             f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
             f"{y.sum()} of them masquerades"
         )
-    own, other = np.sort(z[~y]), np.sort(z[y])
+    own, other = np.sort(z[~y]), np.sort(z[y])  # scores of the user and of masqueraders
     thresholds = _thresholds(z)
+    # For each threshold: the number of the user's sessions above it, and the percentage of the others not above it.
     flagged = len(own) - np.searchsorted(own, thresholds, "right")
     missed = 100 * np.searchsorted(other, thresholds, "right") / len(other)
     # Integers are compared, because 100 * (1 - 95 / 100) is more than 5 in floating point.
@@ -333,6 +340,7 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
 def _area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
     """Return the area under the ROC curve; ties count half."""
     own, other = np.sort(scores[~labels]), scores[labels]
+    # The area is the share of pairs (own, other) in the right order. A tie is counted by one of the two searches.
     below = np.searchsorted(own, other, "left") + np.searchsorted(own, other, "right")
     return float(below.mean() / (2 * len(own)))
 

@@ -148,7 +148,12 @@ def read_events(
 def _events(
     lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool
 ) -> Iterator[Event | None]:
-    """Yield an event for each program of each line; those that name no user belong to `user`. None is passed on."""
+    """Yield an event for each program of each line.
+
+    `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. With
+    `whole`, a command line is one event. A None among the lines means that a followed log has nothing new; it is
+    passed on.
+    """
     for line in lines:
         if line is None:
             yield None
@@ -186,12 +191,13 @@ def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]
 
 def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
     """Return the format that the first lines have, and all lines."""
-    held: list[str] = []
+    held: list[str] = []  # the lines that were read to guess the format, and are passed on as well
     n_texts = 0  # lines that are not empty
     for line in lines:
         if line is not None:
             held.append(line)
             n_texts += bool(line.strip())
+        # Enough lines were seen, or a followed log has nothing new (None) after at least one line.
         if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
             break
     return _format_of([line for line in held if line.strip()]), chain(held, lines)
@@ -241,9 +247,10 @@ class _BashReader:
     """Reads a bash history, in which a line ``#SECONDS`` gives the time of the commands that follow."""
 
     def __init__(self) -> None:
-        self.time: float | None = None
+        self.time: float | None = None  # of the latest time line, in seconds since 1970
 
     def __call__(self, line: str) -> _Found | None:
+        """Keep the time of a line ``#SECONDS``, which is no command; give any other line the latest time."""
         if match := _BASH.match(line):
             self.time = float(match[1])
             return None
@@ -257,6 +264,10 @@ class _ZshReader:
         self.goes_on = False  # true after a backslash at the end: the next line belongs to the same command
 
     def __call__(self, line: str) -> _Found | None:
+        """Read a line ``: SECONDS:DURATION;COMMAND``; return None for a line that continues the command before.
+
+        `goes_on` is true if the previous line ended with a backslash, so that this line belongs to it.
+        """
         match = _ZSH.match(line)
         begins = match is not None and not self.goes_on
         self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
@@ -289,6 +300,10 @@ class _AuditReader:
         self.owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because records may be interleaved
 
     def __call__(self, line: str) -> _Found | None:
+        """Keep the user of a SYSCALL record by its serial number, and return an EXECVE record's program with that user.
+
+        The groups of _AUDIT are the type of the record, its time in seconds, and its serial number.
+        """
         match = _AUDIT.search(line)
         if match and match[1] == "SYSCALL":
             names = (found[1] for pattern in _AUDIT_USERS if (found := pattern.search(line)))
@@ -315,10 +330,14 @@ class _CsvReader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.header: list[str] = []
+        self.header: list[str] = []  # empty until the first line was read
         self.delimiter = ","  # guessed from the header
 
     def __call__(self, line: str) -> _Found | None:
+        """Read a line: the first one is the header, which sets the positions of the columns; others are a command.
+
+        `command`, `user` and `time` are the positions of these columns; a position is None if there is no such column.
+        """
         if not line.strip():
             return None
         if not self.header:

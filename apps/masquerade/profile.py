@@ -65,8 +65,9 @@ class Profile:
     __repr__ = brief
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session; a negative weight removes it again.
+        """Count a session: each of its commands and pairs once, however often it occurs. A negative weight removes it.
 
+        `context[c]` is the sum of the weights of all pairs that begin with `c`, and `total` that of all commands.
         Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again.
         """
         for command in session.commands:
@@ -97,21 +98,25 @@ class Profile:
         The formula is in :mod:`visionnmf.apps.masquerade.session_scorer`. The session must not be empty. If it is in
         the profile itself, `own` is its weight there, which is removed for the computation.
         """
+        # known[c], pairs[b, c]: weights of the sessions that hold them; context[b]: sum of pairs[b, c] over c.
         known, pairs, context = self.commands, self.pairs, self.context
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         parts: dict[Hashable, float] = {}
         probability: dict[Hashable, float] = {}
-        # A session of one command has no pair. Its own cost counts twice then, which keeps the scale.
+        # The cost is a mean over commands plus one over pairs. A session of one command has no pair, so the cost of its
+        # command counts twice, which keeps the scale.
         per_command = (1.0 if session.pairs else 2.0) / session.length
         per_new = NEW_COMMAND * 100.0 / session.length
         for command, count in session.commands.items():
             weight = known.get(command, 0.0) - own
             p = (weight + PSEUDO_COUNT) / total
             probability[command] = p
-            parts[command] = -count * per_command * math.log(p) + (per_new if weight < 0.5 else 0.0)
+            parts[command] = -count * per_command * math.log(p) + (
+                per_new if weight < 0.5 else 0.0
+            )  # below 0.5: new, or doubtful
         if session.pairs:
             per_pair = 1.0 / (session.length - 1)
-            begun = Counter(first for first, _ in session.pairs) if own else {}
+            begun = Counter(first for first, _ in session.pairs) if own else {}  # the session's own part of `context`
             for pair, count in session.pairs.items():
                 first, second = pair
                 among = context.get(first, 0.0) - own * begun.get(first, 0) + CONTEXT_COUNT

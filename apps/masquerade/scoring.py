@@ -257,7 +257,7 @@ class _Reader:
 
 
 def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[SessionResult]:
-    """Judge sessions; report growing ones only when they are news."""
+    """Judge sessions and yield their results; a growing session is only reported if it is a new alarm."""
     alarmed: dict[str, int] = {}  # number of commands of a user's growing session at its last alarm
     for session, judgement in _judged(reader, judging, n_jobs):
         result = _result(session, judgement)
@@ -315,7 +315,7 @@ def _judged_in_rounds(
 
     Yields each session in its order with its judgement. Scorers that have learnt replace those in `scorers`.
     """
-    finish: Callable[[], Iterable[_Judged]] = tuple
+    finish: Callable[[], Iterable[_Judged]] = tuple  # before the first round there is nothing to yield
     for read in iter(lambda: list(islice(found, ROUND)), []):
         yield from finish()
         finish = _begin_round(read, scorers, judging, pool)
@@ -336,6 +336,7 @@ def _begin_round(
     tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
 
     def finish() -> Iterator[_Judged]:
+        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log."""
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()
@@ -399,4 +400,5 @@ def _origins(session: Session, command: str) -> tuple[Origin, ...]:
 
 
 def _severity(above: float) -> Severity:
+    """Return the severity of an alarm whose score is `above` deviations over the threshold."""
     return next((name for name, low in SEVERITIES if above >= low), "low")

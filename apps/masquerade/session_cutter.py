@@ -158,7 +158,7 @@ def sessions(
         # The difference is absolute, because the lines of a log may be out of order.
         if idle is not None and user in cutter.growing:
             assert moment is not None
-            if abs(moment - (cutter.growing[user].end or 0.0)) > idle:
+            if abs(moment - (cutter.growing[user].end or 0.0)) > idle:  # `end` is set, because every event had a time
                 yield cutter.close(user, True)
         n_commands = cutter.add(user, command, moment)
         if n_commands >= cutter.longest:
@@ -178,9 +178,9 @@ class _Growing:
 
     def __init__(self, start: float | None) -> None:
         self.commands: list[str] = []
-        self.origins: list[Origin] = []
-        self.start = start
-        self.end = start
+        self.origins: list[Origin] = []  # one for each command, if the reader's place is known
+        self.start = start  # time of the first command in the log, in seconds since 1970
+        self.end = start  # time of the latest command in the log
         self.heard = 0.0  # when the last command came, by the clock
         self.judged = 0  # number of commands when it was last yielded
 
@@ -189,19 +189,23 @@ class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
     def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: Place | None) -> None:
-        self.longest = size if idle is None else max(size, LONGEST_SESSION)
-        self.by_time = idle is not None
-        self.clock, self.place = clock, place
+        self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
+        self.by_time = idle is not None  # sessions end by silence instead of by their size
+        self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         self.unknown: OrderedDict[str, None] = OrderedDict()  # users who may be forgotten, the longest silent first
-        self.growing: OrderedDict[str, _Growing] = OrderedDict()
+        self.growing: OrderedDict[str, _Growing] = OrderedDict()  # unfinished sessions, the longest silent first
         self.changed: dict[str, None] = {}  # users with new commands since the last call of `grown`
         self.shared: dict[str, str] = {}  # readers make a new string of some 60 bytes for each command
         self.held = 0  # characters of the lines of growing sessions
         self.origin: Origin | None = None  # of the last line, which may hold many commands
 
     def greet(self, user: str, known: bool) -> Session | None:
-        """Make room for a user, and return the session of a user who is forgotten for that."""
+        """Make room for a user, and return the unfinished session, if any, of a user who is forgotten for that.
+
+        `cut` counts the sessions of each remembered user. `unknown` holds those who are not `known` and may be
+        forgotten, the longest silent first.
+        """
         if user in self.unknown:
             self.unknown.move_to_end(user)
         if user in self.cut:
@@ -221,7 +225,7 @@ class _Cutter:
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
         session = self.growing[user]
-        if len(self.shared) >= SHARED_NAMES:
+        if len(self.shared) >= SHARED_NAMES:  # names are stored once; starting again bounds the memory
             self.shared.clear()
         session.commands.append(self.shared.setdefault(command, command))
         session.end = moment
@@ -242,7 +246,11 @@ class _Cutter:
         return origin
 
     def silent(self, seconds: float) -> Iterator[Session]:
-        """Close the sessions of users who have been silent for this long."""
+        """Close the sessions of users who have been silent for this long, by the clock.
+
+        A session that is cut by time is complete then; one that is cut by size needs half of its commands. `growing` is
+        in the order of the latest command, so the first session that is not silent ends the search.
+        """
         while self.growing:
             user, session = next(iter(self.growing.items()))
             if self.clock() - session.heard <= seconds:
@@ -250,7 +258,7 @@ class _Cutter:
             yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
 
     def grown(self) -> Iterator[Session]:
-        """Yield the sessions that have grown by half since they were last yielded."""
+        """Yield, unfinished, the sessions with new commands that have grown by half since they were last yielded."""
         for user in list(self.changed):
             session = self.growing.get(user)
             if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
@@ -258,13 +266,13 @@ class _Cutter:
         self.changed.clear()
 
     def look(self, user: str) -> Session:
-        """Return a session as it is at the moment."""
+        """Return a session as it is at the moment, and remember its length, `judged`, for the next time."""
         session = self.growing[user]
         session.judged = len(session.commands)
         return self._session(user, session, complete=False, growing=True)
 
     def close(self, user: str, complete: bool) -> Session:
-        """End a session and return it."""
+        """End a session and return it; its texts no longer count as `held`, and the user has one more `cut`."""
         session = self.growing.pop(user)
         self.changed.pop(user, None)
         self.held -= sum(len(origin.text) for origin in session.origins)

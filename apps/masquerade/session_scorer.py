@@ -222,16 +222,18 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         The results are averaged with priors from other users, which count as much as PRIOR_SESSIONS sessions.
         """
         self.profile_ = Profile()
+        # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
         costs, weights = [], []
         for start, stop in pairwise(edges):
             if start:
                 costs += [self.profile_.cost(session)[0] for session in learnt[start:stop]]
+                # The inverse of the variance, which falls with the length of the session.
                 weights += [self._certainty(session) ** 2 for session in learnt[start:stop]]
             for session in learnt[start:stop]:
                 self.profile_.add(session)
-        seen = sum(weights)
-        own = seen / (seen + PRIOR_SESSIONS)
+        seen = sum(weights)  # the number of sessions that were scored, short ones in part
+        own = seen / (seen + PRIOR_SESSIONS)  # share of the user's own figures against the priors
         mean = float(np.average(costs, weights=weights)) if costs else USUAL_COST
         deviation = math.sqrt(np.average((np.array(costs) - mean) ** 2, weights=weights)) if costs else 0.0
         self.usual_cost_ = own * mean + (1 - own) * USUAL_COST
@@ -242,17 +244,18 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
         """Return the positions of sessions that the others do not explain, such as those of another person.
 
-        The worst are removed from the profile before the next are sought, because they hide each other.
+        The worst are removed from the profile before the next are sought, because they hide each other. `kept` holds
+        the positions that are still in the profile, and `found` those that were removed.
         """
         profile = Profile()
         for session in counted:
             profile.add(session, bounded=False)
         kept = list(range(len(counted)))
         found: list[int] = []
-        most = int(DOUBTFUL_SHARE * len(counted))
+        most = int(DOUBTFUL_SHARE * len(counted))  # may be found
         at_once = max(1, most // 5)  # removing one at a time would take quadratic time
         while len(found) < most:
-            costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
+            costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])  # by the others
             above = costs - np.median(costs)
             # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
             limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + MIN_DEVIATION)
@@ -261,7 +264,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             worst = worst[above[worst] > limit]
             if not len(worst):
                 break
-            for place in sorted(worst, reverse=True):
+            for place in sorted(worst, reverse=True):  # from the end, because `pop` shifts what follows
                 found.append(kept.pop(place))
                 profile.add(counted[found[-1]], -1.0, bounded=False)
         return np.array(sorted(found), np.intp)
@@ -271,6 +274,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
+        """Return a session's score: its cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
         return (cost - self.usual_cost_) / (self.deviation_ + MIN_DEVIATION) * self._certainty(session)
 
     def anomaly_score(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
@@ -337,6 +341,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             return 0.0
         cost, _ = self.profile_.cost(counted)
         alone = self._anomaly(cost, counted)
+        # Masquerades seldom come alone, so a share of the previous session's score is added.
         anomaly = alone + CARRY * self.previous_score_
         self.previous_score_ = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)
         if accept is None:
@@ -348,6 +353,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
                 self.previous_score_ = min(self.previous_score_, 0.0)
         if weight:
             self.profile_.add(counted, weight)
+            # `step` is the share of this session in the new mean; short and rejected sessions have less.
             # Exponentially weighted mean and variance (West 1979).
             step = weight * self._certainty(counted) ** 2 / PRIOR_SESSIONS
             change = cost - self.usual_cost_
@@ -378,6 +384,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             return []
         _, parts = self.profile_.cost(counted)
         names = {self._symbol(command): command for command in session}
+        # The cost of each command beyond what as many usual commands cost, in nats per command of the session.
         excess = {
             command: part - self.usual_cost_ * counted.commands[command] / counted.length
             for command, part in parts.items()
@@ -439,6 +446,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         """Return the symbol of a command in the profile: the command itself, or its salted and perhaps keyed hash."""
         if not self.hash_commands:
             return command
+        # A cache of hashes by command, emptied when it is full.
         hashes = self.__dict__.setdefault("_hashes", {})  # a loaded scorer has none
         if command not in hashes:
             if len(hashes) >= PAIRS_KEPT:
@@ -455,5 +463,6 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return count_session([self._symbol(command) for command in session] if self.hash_commands else session)
 
     def _count_all(self, X: Sequence[Symbols]) -> list[CountedSession]:
+        """Count the symbols of each session of `X`."""
         check_sequence(X)
         return [self._count(session) for session in X]

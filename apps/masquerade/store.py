@@ -50,7 +50,12 @@ class MasqueradeModel:
 
 
 def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_lines: bool, **arrays: Any) -> Any:
-    """Return a model without scorers, and for each user the fields of the file and the profile."""
+    """Return a model without scorers, and for each user the fields of the file and the profile.
+
+    The arrays hold the commands (`text`, all bytes in one; `text_lengths`, bytes of each; `command_weights`) and pairs
+    (`pair_first`, `pair_second`, positions among the user's commands; `pair_weights`) of all users, one user after the
+    other. ValueError is raised if they do not fit each other, which the loader reports as damage.
+    """
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
     if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or len(lengths) + n_pairs > MAX_COUNTS:
         raise ValueError("users must not have so many counts")
@@ -62,7 +67,7 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         raise ValueError("users must have different names")
     data, ends = arrays["text"].tobytes(), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
-    command, pair = 0, 0
+    command, pair = 0, 0  # where the next user's commands and pairs begin
     for user in users:
         own, paired = slice(command, command + user["n_commands"]), slice(pair, pair + user["n_pairs"])
         pairs = (arrays[f"pair_{part}"][paired] for part in ("first", "second", "weights"))
@@ -207,6 +212,7 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
 
 
 def _key_check(key: str, salt: bytes) -> str:
+    """Return a hash by which a key can be recognised later, but not be computed."""
     return hashlib.blake2b(FILE.name.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
 
 

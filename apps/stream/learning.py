@@ -175,7 +175,7 @@ def learn_stream(
 
 
 def _unfitted(learning: StreamLearning) -> Any:
-    """Return the estimator."""
+    """Return the estimator of the chosen method, with the given number of components and seed, not fitted."""
     common: dict[str, Any] = {"n_components": learning.n_components, "random_state": learning.random_state}
     if learning.method != CONSERVATIVE:
         return OnlineNMF(method=learning.method, **common)
@@ -184,7 +184,7 @@ def _unfitted(learning: StreamLearning) -> Any:
 
 def _check_size(chunks: Chunks, n_components: int) -> None:
     """Raise TooLargeError if the components would fill the memory."""
-    size = 8 * n_components * (chunks.n_features or 0)
+    size = 8 * n_components * (chunks.n_features or 0)  # bytes as float64; 0 where the features are not known yet
     if size > MAX_BYTES:
         raise TooLargeError(
             f"{chunks.name}: {n_components} components of {chunks.n_features} features take {size >> 20} MiB, "
