@@ -174,12 +174,14 @@ class LowRank(Baseline):
         return np.linalg.lstsq(self._turn, found, rcond=None)[0].astype(np.float32)
 
     def _shown(self, codes: Floats) -> FrameArray:
+        """Return the background, in the shape of a frame, that the components show with some codes (r,)."""
         background = (codes @ self.components_).reshape(self._shape)
         return np.asarray(background.clip(0, 255).round(), np.uint8)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
         @one_blas_thread()
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
+            """Return the background and the mask of a frame."""
             background = self._shown(self._codes(frame.reshape(-1)[self._at][None].astype(np.float32)))
             return background, median_mask(frame, background)
 
@@ -195,14 +197,16 @@ class Subtractor(Baseline):
 
     def fit(self, frames: Iterable[FrameArray]) -> Subtractor:
         """Go through the clip once, for the background at its end; see :meth:`Baseline.fit`."""
-        self._passing = self._made()
+        self._passing = self._made()  # sees all frames, while the sample holds only some
         return super().fit(self._passed(frames))
 
     def _made(self) -> Any:
+        """Return a new subtractor of OpenCV, with its random numbers seeded."""
         cv2.setRNGSeed(self.random_state % 2**31)
         return SUBTRACTORS[self.method]()
 
     def _passed(self, frames: Iterable[FrameArray]) -> Iterator[FrameArray]:
+        """Pass frames on, after the subtractor `_passing` has learnt from each."""
         for frame in as_frames(frames):
             self._passing.apply(np.ascontiguousarray(frame))
             yield frame
@@ -214,6 +218,7 @@ class Subtractor(Baseline):
         subtractor = self._made()
 
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
+            """Return the background and the mask of the next frame, from which the subtractor also learns."""
             mask = np.asarray(cv2.medianBlur(subtractor.apply(np.ascontiguousarray(frame)), 5), np.uint8)
             return np.asarray(subtractor.getBackgroundImage(), np.uint8).reshape(self._shape), mask
 

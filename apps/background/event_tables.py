@@ -76,6 +76,7 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
             file.write(",".join(FRAME_COLUMNS) + "\r\n")
 
         def add(row: dict[str, Any]) -> None:
+            """Write a row, in CSV with boxes as "x y width height;...", otherwise as a line of JSON."""
             if path.suffix == ".csv":
                 text = ";".join(" ".join(map(str, box)) for box in row["boxes"])
                 file.write(f"{row['frame']},{row['time']:.6f},{row['foreground_share']:.6f},{text}\r\n")
@@ -98,6 +99,7 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
         file.write('{"annotations": [')
 
         def add(part: Separated, time: float) -> None:
+            """Write the annotations of a frame, and remember its entry in `images` for the end of the file."""
             nonlocal count
             height, width = part.mask.shape
             number = len(images) + 1
@@ -111,7 +113,7 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
 
         yield add
         rest = json.dumps({"images": images, "categories": [CATEGORY]})
-        file.write(f"], {rest[1:]}\n")
+        file.write(f"], {rest[1:]}\n")  # the rest of the object, without its opening brace
 
 
 @dataclass
@@ -133,7 +135,7 @@ class EventFinder:
     """Joins frames with foreground into events as they come; each frame is shown for `step` seconds."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        self._settings, self._step = settings, step
+        self._settings, self._step = settings, step  # paddings and minimum length, and `step`, in seconds
         self._open: Event | None = None  # the event that goes on
         self._begin: float | None = None  # time of the first frame of the video
         self._before = -1.0  # time of the previous frame
@@ -210,8 +212,8 @@ class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
-        self._stem, self._force = stem, force
-        self.rows: list[dict[str, Any]] = []
+        self._stem, self._force = stem, force  # begins all names of files; whether existing ones may be replaced
+        self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS, one for each event
         self._sheet: list[FrameArray] = []  # thumbnails with captions, of one size
 
     @staticmethod

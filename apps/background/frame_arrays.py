@@ -106,7 +106,7 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
     if frame.dtype == np.uint8:
         return frame
     if frame.dtype == np.uint16:
-        return ((frame.astype(np.uint32) + 128) // 257).astype(np.uint8)
+        return ((frame.astype(np.uint32) + 128) // 257).astype(np.uint8)  # rounded; 65535 = 255 * 257
     low, high = float(frame.min()), float(frame.max())
     if not (low >= 0 and high <= 1):
         raise ParameterError(
@@ -182,6 +182,7 @@ class FrameSample:
         if self._held and self._positions[-1] == self.seen - 1:
             last = self._changes[self._held - 1]
             np.maximum(last, frame_difference(frame, self._frames[self._held - 1]), out=last)
+        # `_due` was found at the previous frame. A full sample is halved first, which doubles `_step`.
         due = self._due
         if due and self._held == self._room:
             self._halve()
@@ -197,7 +198,10 @@ class FrameSample:
         self._before = frame.copy() if self._due else None
 
     def _is_due(self, position: int) -> bool:
-        """Return whether the frame at a position of the stream is to be kept, at the present step."""
+        """Return whether the frame at a position of the stream is to be kept, at the present step.
+
+        Of each group of `_step` frames, beginning at a multiple of `_step`, one is kept, which `_kept_of` chooses.
+        """
         return _kept_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:

@@ -28,7 +28,7 @@ def select_rank(frames, found, count, rank, start):  # type: ignore[no-untyped-d
     k = len(found)
     for i in range(k):
         found[i] = 0
-    for place in range(8):
+    for place in range(8):  # try each bit; it stays if the result is not smaller than the trial value
         bit = np.uint8(128 >> place)
         for i in range(k):
             count[i] = 0
@@ -56,6 +56,7 @@ def select_next_rank(frames, found, count, above, rank, start):  # type: ignore[
             larger = value > found[i]
             count[i] += not larger
             above[i] = value if larger & (value < above[i]) else above[i]
+    # `above` is the smallest byte larger than `found`; count (k,), scratch: how many frames are not above `found`
     for i in range(k):
         if count[i] > rank + 1:  # several are the same
             above[i] = found[i]
@@ -130,6 +131,7 @@ def score_pixels(frame, background, scale, darkest, shadow_weight, score):  # ty
         b0 = np.float32(background[pixel, 0])
         b1 = np.float32(background[pixel, 1])
         b2 = np.float32(background[pixel, 2])
+        # `ratio` is the least-squares a of x = a b; the residual splits into `darkening`, along b, and the rest.
         energy = b0 * b0 + b1 * b1 + b2 * b2
         total = (x0 - b0) * (x0 - b0) + (x1 - b1) * (x1 - b1) + (x2 - b2) * (x2 - b2)
         ratio = (x0 * b0 + x1 * b1 + x2 * b2) / (energy + one)
@@ -162,7 +164,7 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
             x = columns[i] + shift[0]
             if not (0 <= y < height - 1 and 0 <= x < width - 1):
                 continue
-            above, left = int(y), int(x)
+            above, left = int(y), int(x)  # bilinear interpolation between four pixels of the frame
             v, u = y - above, x - left
             upper = frame[above, left] * (1 - u) + frame[above, left + 1] * u
             lower = frame[above + 1, left] * (1 - u) + frame[above + 1, left + 1] * u
@@ -171,6 +173,7 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
             gradient = np.sqrt(gx * gx + gy * gy)
             mean += gradient * min(abs(difference), cap)
             total += gradient
+            # Weights of the Geman-McClure loss: a difference of `outlier` has a quarter of the full weight.
             ratio = difference / outlier
             weight = 1 / ((1 + ratio * ratio) * (1 + ratio * ratio))
             a += weight * gx * gx
@@ -351,6 +354,7 @@ def find_levels(  # type: ignore[no-untyped-def]
                 order[j] = order[j - 1]
                 j -= 1
             order[j] = i
+        # The present level keeps its place if it has more than the share `held` of the weight.
         if present < held * total:
             support = _densest_level(y, grey, w, order, near, level, first[at], -1.0)
             if support > stronger * present:
@@ -378,6 +382,7 @@ def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels,
             pixel = pixels[at]
             to_first = to_other = np.float32(0)
             for c in range(n_channels):
+                # The value as it would be under the typical illumination.
                 y = np.float32(frames[t, pixel, c])
                 for component in range(codes.shape[0]):
                     y += (typical[component] - codes[component, t]) * H[component, pixel, c]
@@ -396,9 +401,9 @@ def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore
     """
     k, n_channels = y.shape
     best = np.float32(0)
-    low = high = 0
-    i = 0
-    inside = np.float32(0)
+    low = high = 0  # the best window: order[low] to order[high - 1]
+    i = 0  # where the present window begins; it ends at j
+    inside = np.float32(0)  # weight of the samples in it that count
     for j in range(k):
         if _is_far(y[order[j]], away, apart):
             inside += w[order[j]]
@@ -410,6 +415,7 @@ def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore
             best, low, high = inside, i, j + 1
     if best <= 0:
         return best
+    # The level is the weighted mean of the window; its support is the weight of samples near it in all channels.
     for c in range(n_channels):
         level[c] = 0
         for at in range(low, high):
@@ -437,7 +443,11 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _subtract_background(values, components, codes, t, first, residual):  # type: ignore[no-untyped-def]
-    """Write the residual of frame `t` to `residual`, from value `first` of the flattened frame on."""
+    """Write the residual of frame `t` to `residual` (m,), from value `first` of the flattened frame on.
+
+    `values` (n, n_values) are the frames, `components` (r, n_values) and `codes` (r, n) their background, which is at
+    most white.
+    """
     last = first + len(residual)
     row, white = values[t, first:last], np.float32(255)
     for v in range(len(residual)):

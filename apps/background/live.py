@@ -158,6 +158,7 @@ class _Run:
 
     def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
         self._job, self._live, self._callbacks = job, live, callbacks
+        # A model from a saved state continues after the frames that it has seen; `first` is their number.
         self.clip = open_clip(job.source, job.video, callbacks.until)
         self._model = _prepared_model(job, live, self.clip)
         _adopt_source(self._model, job, self.clip, live.state)
@@ -171,7 +172,7 @@ class _Run:
         if self.files.masks is not None:
             self.files.masks.clear(self.first)
         self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
-        self.frames = self.marked = 0
+        self.frames = self.marked = 0  # frames masked in this run, and foreground pixels in all of them
         self.failures: list[VisionNMFError] = []  # kept for the report
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
@@ -179,7 +180,7 @@ class _Run:
         clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
-        times: deque[float] = deque()
+        times: deque[float] = deque()  # of the frames that the model was given and has not masked yet
         wanted = self._wanted(lambda: times.append(clip.time + offset))
         frames = counted(wanted, "following", expected_frames(clip, self._job.video), progress)
         with closing(self._model.follow(frames, time=lambda: times[-1])) as parts, self._keep_failure():
@@ -197,6 +198,7 @@ class _Run:
                     self._save_when_due(at)
 
     def _asked_to_end(self) -> bool:
+        """Return whether the caller asks for the end of the run."""
         return self._callbacks.until is not None and self._callbacks.until()
 
     def _wanted(self, take_time: Callable[[], Any]) -> Iterator[FrameArray]:

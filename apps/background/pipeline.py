@@ -138,6 +138,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
     clip = open_clip(job.source, job.video)
     if job.model.reuse is not None:
         check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
+    # `clips` cuts events out of a file without encoding them again, which needs a file.
     if job.outputs.clips and str(job.source).startswith("sample:"):
         raise ParameterError(f"clips must be False for {job.source}, which is no file; got True")
     region = job.read_region(clip)

@@ -47,6 +47,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
         return _picture(region, shape, scale)
     if len(numbers) == 1 and len(numbers[0]) == 4:
         x, y, width, height = numbers[0]
+        # Corners are pixels that belong to the box, hence - 1.
         corners = [(x, y), (x + width - 1, y), (x + width - 1, y + height - 1), (x, y + height - 1)]
         usable = width >= 1 and height >= 1
     else:

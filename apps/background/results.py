@@ -113,12 +113,14 @@ def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
     """
     if not glob.has_magic(pattern) or os.path.isdir(pattern):
         return False
+    # The folders before the first wildcard are resolved; the parts from there on are matched.
     parts = Path(os.path.abspath(pattern)).parts
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     folder = Path(os.path.realpath(Path(*parts[:fixed])))
     names = [f"{stem_of(pattern)}_background.png"]
     if numbered:
         is_found = re.compile(fnmatch.translate(parts[-1].lower())).match
+        # It is enough to find one name of a mask that the last part of the pattern matches.
         masks = (f"{number:06d}.png" for number in range(1_000_000))
         names += [f"{stem_of(pattern)}_masks/{name}" for name in [next(filter(is_found, masks), None)] if name]
     found = (Path(os.path.realpath(out), name) for name in names)
@@ -179,6 +181,7 @@ def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, f
     waiting: deque[Future[None]] = deque()
 
     def give(frame: FrameArray, time: float | None) -> None:
+        """Queue a frame; wait for the oldest one if the queue is full."""
         waiting.append(pool.submit(writer.write, frame, time))
         if len(waiting) > room:
             waiting.popleft().result()
@@ -199,12 +202,12 @@ class VideoEncoders:
         self._varies, self._alpha = video.varies, alpha
         self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
         self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
-        self._stack = ExitStack()
+        self._stack = ExitStack()  # closes the encoders at the end
         self._panel = (video.width, video.height)  # width and height of each of the three pictures of the preview
         if video.width > PREVIEW_WIDTH:
             # even, so that H.264 accepts it
             self._panel = (PREVIEW_WIDTH, max(2, 2 * round(video.height * PREVIEW_WIDTH / video.width / 2)))
-        self._writers: dict[str, VideoWriter] = {}
+        self._writers: dict[str, VideoWriter] = {}  # by kind: background, foreground, overlay or preview
         for kind, path in paths.items():
             preview = kind == "preview"
             self._writers[kind] = VideoWriter(
@@ -219,6 +222,7 @@ class VideoEncoders:
             )
 
     def __enter__(self) -> VideoEncoders:
+        # If an encoder cannot be started, the local stack closes those before it; otherwise `_stack` takes them over.
         with ExitStack() as stack:
             writers = self._writers.items()
             self._give = {kind: stack.enter_context(_encoder(writer, self._room)) for kind, writer in writers}

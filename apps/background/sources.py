@@ -58,6 +58,7 @@ def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
     Those of files and pictures are judged by :func:`.open_video`.
     """
     raw = {name: getattr(video, name) for name in RAW_OPTIONS}
+    # The sample and live sources other than standard input say their own rate, size and format.
     own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
     for name, value in raw.items():
         if value is not None and (own or (str(source) == "-" and video.size is None)):
@@ -134,9 +135,9 @@ class Timeline:
     """
 
     def __init__(self, frame_rate: Fraction) -> None:
-        self._declared = frame_rate
-        self._step = float(1 / frame_rate)
-        self.count = 0
+        self._declared = frame_rate  # frames per second
+        self._step = float(1 / frame_rate)  # seconds
+        self.count = 0  # frames so far
         self._first = self._last = 0.0  # times of the first and the latest frame
         self.varies = False
 
@@ -183,6 +184,7 @@ class SampleClip:
         self.declared_frames = self.frames_read = len(made.frames)
         size = (self.width, self.height)
         self.time = 0.0
+        # Time of the first picked frame, and the time from one to the next, in seconds.
         self._first, self._step = float(first / SAMPLE_RATE), float(every / SAMPLE_RATE)
         self._frames = [cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in made.frames[picked]]
         self.masks = [

@@ -54,10 +54,10 @@ Pixels = NDArray[np.intp]
 class _Level(NamedTuple):
     """One level of the scene's pyramid: the picture, and positions and gradients of the pixels that are used."""
 
-    scene: Floats
-    rows: NDArray[np.intp]
+    scene: Floats  # (height, width) of this level, smoothed
+    rows: NDArray[np.intp]  # (n_used,): rows and columns of the pixels with the strongest gradients
     columns: NDArray[np.intp]
-    down: Floats
+    down: Floats  # (n_used,): gradients of the scene there, in grey levels for each pixel down and right
     right: Floats
 
 
@@ -69,6 +69,7 @@ class Registration:
 
     @cached_property
     def _levels(self) -> list[_Level]:
+        """The levels of the scene's pyramid, from coarse to fine, computed when they are first used."""
         return [_level(self.scene, times) for times in tuning.TUNING.camera_shake.levels]
 
     @cached_property
@@ -83,15 +84,21 @@ class Registration:
         return self.compare(frame)[0]
 
     def compare(self, frame: FrameArray) -> tuple[tuple[float, float], float, float]:
-        """Return the displacement, and the mean difference at gradients without and with it."""
+        """Return the displacement, and the mean difference at gradients without and with it.
+
+        The displacement (right, down) is in pixels of the frame. It is (0, 0) if the search runs far away, or if the
+        shift hardly reduces the difference.
+        """
         shake = tuning.TUNING.camera_shake
         grey = self._in_illumination_of_scene(channel_mean(frame).astype(np.float32))
         limit = min(grey.shape) / 4
         finest = _reduced(grey, shake.levels[-1])
+        # No steps: this only measures the difference without a displacement, on the finest level.
         before = after = self._align(finest, -1, np.zeros(2), 0, shake.outlier)
         found = np.zeros(2)
         for level, times in enumerate(shake.levels):
-            found /= times
+            found /= times  # in pixels of this level, and back again below
+            # On coarse levels, where the shift is not known yet, larger differences still count.
             outlier = shake.outlier if times == 1 else 2 * shake.outlier
             smaller = finest if times == shake.levels[-1] else _reduced(grey, times)
             after = self._align(smaller, level, found, shake.steps, outlier)
@@ -114,6 +121,7 @@ class Registration:
 
 
 def _thumbnail(grey: Floats) -> Floats:
+    """Return a grey picture at a small fraction of its size, in which camera shake is hardly visible."""
     times = tuning.TUNING.camera_shake.thumbnail
     size = max(1, grey.shape[1] // times), max(1, grey.shape[0] // times)
     return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.float32)
@@ -143,6 +151,7 @@ def _level(scene: Floats, times: int) -> _Level:
     strength = np.zeros_like(smooth)
     margin = max(2, shake.margin // times)
     inner = (slice(margin, -margin),) * 2
+    # Gradients near the border, where the frame may show something else, stay 0; others count up to a bound.
     strength[inner] = np.minimum(np.hypot(right, down), shake.strongest)[inner]
     count = min(shake.pixels, strength.size // 4)
     at = np.sort(np.argsort(-strength, axis=None, kind="stable")[:count])
@@ -160,10 +169,12 @@ def find_camera_shake(frames: FrameArray) -> Registration | None:
     if n < shake.fewest_frames or min(frames.shape[1:3]) < shake.smallest:
         return None
     asked = [frames[t] for t in np.linspace(0, n - 1, min(n, shake.asked)).round().astype(int)]
+    # Some frames are compared with a typical one. If shifts explain much of their difference, the camera shakes, and
+    # the scene to register to is the median of these frames once they are registered.
     first = Registration(channel_mean(asked[_most_typical(asked)]).astype(np.float32))
     found = [first.compare(frame) for frame in asked]
     shifts = np.array([shift for shift, _, _ in found])
-    shifts -= np.median(shifts, axis=0)
+    shifts -= np.median(shifts, axis=0)  # relative to the usual position of the camera
     explained = 1 - np.median([after / max(before, 1e-3) for _, before, after in found])
     if not (np.median(np.abs(shifts).max(axis=1)) > shake.shakes and explained > shake.explained):
         return None
@@ -203,8 +214,8 @@ class _Measured:
 
     frames: FrameArray  # (n, n_pixels, channels)
     picks: NDArray[np.intp]  # which of them
-    H: Floats
-    Wt: Floats
+    H: Floats  # (n_components, n_pixels, channels): components of the background
+    Wt: Floats  # (n_components, n): their codes
 
 
 def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
@@ -212,6 +223,7 @@ def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     dynamic = tuning.TUNING.dynamic_background
     height, width = shape
     half = cv2.resize(residual, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
+    # In pixels of the half-size picture; it grows with pictures that are wider than usual.
     sigma = dynamic.smoothing / 2 * max(1.0, width / dynamic.width)
     return np.abs(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma))
 
@@ -227,13 +239,14 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
     n_pixels, channels = what.frames.shape[1:]
     energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)
     squared = (limit * limit).ravel()
-    held = max(1, dynamic.held // n_pixels)
+    held = max(1, dynamic.held // n_pixels)  # frames that are measured at a time, to bound the memory
     sizes = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
     means = np.empty((held, n_pixels), np.int16)
     for first in range(0, len(picks), held):
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
+            """Measure the frames `some` at the pixels from block[0] to block[1]; `residual` and `size` are scratch."""
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
@@ -258,6 +271,7 @@ def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Flo
     pixels = np.flatnonzero(where)
 
     def fill(block: tuple[int, int]) -> None:
+        """Write the quantile at the pixels of a block of those in `where`."""
         rank = _rank(quantile, len(what.picks))
         rank_residuals(what.frames, what.picks, what.H, what.Wt, rank, pixels[slice(*block)], usual)
 
@@ -292,20 +306,26 @@ def find_dynamic_background(
 
 
 def _certainty(what: _Measured, usual: Floats) -> tuple[Floats, Floats]:
-    """Return how certain it is that the background moves (height, width), and the sizes of the smoothed residuals."""
+    """Return how certain it is that the background moves (height, width), and the sizes of the smoothed residuals.
+
+    `usual` (height, width) is the usual noise of each pixel. The background moves where little of the residual's energy
+    survives smoothing and the residual is above `usual` in many frames. The sizes are (k, height / 2, width / 2).
+    """
     dynamic = tuning.TUNING.dynamic_background
     height, width = usual.shape
     asked = len(what.picks)
     sizes, energy, above = _measure(what, 0.999 * usual)  # values near the limit are looked at again below
-    kept = np.zeros_like(sizes[0])
+    kept = np.zeros_like(sizes[0])  # mean energy of the smoothed residual
     for size in sizes:
         kept += np.minimum(size, dynamic.smooth_cap) ** 2
     kept /= asked
     times = max(1.0, width / dynamic.width)
     box, feather = (int(side * times) | 1 for side in (dynamic.neighbourhood, dynamic.feather))
+    # Share of the energy in a neighbourhood that survives smoothing.
     survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
     survives /= cv2.blur(energy, (box, box)) + dynamic.energy
     del energy
+    # The quantile over frames can only exceed `usual` where so many frames do; it is computed there alone.
     restless = above >= asked - _rank(dynamic.restless_frames, asked)
     often = _quantile(what, dynamic.restless_frames, (survives < dynamic.survives) & restless) / usual
     certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(often - 1, 0, 1)
@@ -321,8 +341,8 @@ class _Levels:
 
     frames: FrameArray  # (n, n_pixels, channels)
     picks: Pixels  # the frames that are measured
-    H: Floats
-    Wt: Floats
+    H: Floats  # (n_components, n_pixels, channels): components of the background
+    Wt: Floats  # (n_components, n): their codes
     typical: Floats  # codes of the illumination in which the levels are seen
     first: FrameArray  # (n_pixels, channels)
     other: FrameArray  # (n_pixels, channels); the same as `first` where there is no second level
@@ -365,12 +385,15 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
     modes = tuning.TUNING.alternating_modes
     n_pixels, channels = frames.shape[1:]
     typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
+    # The attributes of `_Levels`, filled block by block below.
     first, other = np.empty((2, n_pixels, channels), np.uint8)
     replaced, found = np.zeros((2, n_pixels), np.bool_)
+    # A table from weights in bytes to sharper ones from 0 to 1: what moves a little counts much less.
     still = np.arange(256, dtype=np.float32) / 255
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
+        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it."""
         start, stop = block
         first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
@@ -384,7 +407,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
         # A one-column slice is already contiguous, a wider one is not. Copying avoids compiling the kernel twice.
         w = np.ascontiguousarray(w[:, at])
         levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
-        at += start
+        at += start  # from positions in the block to pixels
         strength = modes.stronger, modes.second_share
         find_levels(frames, w, picks, H, Wt, *limits, *strength, levels[0], levels[1], share, at)
         replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0
@@ -397,10 +420,12 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
     """Put the modelled background back where the neighbours of a replaced level are not replaced."""
     alone = np.flatnonzero(levels.replaced)
+    # The median over 5 by 5 pixels clears flags that most neighbours do not share.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
     alone = alone[~levels.replaced[alone]]
 
     def put_back(block: tuple[int, int]) -> None:
+        """Write the modelled background at a block of the isolated pixels `alone`."""
         at = alone[slice(*block)]
         levels.first[at] = to_uint8(_shown(levels.H[:, at], levels.typical))
 
@@ -418,9 +443,10 @@ def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: 
     Each component becomes the scene times its illumination: the component over the typical picture, averaged over
     neighbourhoods, so that it is also known where the present scene is black.
     """
-    side = max(shape) // 8 | 1
+    side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
 
     def blurred(picture: Floats) -> Floats:
+        """Return the means of a picture (n_pixels,) over neighbourhoods, at `pixels`."""
         return np.asarray(cv2.blur(picture.reshape(shape), (side, side)), np.float32).ravel()[pixels]
 
     means = H.mean(axis=(1, 2))
@@ -429,7 +455,7 @@ def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: 
         usual = _shown(H[..., c], typical)
         below = blurred(usual)
         for component, mean in zip(H, means, strict=True):
-            ratio = np.full_like(below, mean / overall)
+            ratio = np.full_like(below, mean / overall)  # stays where the neighbourhood is too dark to divide by
             np.divide(blurred(np.ascontiguousarray(component[:, c])), below, ratio, where=below > 1)
             component[pixels, c] = scene[pixels, c] * ratio
 
@@ -446,13 +472,15 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
     found = levels.found.reshape(shape)
     count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
     second = np.zeros(shape, bool)
-    margin = 2 * modes.contour + 6
+    margin = 2 * modes.contour + 6  # pixels around a region that its contour and the blur of the contour reach
     for region in range(1, count):
         x, y, w, h, area = statistics[region]
         inside = (labels == region) & found
         # in small pictures a region may consist of a pixel that closing alone has found
         if area < modes.region_share * height * width or not inside.any():
             continue
+        # turned, follows: of the pixels inside; `swap` spreads `turned` over the picture, and `inside` keeps only
+        # pixels that change together with most of the region.
         turned, follows, changes = _pictures(np.flatnonzero(inside), levels)
         if changes > modes.changes:
             continue
@@ -465,6 +493,7 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
             continue
         present, absent = contrasts
         if min(present, absent) < modes.smoother * max(present, absent):
+            # `swap` is where the first picture has the second level, its complement where the other picture does.
             second |= inside & (swap if present < absent else ~swap)
     return second.ravel()
 
@@ -477,9 +506,10 @@ def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, sl
     modes = tuning.TUNING.alternating_modes
     first, other = (level.reshape(*inside.shape, -1)[box] for level in (levels.first, levels.other))
     inner, outer = _contour(_closed(inside[box]))
-    counts = inside[box][inner] & ~inside[box][outer]
+    counts = inside[box][inner] & ~inside[box][outer]  # pairs of which one pixel is in the region and one is not
     if np.count_nonzero(counts) < modes.contour_pixels:
         return None
+    # Levels (n_pairs, channels): outside, and inside by the first and by the second level.
     around, here, beside = (
         level[at][counts].astype(np.float32) for level, at in ((first, outer), (first, inner), (other, inner))
     )
@@ -505,14 +535,18 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     often the pictures change.
     """
     modes = tuning.TUNING.alternating_modes
+    # few (k, n_few): which level each measured frame shows at some pixels of the region, -1, 0 or 1
     few = levels.sides(pixels[:: -(-len(pixels) // modes.course_pixels)]).astype(np.float32)
     centred = few - few.mean(axis=0)
+    # (k,): the first principal component over frames, whose sign says which picture is seen. Pixels that run against
+    # it are turned, so that the majority of pixels gives `together` (k,): 1 or -1, the picture of each frame.
     course = np.linalg.eigh(centred @ centred.T)[1][:, -1]
     few *= np.where(course @ few < 0, -1, 1)
     together = np.where(few.sum(axis=1) > 0, 1, -1).astype(np.float32)
     turned, follows = np.empty((2, len(pixels)), np.bool_)
 
     def fill(block: tuple[int, int]) -> None:
+        """Set `turned` and `follows` for a block of the region's pixels."""
         part = slice(*block)
         shown = levels.sides(pixels[part]).astype(np.float32)
         turned[part] = course @ shown < 0

@@ -211,6 +211,8 @@ class BackgroundModel(Saveable, BaseEstimator):
         registered = shifted(frame, shift) if registration is not None else frame
         pixels = np.ascontiguousarray(registered).reshape(height * width, -1)
         X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
+        # Codes come from the few chosen pixels, of which _chosen_H are the components, _near the residuals that count
+        # as explained, and _candidates the codes to start from.
         codes = find_codes(X, self._chosen_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
         show_background(self._learnt.H, np.ascontiguousarray(codes), background)
@@ -228,6 +230,7 @@ def _median_background(H: Floats, Wt: Floats) -> FrameArray:
     result = np.empty(H.shape[1:], np.uint8)
 
     def fill(block: tuple[int, int]) -> None:
+        """Write the median at the pixels from block[0] to block[1]."""
         part = slice(*block)
         result[part] = to_uint8(temporal_median(to_uint8(np.tensordot(some.T, H[:, part], 1))))
 

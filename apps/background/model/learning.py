@@ -73,7 +73,7 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     kept where more explain hardly more. `rng` chooses the pixels that determine codes.
     """
     frames, _ = sample.taken()
-    changes = sample.hand_over_changes()
+    changes = sample.hand_over_changes()  # (n, height, width): difference of each frame from its neighbours
     n, n_pixels, _ = frames.shape
     shape = changes.shape[1:]
     median = temporal_median(frames)
@@ -119,6 +119,7 @@ def _register(registration: Registration, frames: FrameArray) -> None:
     """Register frames in place."""
 
     def fill(block: tuple[int, int]) -> None:
+        """Register the frames from block[0] to block[1]."""
         for t in range(*block):
             frames[t] = shifted(frames[t], registration.shift(frames[t]))
 
@@ -126,9 +127,14 @@ def _register(registration: Registration, frames: FrameArray) -> None:
 
 
 def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
-    """Return the weights of the learnt frames' pixels, 1 to 255, in the memory of their differences."""
+    """Return the weights of the learnt frames' pixels, 1 to 255, in the memory of their differences.
+
+    `changes` (n, height, width) are overwritten; `scale` (height, width) is the noise of each pixel. A pixel whose
+    neighbourhood changes by as much as the noise has half the weight of a still one.
+    """
 
     def fill(block: tuple[int, int]) -> None:
+        """Replace the differences by weights for the frames from block[0] to block[1]."""
         for t in range(*block):
             ratio = cv2.blur(changes[t], (5, 5)) / scale
             changes[t] = np.maximum(1, 255 / (1 + ratio * ratio))
@@ -138,10 +144,14 @@ def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
 
 
 def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
-    """Return the scene (1, n_pixels, channels) at all pixels."""
+    """Return the scene (1, n_pixels, channels) at all pixels: weighted medians of the frames over their codes.
+
+    `frames` is (n, n_pixels, channels), `weights` (n, n_pixels), `Wt` (1, n) the codes, and `start` the first guess.
+    """
     H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
+        """Find the scene at the pixels from block[0] to block[1]."""
         part = slice(*block)
         rows = np.ascontiguousarray(frames[:, part].transpose(1, 2, 0))
         row_weights = np.ascontiguousarray(weights[:, part].T)
@@ -161,19 +171,22 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     explained, and `candidates` (n_components, k) are the codes to start from.
     """
     learning = tuning.TUNING.learning
-    few = slice(None, None, learning.voting_share)
+    few = slice(None, None, learning.voting_share)  # the values that choose the start
     shown = _product(candidates, H[:, few])
     votes = np.empty((len(X), len(shown)), np.int64)
     count_explained(np.ascontiguousarray(X[:, few]), shown, np.ascontiguousarray(near[few]), votes)
+    # votes (n, k): how many values of each frame each candidate explains; the best one is improved.
     start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
     Wt = start.copy()
     rri.half(Problem(X, Loss("manhattan")), Wt, H, sweeps=learning.code_sweeps)
+    # A lower loss need not explain more values, because large objects can draw the codes; then the start is kept.
     worse = _explained(X, Wt, H, near) < _explained(X, start, H, near)
     Wt[:, worse] = start[:, worse]
     return Wt
 
 
 def _explained(X: Floats, Wt: Floats, H: Floats, near: Floats) -> NDArray[np.intp]:
+    """Return how many values of each frame of `X` (n, n_values) have a residual below `near` (n_values,), (n,)."""
     return np.count_nonzero(np.abs(X - _product(Wt, H)) < near, axis=1)
 
 
@@ -250,12 +263,18 @@ class Illumination:
         rows, columns = self._at
         # (n_chosen,): the cell of each pixel
         self._cell = (rows * self._grid[0] // height) * self._grid[1] + columns * self._grid[1] // width
-        self._scene = scene
-        self.Wt = Wt
+        self._scene = scene  # (n_chosen, channels)
+        self.Wt = (
+            Wt  # codes, which `_learn` replaces; it also sets `explains` and `_cells`, the illuminations of the cells
+        )
         self._learn(pixels, n_components)
 
     def _learn(self, pixels: CodePixels, n_components: int) -> None:
-        """Alternate between fields and codes; stop early where the components are hopeless."""
+        """Alternate between illumination fields and codes; stop early where the components are hopeless.
+
+        Sets `_cells` (n_components, rows, columns), the illumination of each component in the cells of the grid, the
+        codes `Wt` (n_components, n), and `explains`. `alone` (n, n_values) is the residual of a single component.
+        """
         learning = tuning.TUNING.learning
         alone = pixels.residual(self._scene[None], self.Wt)
         self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)
@@ -267,15 +286,20 @@ class Illumination:
             believed, self.explains = self._believed(alone, pixels.residual(H, self.Wt), pixels)
             if self.explains < tuning.TUNING.illumination.hopeless:
                 return
-        doubtful = ~believed.reshape(self._grid)
+        doubtful = ~believed.reshape(self._grid)  # these cells take the median illumination of the whole frame
         for cells in self._cells:
             cells[doubtful] = np.median(cells)
         self.Wt = pixels.codes(self._components(), self.Wt)
 
     def _in_cells(self, H: Floats) -> Floats:
-        """Return the median ratios of components to scene, cell by cell (n_components, rows, columns)."""
+        """Return the median ratios of components `H` to the scene, cell by cell (n_components, rows, columns).
+
+        `H` (n_components, n_chosen, channels) and the scene are at the chosen pixels. A cell with few bright values
+        takes the median of the whole picture.
+        """
         bright = self._scene > tuning.TUNING.illumination.dark
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
+        # Once sorted by cell, the values of cell c are those from bounds[c] to bounds[c + 1].
         bounds = np.searchsorted(np.sort(cells), np.arange(self._grid[0] * self._grid[1] + 1))
         found = np.ones((len(H), self._grid[0] * self._grid[1]), np.float32)
         for k, h in enumerate(H):
@@ -288,7 +312,11 @@ class Illumination:
         return found.reshape(len(H), *self._grid)
 
     def _believed(self, alone: Floats, residual: Floats, pixels: CodePixels) -> tuple[NDArray[np.bool_], float]:
-        """Return the cells that are believed, and the share of all values that the components explain in these."""
+        """Return the cells that are believed, and the share of all values that the components explain in these.
+
+        `alone` and `residual` (n, n_values) are the residuals of one component and of several. A cell is believed if
+        the components leave at most a share, `kept`, of the weight that one component leaves unexplained there.
+        """
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]
         before, after = (
@@ -304,6 +332,7 @@ class Illumination:
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:
+        """Return the components (n_components, n_chosen, channels) at the chosen pixels: scene times illumination."""
         rows, columns = self._at
         return self._scene * self._fields()[:, rows, columns, None]
 

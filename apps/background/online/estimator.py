@@ -170,13 +170,14 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         self._check_parameters()
         self.frame_shape_ = scene.shape
         height, width = scene.shape[:2]
-        self._scene = np.array(scene, np.float32).reshape(height, width, -1)
+        self._scene = np.array(scene, np.float32).reshape(height, width, -1)  # (height, width, channels), grey levels
         self._rival = np.zeros_like(self._scene)  # the one other value of each pixel
         self._support = np.full((height, width), weight, np.float32)  # weight of the frames that show the scene
         self._rivalry = np.zeros((height, width), np.float32)  # weight of those that show the rival
-        self._noise = np.array(noise, np.float32)
+        self._noise = np.array(noise, np.float32)  # (height, width), grey levels, without its bounds
         rng = check_generator(self.random_state)
         count = min(height * width, tuning.TUNING.online.gain_pixels)
+        # (count,): flat indices of the pixels that determine the gain
         self._chosen = np.sort(rng.choice(height * width, count, replace=False))
         self._before: FrameArray | None = None  # the previous frame
         self.gain_, self._unexplained = 1.0, 0.0  # the second: for how many seconds no gain has explained most pixels
@@ -194,6 +195,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         check_number(self.warm_up, "warm_up")
 
     def _restored(self) -> None:
+        """Check what was read from a file: a model that has seen frames needs the latest one, `_before`."""
         self._check_parameters()
         if (self._before is None) != (self.n_frames_seen_ == 0):
             raise ValueError("the latest frame is missing, or there was none")
@@ -259,6 +261,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
 
     def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
         """Separate a frame, then learn from it."""
+        # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         before = frame if self._before is None else self._before
         change = cv2.absdiff(frame, before)
@@ -271,6 +274,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         decision = MaskDecision(self._bounded_noise(self._noise))
         self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
         self._notice_new_scene(moved, explained, seconds)
+        # Only every `rows`-th row learns from a frame, which saves time; `keep` is for the time between its turns.
         update_rows(
             frame.reshape(self._scene.shape),
             change,
@@ -292,6 +296,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         return Separated(index, frame, self.background_, self.mask_)
 
     def _bounded_noise(self, noise: Floats) -> Floats:
+        """Return the noise within its floor and ceiling, in grey levels."""
         return np.clip(noise, tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
@@ -300,6 +305,8 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         Of the previous gain, 1 and the median ratio to the scene, the candidate that explains most pixels is refined.
         So an object that fills much of the frame does not pass for a change of illumination.
         """
+        # At the chosen pixels: x values of the frame, b of the scene (n_chosen, channels); near (n_chosen, 1) the
+        # difference below which a value counts as explained.
         chosen = self._chosen
         x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(self._noise.size, -1)[chosen]
@@ -310,6 +317,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             return 1.0, 1.0
 
         def explained(gain: float) -> NDArray[np.bool_]:
+            """Return which values (n_chosen, channels) of the frame are those of the scene times a gain."""
             return np.asarray(np.abs(x - np.float32(gain) * b) < near)
 
         ratios = np.divide(x, b, out=np.ones_like(x), where=bright)
@@ -323,7 +331,12 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         return max(best, 1e-3), float(votes.all(axis=1).mean())
 
     def _notice_new_scene(self, moved: FrameArray, explained: float, seconds: float) -> None:
-        """Forget the past where most of the picture is still and has been unexplained for long enough."""
+        """Forget the past if most of the picture is still and has been unexplained for long enough.
+
+        `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
+        scene explains, and `seconds` the time since the previous frame. Forgetting scales down the weights of scene
+        (`_support`) and rival (`_rivalry`), so that new values replace them soon.
+        """
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
         other = 1 - explained > online.new_share and still > online.still_share
