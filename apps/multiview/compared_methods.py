@@ -218,6 +218,7 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
     """
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
+        """Fit the estimator to the joined views; returns its features, a function for other samples, and components."""
         # the choice of the multi-view model, `choice`, does not matter here; all methods have the same signature
         side = SideBySide(train)
         model = make(min(rank, *side.train.shape), seed, side)

@@ -56,6 +56,7 @@ class HueWords(BagOfWords):
         return self.n_bins
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
+        """Return a hue histogram (n, n_bins) for each patch; `points` (n, 3) are row, column and scale."""
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey)
 
 

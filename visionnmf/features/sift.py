@@ -46,6 +46,7 @@ class SiftWords(BagOfWords):
         return DESCRIPTOR
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
+        """Return a SIFT descriptor (n, 128) for each patch; `points` (n, 3) are row, column and scale."""
         return sift_descriptors(image.grey, points)
 
 

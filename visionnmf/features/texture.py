@@ -64,6 +64,7 @@ class HOG(Extractor):
         check_count(self.size, "size", 2 * self.cell, 4096)
 
     def _n_features(self) -> int:
+        """Return the histograms of all blocks: four cells each, with a bin for each orientation."""
         # blocks of 2 x 2 cells overlap: one begins at each cell but the last of a row or column
         return (self.size // self.cell - 1) ** 2 * 4 * self.n_orientations
 
@@ -124,9 +125,11 @@ class LBP(PatternHistogram):
         self.max_pixels = max_pixels
 
     def _n_features(self) -> int:
+        """Return one feature for each uniform pattern, and one for all others, in each cell."""
         return math.prod(self.layout) * PATTERNS
 
     def _describe(self, image: PreparedImage) -> Array:
+        """Count the uniform local binary patterns of all pixels in each cell."""
         # the radius is 1 pixel; "nri_uniform" numbers the uniform patterns 0 to 57, and all others 58
         patterns = local_binary_pattern(image.grey, NEIGHBOURS, 1, "nri_uniform").astype(np.intp)
         return self._count_patterns(patterns, PATTERNS)
@@ -161,6 +164,7 @@ class CENTRIST(PatternHistogram):
         self.max_pixels = max_pixels
 
     def _n_features(self) -> int:
+        """Return one feature for each census code but 0 and 255 in each cell."""
         return math.prod(self.layout) * (CENSUS - 2)
 
     def _describe(self, image: PreparedImage) -> Array:

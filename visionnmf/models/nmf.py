@@ -342,6 +342,7 @@ class NMF(WithPenalties, LinearModel):
         return finite_codes(self._codes(problem, H))
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         check_parameters(self)  # the model-file reader calls this method
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
