@@ -142,6 +142,7 @@ class LowRank(Baseline):
 
     @one_blas_thread()
     def _learn(self, frames: FrameArray) -> FrameArray:
+        """Fit the low-rank model to frames (n, n_pixels, channels), and return the background of the median codes."""
         # the decompositions hold six matrices of floats of this size
         check_memory(f"{self.method} of {len(frames)} frames", 24 * frames.size)
         X = frames.reshape(len(frames), -1).astype(np.float32)
@@ -212,9 +213,11 @@ class Subtractor(Baseline):
             yield frame
 
     def _learn(self, frames: FrameArray) -> FrameArray:
+        """Return the background at the end of the clip, which the subtractor has learnt while the frames passed."""
         return np.asarray(self._passing.getBackgroundImage(), np.uint8).reshape(self._shape)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        """Return a function that separates frames by a subtractor that starts from nothing."""
         subtractor = self._made()
 
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:

@@ -210,7 +210,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
     The seconds are those of the processor without reading the frames. The memory is what the work took beyond what the
     process held before, None where the system does not say.
     """
-    aside = _Stopwatch()
+    aside = _Stopwatch()  # measures what is not the method's work: reading frames and scoring masks
     held = _reset_peak()
     start, began = time.process_time(), time.perf_counter()
     separator = make_separator(method).fit(aside.around(clip.frames()))
@@ -252,9 +252,11 @@ class _Stopwatch:
         self.seconds = self.elapsed = 0.0  # of the processor, and on the clock
 
     def __enter__(self) -> None:
+        """Note the start of time aside: of this thread's processor, and on the clock."""
         self._start, self._began = time.thread_time(), time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
+        """Add the time since `__enter__`: to `seconds` that of the processor, to `elapsed` that on the clock."""
         self.seconds += time.thread_time() - self._start
         self.elapsed += time.perf_counter() - self._began
 
@@ -327,6 +329,7 @@ class Confusion:
 
 
 def _ratio(part: float, whole: float) -> float | None:
+    """Return the share of a part in a whole, or None if the whole is 0."""
     return part / whole if whole else None
 
 
@@ -341,7 +344,7 @@ def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, fl
     found, true = _grey(background), _grey(truth)
     difference = np.abs(found - true)
     wrong = difference > ERROR_PIXEL
-    inner = np.pad(wrong, 1)
+    inner = np.pad(wrong, 1)  # beyond the border there is no error pixel
     clustered = wrong & inner[:-2, 1:-1] & inner[2:, 1:-1] & inner[1:-1, :-2] & inner[1:-1, 2:]
     square = float((difference**2).mean())
     return {

@@ -238,7 +238,10 @@ class FrameSample:
 
 
 def _kept_of(start: int, step: int) -> int:
-    """Return which of `step` frames from `start` on is kept."""
+    """Return which of `step` frames from `start` on is kept: the first or the second.
+
+    The parity of the bits of `start`, the Thue-Morse sequence, decides, so that no regular pattern of frames is missed.
+    """
     return start + (start.bit_count() % 2 if step > 1 else 0)
 
 
@@ -250,6 +253,7 @@ def temporal_median(frames: FrameArray) -> Floats:
     counter: Any = np.min_scalar_type(n)
 
     def fill(block: tuple[int, int]) -> None:
+        """Write the medians of the values from block[0] to block[1]; of an even number, the mean of the middle two."""
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)
         count = np.empty(stop - start, counter)

@@ -193,6 +193,7 @@ class SampleClip:
         ]
 
     def __iter__(self) -> Iterator[FrameArray]:
+        """Yield the picked frames, after setting `time` to the time of each in seconds."""
         for index, frame in enumerate(self._frames):
             self.time = self._first + index * self._step
             yield frame

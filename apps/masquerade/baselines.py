@@ -168,6 +168,7 @@ class MexPereraNMF(_Baseline):
         check_generator(self.random_state)
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands, and factorise their weighted counts from a random start."""
         rng = check_generator(self.random_state)
         # A (n_commands, n_sessions): weighted counts; basis_ (n_commands, r), codes_ (r, n_sessions)
         self._counts = _CountMatrix(sessions)
@@ -256,6 +257,7 @@ class WangNMF(_Baseline):
         check_generator(self.random_state)
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands of the sessions, and factorise their frequencies."""
         self._counts = _CountMatrix(sessions)
         self._factorise()
 
@@ -385,6 +387,7 @@ class NaiveBayes(_Baseline):
         check_count(self.vocabulary, "vocabulary")
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands of the sessions from nothing."""
         self._counts: Counter[Hashable] = Counter()
         for session in sessions:
             self.update(session)

@@ -101,8 +101,10 @@ def to_cef(result: SessionResult) -> str:
 
 
 def _number(number: float | None, times: int = 1, form: str = ".0f") -> str:
+    """Return `times` a number as text in the format `form`, and an empty text for None."""
     return "" if number is None else format(times * number, form)
 
 
 def _message(result: SessionResult) -> str:
+    """Return the first line of a result's summary and its reasons as one line of text."""
     return "; ".join([result.summary().splitlines()[0], *(reason.sentence for reason in result.reasons)])

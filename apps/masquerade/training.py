@@ -125,6 +125,7 @@ def train(
 
 
 def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:
+    """Return a new scorer with the parameters of `scorer`, fitted to one user's sessions."""
     return SessionScorer(**scorer.get_params()).fit(sessions)
 
 
@@ -148,6 +149,7 @@ def collect_sessions(
     skipped: list[str] = []
 
     def commands() -> Iterator[Event | None]:
+        """Yield the events of all files; a file that cannot be read adds a sentence to `skipped`."""
         for path in paths:
             try:
                 events = read_events(path, format=source.format, user=source.user, whole_lines=cutting.whole_lines)
