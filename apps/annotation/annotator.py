@@ -338,7 +338,8 @@ class ImageAnnotator(BaseEstimator):
         """Learn weights, votes and sigmoids from the scores that training rows get from the other rows.
 
         `landmarks` are the training images of the kernel regression; the first `count` of them, `rows`, also teach the
-        weights and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among their neighbours.
+        weights and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among their neighbours;
+        `left_out` are the scores that the regression gives each landmark without having seen it.
         """
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.
@@ -346,7 +347,7 @@ class ImageAnnotator(BaseEstimator):
         landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
         rows = landmarks[:count]
         shares = np.zeros((len(rows), self.Y_.shape[1]))
-        for _ in range(ROUNDS if n_images > 1 else 0):
+        for _ in range(ROUNDS if n_images > 1 else 0):  # neighbours depend on the weights, and these on the neighbours
             which = self._others(codes, rows)
             # D (n_rows, k, n_blocks): the distances to each neighbour, by each block
             D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
@@ -357,6 +358,7 @@ class ImageAnnotator(BaseEstimator):
         # Smoothed, because the sigmoids need its logit, which is infinite at 0 and 1.
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
         truth = self.Y_[rows].toarray() > 0
+        # Roots of the shares spread the many small ones, between which the sigmoids have to tell.
         self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
 
     def check_parameters(self) -> tuple[int, ...]:

@@ -320,6 +320,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         for choice in (*seen, "none"):
             missing = (masks[choice] | given)[rows]
             part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice})
+            # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
+            # search is judged at its best limit, with which it would be used.
             found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
             scores[choice] = max(found.values())
         return max(scores, key=scores.__getitem__), scores

@@ -86,12 +86,14 @@ class Linear(Term):
 
     @abstractmethod
     def slope(self, n_components: int) -> Array:
-        """Return the derivative.
+        """Return the derivative of the term with respect to the entries of the factor.
+
+        The term is linear, so its derivative is the same for all factors.
 
         Returns
         -------
         ndarray, >= 0
-            Broadcasts to the shape of the factor.
+            Of the shape (n_components, n_points) of the factor, or one that broadcasts to it: (n_components, 1).
         """
 
 

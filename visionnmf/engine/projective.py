@@ -105,13 +105,15 @@ class _Divergence:
         self.size = float(self.sums.sum())  # scale of the loss: sum of the data
 
     def __call__(self, H: Array) -> _Slope:
-        """Return the loss and its gradient at `H` (n_components, n_features).
+        """Return the Kullback-Leibler loss of the model ``X H^T H`` and its gradient at `H` (n_components, n_features).
 
-        The positive part of the gradient is ``H X^T 1 + H 1^T X`` with the matrix 1 of ones: its entry (k, j) is the
+        The gradient is returned as the difference of two non-negative parts, because multiplicative updates divide one
+        by the other. Its positive part is ``H X^T 1 + H 1^T X`` with the matrix 1 of ones: its entry (k, j) is the
         sum of code k over all samples, plus the sum of component k times the sum of feature j.
         """
         X = self.X
         components = H.astype(X.dtype)
+        # at most MAX_CHUNKS, because each chunk returns a part of the gradient as large as H
         chunks = blocks(len(X), max(rows_per_block(X.shape[1]), -(-len(X) // MAX_CHUNKS)))
         parts = map_blocks(lambda chunk: self._rows(chunk, components), chunks, parallel=X.size > BLOCK_ELEMENTS)
         losses, shares, sums = zip(*parts, strict=True)

@@ -229,15 +229,16 @@ def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 
 
 def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
-    """Measure residuals over frames.
+    """Measure the residuals, frame less background of the model, over the k frames that are picked.
 
-    Returns the sizes of the smoothed residuals (k, height / 2, width / 2), the energies (height, width), and in how
-    many frames the root mean square over channels is above `limit` (height, width).
+    Returns the sizes of the smoothed residuals (k, height / 2, width / 2) in grey levels, the energies (height, width),
+    which are the means over frames of the residual's mean square over channels, each capped at ``cap ** 2``, and in how
+    many frames its root mean square is above `limit` (height, width).
     """
     dynamic = tuning.TUNING.dynamic_background
     shape, picks = limit.shape, what.picks
     n_pixels, channels = what.frames.shape[1:]
-    energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)
+    energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)  # k <= 40 frames
     squared = (limit * limit).ravel()
     held = max(1, dynamic.held // n_pixels)  # frames that are measured at a time, to bound the memory
     sizes = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
@@ -250,7 +251,7 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
-            measure_residuals(*model, residual, size, means, energy, above, block[0])
+            measure_residuals(*model, residual, size, means, energy, above, block[0])  # fills means, energy, above
 
         map_blocks(fill, blocks(n_pixels, dynamic.block_pixels))
         for size, mean in zip(sizes[first : first + held], means, strict=False):

@@ -96,7 +96,11 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _growth(iteration: int, path: int) -> float:
-    """Return the factor by which rho grows after an iteration of a path of that length."""
+    """Return the factor by which rho grows after an iteration of a path of that length.
+
+    Over the whole path rho grows by PENALTY_GROWTH: by SLOW_GROWTH over the first SLOW_SHARE of it, where noisy data
+    converge, and by the rest afterwards, which exact data need. After the path rho stays.
+    """
     slow = SLOW_SHARE * path
     if iteration >= path:
         return 1.0

@@ -182,9 +182,14 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
 
     def solve(block: tuple[int, int]) -> None:
-        """Run ADMM for rows ``block[0]:block[1]`` and write their codes."""
+        """Run ADMM for rows ``block[0]:block[1]`` and write their codes.
+
+        `points` (n_features, r) are the transposed components. `terms` (n_rows, 5, r) holds, along its second axis, the
+        lower bound, upper bound, cost, ridge and scale of each code. The kernel solves for codes times their scales, of
+        components with unit norm on the stored entries, so the codes are divided by the scales at the end.
+        """
         start, stop = block
-        terms = _terms(problem, points, start, stop)  # rows: lower bound, upper bound, cost, ridge, scale
+        terms = _terms(problem, points, start, stop)
         codes, (low, scales) = np.empty((stop - start, len(H))), (terms[:, 0], terms[:, 4])
         r, longest = len(H), _longest_row(X.indptr, start, stop)
         _sparse_kernels.manhattan_codes_rows(

@@ -143,8 +143,9 @@ class _Model:
     def _descend(self, part: _Part, points: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
         """Multiply the rows of a part by `points` (n, r), then run HALS sweeps on their codes and extrapolate these.
 
-        `gram` is ``points.T @ points`` (r, r). The products are added to `totals` (rows of the part, r), unless that is
-        empty; with `sweeps` 0 nothing else happens.
+        `gram` is ``points.T @ points`` (r, r), and `momentum` how much of their change the codes are extrapolated by.
+        The products are added to `totals` (rows of the part, r), whose sums the sweeps then use; if `totals` is empty,
+        they use the products themselves. With `sweeps` 0 only `totals` changes.
         """
         codes, X = part.codes, self.X
 
@@ -233,8 +234,10 @@ def _gram(points: Array) -> Array:
 def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | None:
     """Return components (r, n) found on a sample of the rows, or None if that is not worthwhile.
 
-    They start from the given factors `Wt` (r, n_samples) and `H` (r, n) with twice the components, which are then
-    merged in pairs. It is not worthwhile for few samples and for one component. Penalties that differ between the
+    They start from the given factors `Wt` (r, n_samples) and `H` (r, n) with twice the components, so that fewer parts
+    of the data are left without one; then those that lose least are merged until r are left.
+
+    It is not worthwhile for few samples and for one component. Penalties that differ between the
     components exclude it, because merged components have no weight of their own.
     """
     X, r = problem.X, len(H)
@@ -243,11 +246,11 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
     if step < SAMPLE_GROWTH or r == 1 or any(np.ndim(weight) for weight in weights):
         return None
     codes = Wt[:, ::step]
-    rolled = np.roll(H, H.shape[1] // 2, axis=1)  # as many other components, like the given ones
+    rolled = np.roll(H, H.shape[1] // 2, axis=1)  # as many other components, with the values of the given ones
     model = _Model(problem, X[::step], np.vstack([codes, codes]), np.vstack([H, rolled]), parts=1, share=1 / step)
     model.run(SAMPLE_PASSES)
     many = model.H.last
-    sums = _merging(_gram(model.parts[0].codes.last), _gram(many), r)
+    sums = _merging(_gram(model.parts[0].codes.last), _gram(many), r)  # (2 r, r): which are added, with what weight
     found: Array = np.clip((many @ sums.astype(H.dtype)).T, *problem.penalty_H.box(H.dtype))
     step //= SAMPLE_GROWTH  # improve the merged components on a larger sample, unless that would be all rows
     if step > 1:

@@ -155,7 +155,12 @@ def gradient_parts(
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
-        """Fill the results for one block of rows."""
+        """Fill the results for the rows of one block.
+
+        Data and model of a row are divided by the mean of its data, its unit, so that ``P ** (beta - 2)`` stays in
+        range; whoever uses the parts multiplies them by ``units ** (beta - 1)``. Entries of the model below `floor`
+        count as `floor`.
+        """
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
         problem.loss.record.rows(X, P, M, problem.loss.parameter, *block, losses)
