@@ -38,7 +38,8 @@ print(caller(), numba.config.CACHE_DIR)
 @pytest.fixture
 def copy(tmp_path):
     """Return a copy of the package whose kernels are one kernel and its helper, in two files."""
-    for name in ("__init__.py", "_version.py", "_jit.py", "engine/__init__.py", "engine/kernels/__init__.py"):
+    package = ("__init__.py", "__init__.pyi", "_version.py", "_jit.py")
+    for name in (*package, "engine/__init__.py", "engine/kernels/__init__.py"):
         target = tmp_path / "copy" / "visionnmf" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "visionnmf" / name, target)
