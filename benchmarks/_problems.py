@@ -2,7 +2,7 @@
 
 They are made from fixed seeds, so that every machine has the same arrays; the faces are those of Extended Yale B, from
 the research data (see :mod:`visionnmf.datasets.local`). ``l1_*`` are low-rank data with Laplace noise of 2 % of their
-mean and a tenth of the entries drawn anew, ``rand*`` low-rank data of half-empty factors with normal noise of 5 % of
+mean and a tenth of the entries drawn again, ``rand*`` low-rank data of half-empty factors with normal noise of 5 % of
 the mean, ``sparse*`` 60 words for each of 20000 documents of 20 topics, filled up with noise to half a per cent.
 """
 

@@ -76,7 +76,7 @@ def _sort_step(steps, weights, count, slope, curvature, rounding):  # type: igno
 
 
 def _with_selection(selection):  # type: ignore[no-untyped-def]
-    """Compile the row kernel anew with another selection: the same kernel otherwise."""
+    """Compile the row kernel again with another selection: the same kernel otherwise."""
     options = {"nogil": True, "error_model": "numpy"}
     names = dict(vars(_kernels))
     names["select_step"] = numba.njit(**options)(selection)

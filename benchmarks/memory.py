@@ -127,7 +127,7 @@ def one(name: str, megabytes: int) -> None:
     before = peak("VmRSS")
     X = data(megabytes << 18)
     size = sum(part.nbytes for part in X) / 2**20 if isinstance(X, list) else X.nbytes / 2**20
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is measured from here
     model.fit(X)
     most = peak() - before
     print(f"| {name} | {size:.0f} | {most:.0f} | {most / size:.2f} |", flush=True)
@@ -220,7 +220,7 @@ def _watch(child: subprocess.Popen[bytes], path: Path) -> Iterator[_Seen]:
 
 
 def repeat_clip(source: Path, path: Path, times: int) -> None:
-    """Write a clip one time after the other, without encoding it anew."""
+    """Write a clip one time after the other, without encoding it again."""
     with av.open(str(path), "w", options={"movflags": "+faststart"}) as output:  # what is read first stands first
         stream = None
         for turn in range(times):

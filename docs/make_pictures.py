@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of the guide to faces anew: ``python docs/make_pictures.py``."""
+"""Draw the pictures of the README and of the guide to faces: ``python docs/make_pictures.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: never stale, never made anew without need, never in the way."""
+"""The cache of compiled kernels: never stale, never compiled again without need, never in the way."""
 
 import ast
 import fcntl
@@ -129,7 +129,7 @@ def test_without_a_folder_kernels_are_compiled_in_memory(copy, tmp_path):
     (tmp_path / "file").write_text("")
     done = run(copy, tmp_path / "file" / "cache")
     assert done.stdout.split()[:2] == ["compiled", "2"]
-    assert done.stderr.count("kernels are compiled anew in each process") == 1
+    assert done.stderr.count("kernels are compiled again in each process") == 1
 
 
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
@@ -158,7 +158,7 @@ def test_on_a_full_disk_kernels_are_compiled_in_memory(copy, tmp_path):
     }
     done = subprocess.run([sys.executable, "-c", code], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.split()[:2] == ["compiled", "2"]
-    assert done.stderr.count("kernels are compiled anew in each process") == 1
+    assert done.stderr.count("kernels are compiled again in each process") == 1
     assert f"{cache}/visionnmf-" in done.stderr and "cannot be written (File too large)" in done.stderr
 
 

@@ -162,7 +162,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
 def _warn(folder: Path, why: str) -> None:
     """Warn once per process that compiled kernels cannot be cached."""
     warnings.warn(
-        f"{folder} cannot be written ({why}): kernels are compiled anew in each process (seconds). "
+        f"{folder} cannot be written ({why}): kernels are compiled again in each process (seconds). "
         "Set NUMBA_CACHE_DIR to a folder that can be written.",
         RuntimeWarning,
         stacklevel=2,

@@ -165,7 +165,7 @@ def main() -> NoReturn:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
     # `_say_that_it_compiles` reports in one line where compiled kernels cannot be stored.
-    warnings.filterwarnings("ignore", message=".*kernels are compiled anew", category=RuntimeWarning)
+    warnings.filterwarnings("ignore", message=".*kernels are compiled again", category=RuntimeWarning)
     on_first_compile(_say_that_it_compiles)
     code: Any = 0
     try:

@@ -103,7 +103,7 @@ class Hierarchy:
     def without(self, scale: float) -> Hierarchy:
         """Return the tree whose regions are the segments at a scale.
 
-        Merges up to that scale are done, and the nodes that are left are numbered anew. The strength of a border in the
+        Merges up to that scale are done, and the nodes that are left are renumbered. The strength of a border in the
         new tree is the mean over the old borders between its two segments.
 
         Returns

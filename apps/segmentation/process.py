@@ -271,7 +271,7 @@ def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
 def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: bool = False) -> None:
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
-    The files of single images end with the name of `target`. Images and annotations are numbered anew from 1, behind
+    The files of single images end with the name of `target`. Images and annotations are renumbered from 1, behind
     those of the files before.
     """
     names = [Path(file) for report in reports for file in report.outputs if file.endswith(f"_{target.name}")]

@@ -1,4 +1,4 @@
-"""Parts of videos: the same pictures at the same times, nothing encoded anew."""
+"""Parts of videos: the same pictures at the same times, nothing encoded again."""
 
 import av
 import numpy as np

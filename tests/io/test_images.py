@@ -480,7 +480,7 @@ def test_passes_over_a_jpeg_are_bounded(tmp_path, monkeypatch):
     sound = _encode(RGB8, "JPEG", progressive=True)
     last = sound[sound.rindex(b"\xff\xda") : -2]
     assert _read(tmp_path, sound[:-2] + 400 * last + sound[-2:]).shape == RGB8.shape
-    with pytest.raises(UnreadableError, match="a JPEG picture of more than 500 scans; save it anew"):
+    with pytest.raises(UnreadableError, match="a JPEG picture of more than 500 scans; save it again"):
         _read(tmp_path, sound[:-2] + 500 * last + sound[-2:])
     thumbnail = b"\xff\xe1" + (2 + 600 * len(last)).to_bytes(2) + 600 * last  # scans that are not of the picture
     assert _read(tmp_path, sound[:2] + thumbnail + sound[2:]).shape == RGB8.shape

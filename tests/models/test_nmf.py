@@ -77,7 +77,7 @@ def test_the_objective_never_rises(solver, seed):
     loss = "frobenius" if solver == "hals" else "manhattan"
     model = NMF(int(rng.integers(1, 8)), solver=solver, loss=loss, tol=0, max_iter=40, random_state=seed)
     model.fit(X)
-    history = model.objective_history_[:-1]  # the last is of the codes solved for anew
+    history = model.objective_history_[:-1]  # the last is of the codes solved for again
     assert (np.diff(history) <= 1e-10 * history[0]).all()
     assert history[5] < history[0]
     assert model.objective_history_[-1] <= history[-1] * (1 + 5e-3) + 1e-6 * history[0]

@@ -137,7 +137,7 @@ def test_penalised_codes_are_those_of_the_fit(loss, clean, rng):
     model.set_params(max_iter=3000, tol=1e-6)
     W = model.fit_transform(X)
     np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1, rtol=1e-6)
-    # the codes solved for anew, with components of unit norm, are no worse than those the iterations ended with
+    # the codes solved for again, with components of unit norm, are no worse than those the iterations ended with
     assert model.objective_history_[-1] <= model.objective_history_[-2] * (1 + 1e-3)
     value = (
         np.abs(X - W @ model.components_).sum() if loss == "manhattan" else ((X - W @ model.components_) ** 2).sum() / 2

@@ -72,7 +72,7 @@ def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None)
         if kind == SCAN:
             scans += 1
             if scans > MOST_SCANS:
-                raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it anew")
+                raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it again")
         place += int.from_bytes(data[place : place + 2])  # a segment begins with its length in two bytes
 
 

@@ -40,7 +40,7 @@ def test_each_separates(made, method):
     for part, frame in zip(parts, made.frames, strict=True):
         np.testing.assert_array_equal(part.frame, frame)
     again = np.stack([part.mask for part in separator.apply(made.frames)]) > 0
-    np.testing.assert_array_equal(again, masks)  # MOG2 and KNN begin anew
+    np.testing.assert_array_equal(again, masks)  # MOG2 and KNN start again
 
 
 @pytest.mark.parametrize("method", choices.BACKGROUND_METHODS)

@@ -59,7 +59,7 @@ def test_class_residuals_are_those_of_the_formula(rng, n_features):
 
 @pytest.mark.parametrize("n_features", [30, 7])
 def test_the_smaller_side_is_decomposed(rng, monkeypatch, n_features):
-    """Images of few pixels and few images cost alike; what is left out is taken away, not learnt anew."""
+    """Images of few pixels and few images cost alike; what is left out is taken away, not learnt again."""
     X, y, new = rng.random((12, n_features)), np.arange(12) % 4, rng.random((3, n_features))
     sides, eigh = [], np.linalg.eigh
 

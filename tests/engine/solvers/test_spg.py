@@ -110,7 +110,7 @@ def test_fits_fall_and_converge(loss, kind, X):
     ).fit(X)
     history = model.objective_history_[:-1]
     assert (np.diff(history) <= 1e-9 * history[0]).all()
-    if loss.parameter != 3:  # convex in the codes, or nearly: they are not worse when solved for anew
+    if loss.parameter != 3:  # convex in the codes, or nearly: they are not worse when solved for again
         assert model.objective_history_[-1] <= history[-1] * (1 + 1e-6)
     assert model.optimality_ < 0.1
 

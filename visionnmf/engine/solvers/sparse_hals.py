@@ -186,7 +186,7 @@ class _Model:
             Wt[:, part.rows] = part.codes.ahead.T
 
     def reset(self, Wt: Array, H: Array) -> None:
-        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes anew."""
+        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes again."""
         self.H.reset(H)
         self.totals[:] = self.gram[:] = 0
         for part in self.parts:
@@ -216,7 +216,7 @@ class _Model:
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
 
     def _value(self, problem: Problem, loss: float, square: float) -> float:
-        """Add the penalties to a loss; evaluate it anew where it is so small that rounding would show."""
+        """Add the penalties to a loss; evaluate it again where it is so small that rounding would show."""
         H = self.H.last
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
         if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:

@@ -68,7 +68,6 @@ class _Side:
             self.metric = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
         self.lengths: Array | None = None  # step lengths, one per point if `apart`, else (1,); None before the first
         self.longest: Array = np.ones(1)  # their upper limits, set with the first lengths
-        self.moved = False  # whether any step of the last call of `improve` was accepted
 
     def improve(self, A: Array) -> float:
         """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
@@ -79,7 +78,7 @@ class _Side:
         """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
-        lengths, self.moved = self.lengths, False
+        lengths = self.lengths
         if lengths is None:  # the first step is about as long as the factor itself
             steepness = np.sqrt(self._sum(slope.astype(np.float64) ** 2 * self.metric))
             size = np.sqrt(self._sum(F.astype(np.float64) ** 2 / self.metric))
@@ -99,7 +98,6 @@ class _Side:
             enough = found <= values - DECREASE * self.unit * square / np.maximum(lengths, np.finfo(float).tiny)
             if self.beta <= 1:  # infinite where the model vanishes and the data do not
                 enough &= lost <= vanishing
-            self.moved = self.moved or bool(enough.any())
             bend = self._sum(move * (slope_new - slope))
             longest = np.minimum(LENGTHEN * lengths, self.longest)
             longer = np.where(bend > 0, np.minimum(square / np.where(bend > 0, bend, 1), longest), longest)

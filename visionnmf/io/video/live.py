@@ -152,7 +152,7 @@ class LiveReader:
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         """Yield the wanted frames, scaled; raise ParameterError the second time, as nothing can be reread."""
         if self._first is None:
-            raise ParameterError(f"source must be gone through once; got {self._name} again; open it anew")
+            raise ParameterError(f"source must be gone through once; got {self._name} again; open it again")
         first, self._first = self._first, None  # the constructor has read the first frame; None marks it as delivered
         height, width = first[1].shape[:2]
         for time_, frame in self._wanted.choose(chain([first], self._frames), may_be_none=self._asked_to_end):
