@@ -129,7 +129,7 @@ class Array(_Ranged):
     def pack(self, value: Any, place: Place) -> str:
         """Store the array among those of the file, and return a mark in its place."""
         array = np.asarray(value)
-        if array.dtype.kind in "iu" and array.dtype.name not in self.dtype.split():  # whatever the platform's integers are
+        if array.dtype.kind in "iu" and array.dtype.name not in self.dtype.split():  # of any width
             array = array.astype(self.dtype, casting="same_kind")
         self._check(array, place)
         # ascontiguousarray gives an array without dimensions one; reshape takes it away again.
