@@ -1,53 +1,143 @@
-"""Draw the pictures of the README and of the guide to faces: ``python docs/make_pictures.py``."""
+"""Draw the pictures of the README and of the guides from bundled samples: ``python docs/make_pictures.py [NAME ...]``."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+from PIL import Image
 from skimage import data
 
+from visionnmf import NMF, MultiviewNMF
+from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.drawing import components_picture, grey_pictures, tiled
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.pictures import residual_picture
 from visionnmf.apps.segmentation import overlay, segment
 from visionnmf.datasets import corrupt, make_surveillance
+from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_image, write_image
 
 IMAGES = Path(__file__).parent / "images"
-WIDTH = 720
-FRAME = 150
+WIDTH = 720  # of the animated picture, pixels
+SHOWN = range(100, 220, 2)  # frames of the clip that are shown
+TEXTURES = {
+    "brick": ["brick", "wall"],
+    "grass": ["grass", "plant"],
+    "gravel": ["stone", "ground"],
+    "coffee": ["cup", "table"],
+    "chelsea": ["cat", "fur"],
+    "astronaut": ["person", "space"],
+    "retina": ["eye", "medicine"],
+    "hubble_deep_field": ["stars", "space"],
+}
+SIDE = 96  # of a crop, pixels
 
 
 def readme() -> None:
-    """Show a photograph and its segments; a frame, its background and the mask."""
+    """Animate a clip with its background and mask, below a photograph and its segments."""
     photograph = read_image("sample:coffee")
-    segments = overlay(photograph, segment(photograph, n_segments=5).labels)
+    top = np.hstack([photograph, overlay(photograph, segment(photograph, n_segments=5).labels)])
     clip = make_surveillance(300, 240, 320, random_state=0)
-    found = list(BackgroundModel().fit(clip.frames).apply(clip.frames))[FRAME]
-    mask = np.repeat(found.mask[..., None], 3, axis=2)
-    rows = [np.hstack([photograph, segments]), np.hstack([found.frame, found.background, mask])]
-    scaled = [cv2.resize(row, (WIDTH, WIDTH * len(row) // row.shape[1]), interpolation=cv2.INTER_AREA) for row in rows]
-    write_image(IMAGES / "readme.png", np.vstack(scaled), force=True)
+    found = list(BackgroundModel().fit(clip.frames).apply(clip.frames))
+    pages = []
+    for i in SHOWN:
+        mask = np.repeat(found[i].mask[..., None], 3, axis=2)
+        rows = [top, np.hstack([found[i].frame, found[i].background, mask])]
+        size = [(WIDTH, WIDTH * len(row) // row.shape[1]) for row in rows]
+        page = [cv2.resize(row, to, interpolation=cv2.INTER_AREA) for row, to in zip(rows, size, strict=True)]
+        pages.append(Image.fromarray(np.vstack(page)))
+    pages[0].save(
+        IMAGES / "readme.webp", save_all=True, append_images=pages[1:], duration=80, loop=0, quality=60, method=4
+    )
 
 
-def corrupted_faces() -> None:
+def faces() -> None:
     """Corrupt the hundred faces of scikit-image's LFW subset, and show what is found and cleaned on twelve of them."""
-    faces = (data.lfw_subset()[:100] * 255).astype(np.uint8)
-    shape = faces.shape[1:]
-    noisy = corrupt(faces[::2], "salt_and_pepper", 0.2, random_state=0)
-    blocked = corrupt(faces[1::2], "occlusion", 8, random_state=0)
+    images = (data.lfw_subset()[:100] * 255).astype(np.uint8)
+    shape = images.shape[1:]
+    noisy = corrupt(images[::2], "salt_and_pepper", 0.2, random_state=0)
+    blocked = corrupt(images[1::2], "occlusion", 8, random_state=0)
     X = np.concatenate([noisy, blocked]).reshape(100, -1).astype(np.float32)
-    # who is on them is not known and does not matter to the cleaning
+    # The people are unknown, but cleaning does not depend on the labels.
     found = FaceRecognizer(outliers=3, image_shape=shape, random_state=0).fit(X, np.arange(100) % 2)
     shown = [*range(6), *range(50, 56)]
     panels = (X, found.reconstructions_, found.cleaned_, found.corrupted_)
-    images, reconstructions, cleaned, corrupted = (panel[shown] for panel in panels)
-    sheet = residual_picture(images, reconstructions, cleaned, corrupted, shape)
+    chosen, reconstructions, cleaned, corrupted = (panel[shown] for panel in panels)
+    sheet = residual_picture(chosen, reconstructions, cleaned, corrupted, shape)
     write_image(IMAGES / "faces_corrupted.png", sheet, force=True)
 
 
+def parts() -> None:
+    """Show twenty components of the hundred faces."""
+    images = (data.lfw_subset()[:100] * 255).astype(np.float32)
+    model = NMF(20, loss="frobenius", random_state=0).fit(images.reshape(100, -1))
+    write_image(IMAGES / "parts.png", components_picture(model.components_, images.shape[1:]), force=True)
+
+
+def imputed() -> None:
+    """Show ten faces, their upper halves, and the lower halves that a model of the other ninety predicts."""
+    images = (data.lfw_subset()[:100] * 255).astype(np.float32)
+    half = images.shape[1] // 2
+    views = [images[:, :half].reshape(100, -1), images[:, half:].reshape(100, -1)]
+    model = MultiviewNMF(20, random_state=0).fit([view[:90] for view in views])
+    lower = model.impute([views[0][90:], None])[1]
+    shape = images.shape[1:]
+    given, complete = images[90:].copy(), images[90:].copy()
+    given[:, half:] = 255
+    complete[:, half:] = np.asarray(lower).reshape(10, shape[0] - half, shape[1])
+    rows = [list(grey_pictures(values.reshape(10, -1), shape)) for values in (images[90:], given, complete)]
+    write_image(IMAGES / "imputed.png", tiled(rows), force=True)
+
+
+def crops(left: bool) -> tuple[list[Any], list[str]]:
+    """Return square crops of the left or the right half of each photograph, and the name of the photograph of each."""
+    pictures, names = [], []
+    for name in TEXTURES:
+        photograph = getattr(data, name)()
+        if photograph.ndim == 2:
+            photograph = np.repeat(photograph[..., None], 3, axis=2)
+        height, width = photograph.shape[:2]
+        columns = np.linspace(0, width // 2 - SIDE, 4) + (0 if left else width // 2)
+        for y in np.linspace(height // 5, height - height // 5 - SIDE, 4).astype(int):
+            for x in columns.astype(int):
+                pictures.append(photograph[y : y + SIDE, x : x + SIDE])
+                names.append(name)
+    return pictures, names
+
+
+def annotation() -> None:
+    """Learn words from crops of the left halves of eight photographs, and write them below crops of the right halves."""
+    words = sorted({word for both in TEXTURES.values() for word in both})
+    (known, names), (new, truth) = crops(left=True), crops(left=False)
+    extraction = FeatureExtraction(["gist", "lab"]).fit(known)
+    Y = np.array([[word in TEXTURES[name] for word in words] for name in names])
+    model = ImageAnnotator("jec", n_components=20, n_words=2)
+    predicted = model.fit(extraction.transform(known), Y, words=words, views=extraction.views_).predict(extraction.transform(new))
+    right = np.array([[word in TEXTURES[name] for word in words] for name in truth])
+    print(f"annotation: {(predicted & right).sum() / right.sum():.1%} of the words are right")
+    tiles = []
+    for i in range(5, len(new), 16):
+        tile = np.full((SIDE + 22, SIDE + 8, 3), 255, np.uint8)
+        tile[:SIDE, 4 : 4 + SIDE] = new[i]
+        text = ", ".join(np.array(words)[predicted[i]])
+        cv2.putText(tile, text, (4, SIDE + 15), cv2.FONT_HERSHEY_SIMPLEX, 0.36, (0, 0, 0), 1, cv2.LINE_AA)
+        tiles.append(tile)
+    write_image(IMAGES / "annotation.png", np.hstack(tiles), force=True)
+
+
+PICTURES = {
+    "readme": readme,
+    "faces": faces,
+    "parts": parts,
+    "imputed": imputed,
+    "annotation": annotation,
+}
+
 if __name__ == "__main__":
-    readme()
-    corrupted_faces()
+    for chosen in sys.argv[1:] or PICTURES:
+        PICTURES[chosen]()

@@ -1,16 +1,23 @@
-"""Regenerate the tables of the guides from the engine's registers: ``python docs/make_tables.py``."""
+"""Regenerate the tables of the guides and the page of commands from the code: ``python docs/make_tables.py``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from typer.main import get_command
+
+from visionnmf.apps.cli import app
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import TERMS
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.solving import CODES
 
 GUIDE = Path(__file__).parent / "penalties.md"
+COMMANDS = Path(__file__).parent / "commands.md"
+HELP_WIDTH = 100  # characters
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -54,5 +61,27 @@ def with_tables(text: str) -> str:
     )
 
 
+def helps(command: Any, context: Any) -> Iterator[tuple[str, str]]:
+    """Yield the full name and the help of each command that does something, in the order of the command line."""
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            yield from helps(below, below.context_class(below, context, name, max_content_width=HELP_WIDTH))
+    else:
+        yield context.command_path, command.get_help(context)
+
+
+def with_commands(text: str) -> str:
+    """Return the page of commands with a section for each command behind the line ``<!-- commands -->``."""
+    program = get_command(app)
+    context = program.context_class(
+        program, info_name="visionnmf", terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH
+    )
+    sections = [f"## {name}\n\n```\n{said.rstrip()}\n```\n" for name, said in helps(program, context)]
+    mark = "<!-- commands -->\n"
+    return text[: text.index(mark) + len(mark)] + "\n" + "\n".join(sections)
+
+
 if __name__ == "__main__":
+    COMMANDS.write_text(with_commands(COMMANDS.read_text("utf-8")), "utf-8")
     GUIDE.write_text(with_tables(GUIDE.read_text("utf-8")), "utf-8")
