@@ -8,9 +8,9 @@ from loss_checks import CHECKS, values
 from sklearn.base import clone
 
 from visionnmf import NMF, Penalty
-from visionnmf.engine.losses import LOSSES, Loss, Parameter, Proximal as ProximalForm, Record
+from visionnmf.engine.losses import LOSSES, Loss, LossRecord, Parameter, ProximalForm
 from visionnmf.engine.optimality import optimality
-from visionnmf.engine.penalties import Linear, Penalty as Resolved, Proximal, Smooth, Term
+from visionnmf.engine.penalties import Linear, Penalties, Proximal, Smooth, Term
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.solving import fit, solve_codes
@@ -45,7 +45,7 @@ def pseudo_huber_pass(X, P, U, M, delta, bounds, decay, start, stop, losses, res
     U[rows] = new
 
 
-PSEUDO_HUBER = Record(
+PSEUDO_HUBER = LossRecord(
     name="pseudo-huber",
     formula="delta^2 (sqrt(1 + ((x - p) / delta)^2) - 1)",
     noise="Gaussian noise and outlying entries, with derivatives of any order",
@@ -189,7 +189,7 @@ def added_terms(n):
 def test_a_penalty_of_one_class_is_fitted(solver, form, rng):
     loss = {"hals": "frobenius", "nenmf": "frobenius", "spg": "kullback-leibler"}.get(solver, "manhattan")
     X = rng.gamma(2, size=(30, 3)) @ rng.gamma(1, size=(3, 20)) + 0.1 * rng.random((30, 20)) + 0.05
-    problem = Problem(X, Loss(loss), Resolved(l2=1.0), Resolved(terms=(added_terms(20)[form],), l1=0.1))
+    problem = Problem(X, Loss(loss), Penalties(l2=1.0), Penalties(terms=(added_terms(20)[form],), l1=0.1))
     assert choose(solver, problem) == solver
     Wt, H = rng.random((3, 30)), rng.random((3, 20))
     problem.penalty_H.feasible(H)
@@ -243,18 +243,18 @@ def test_solvers_that_do_not_know_a_term_refuse_it(rng):
     for name, solver in SOLVERS.items():
         loss = Loss("frobenius") if "frobenius" in solver.losses else Loss(min(solver.losses))
         for term, able in ((added_terms(5)["linear"], PROXIMAL_SOLVERS), (Unknown(), ())):
-            obstacle = solver.obstacle(Problem(X, loss, penalty_H=Resolved(terms=(term,))))
+            obstacle = solver.obstacle(Problem(X, loss, penalty_H=Penalties(terms=(term,))))
             assert obstacle == (None if name in able else f"does not take {term.kind} in penalty_H")
     with pytest.raises(ParameterError, match=r"for loss=.huber. takes; .* .admm: does not take unknown"):
         NMF(2, loss="huber", penalty_H=Penalty(terms=[Unknown()])).fit(X)
     for loss in LOSSES:  # nor does a function for codes
         with pytest.raises(ParameterError, match=r"penalty_W must be without offset ridge for codes of"):
-            solve_codes(Problem(X, Loss(loss, 0.5), penalty_W=Resolved(terms=(OffsetRidge(1.0, 0.5),))), X[:2])
+            solve_codes(Problem(X, Loss(loss, 0.5), penalty_W=Penalties(terms=(OffsetRidge(1.0, 0.5),))), X[:2])
 
 
 def test_what_terms_may_not_be(rng):
     with pytest.raises(ParameterError, match=r"simplex must stand without ball; got both; leave one of them out"):
-        Resolved(simplex="rows", terms=(Ball(),))
+        Penalties(simplex="rows", terms=(Ball(),))
     with pytest.raises(ParameterError, match=r"terms of penalty_H must be of visionnmf.engine.penalties.Term; got 3"):
         NMF(2, penalty_H=Penalty(terms=[3])).fit(rng.random((6, 5)))
     with pytest.raises(TypeError, match="abstract"):  # an incomplete one

@@ -6,7 +6,7 @@ import loss_checks as checks
 import pytest
 
 from visionnmf import NMF
-from visionnmf.engine.losses import LOSSES, Record, named_losses
+from visionnmf.engine.losses import LOSSES, LossRecord, named_losses
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -16,12 +16,12 @@ def test_record(check, name):
     check(LOSSES[name])
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Record) if field.default is MISSING])
+@pytest.mark.parametrize("field", [field.name for field in fields(LossRecord) if field.default is MISSING])
 def test_a_record_without_a_field_is_refused(field):
-    complete = {entry.name: getattr(LOSSES["huber"], entry.name) for entry in fields(Record)}
+    complete = {entry.name: getattr(LOSSES["huber"], entry.name) for entry in fields(LossRecord)}
     del complete[field]
     with pytest.raises(TypeError, match=field):
-        Record(**complete)
+        LossRecord(**complete)
 
 
 HUBER, L21, MANHATTAN, FROBENIUS = (LOSSES[name] for name in ("huber", "l21", "manhattan", "frobenius"))

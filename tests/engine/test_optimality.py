@@ -12,7 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 from visionnmf.engine import solving
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.optimality import optimality
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 
 SMOOTH = [
@@ -86,8 +86,8 @@ def test_it_is_what_it_says_with_numerical_gradients(loss, weighted, rng):
     X = data(rng, Wt, H, 0.5)
     M = rng.random(X.shape) if weighted else None
     graph = sp.csr_array(kneighbors_graph(X, 3, include_self=False))
-    penalty_W = Penalty(l1=0.02, l2=np.array([0.1, 0.0, 0.3]), graph=0.1 * (graph + graph.T))
-    problem = Problem(X, loss, penalty_W, Penalty(low=0.3, high=1.5, l1=0.1), weights=M)
+    penalty_W = Penalties(l1=0.02, l2=np.array([0.1, 0.0, 0.3]), graph=0.1 * (graph + graph.T))
+    problem = Problem(X, loss, penalty_W, Penalties(low=0.3, high=1.5, l1=0.1), weights=M)
     H = np.clip(H, 0.3, 1.5)
     expected = naive_optimality(
         problem,
@@ -116,7 +116,7 @@ def test_it_is_free_of_scale_and_balance(loss, rng):
     H[:, :5] = 0
     X = data(rng, Wt, H)
     M = rng.integers(0, 2, X.shape) + 0.5
-    problem = Problem(X, loss, Penalty(l1=0.1), Penalty(l2=0.2), weights=M)
+    problem = Problem(X, loss, Penalties(l1=0.1), Penalties(l2=0.2), weights=M)
     expected = optimality(problem, Wt, H)
     balance = np.array([0.01, 1.0, 300.0])
     rebalanced = replace(
@@ -138,7 +138,7 @@ def test_samples_and_features_change_places(rng):
     Wt, H = factors(rng, 15, 25)
     for loss in LOSSES:
         if loss.name != "l21":
-            problem = Problem(data(rng, Wt, H), loss, Penalty(l1=0.1), weights=rng.random((15, 25)))
+            problem = Problem(data(rng, Wt, H), loss, Penalties(l1=0.1), weights=rng.random((15, 25)))
             assert optimality(problem.transposed, H, Wt) == pytest.approx(optimality(problem, Wt, H), rel=1e-8)
 
 
@@ -210,8 +210,8 @@ def test_sparse_data_are_dense_data(name, zero_weight, rng):
     X = np.where(rng.random((30, 20)) < 0.3, np.round(3 * Wt.T @ H), 0)
     X[4] = 0
     stored = np.where(X > 0, 1.0, zero_weight)
-    dense = Problem(X, Loss(name), Penalty(l1=0.1), weights=stored if zero_weight < 1 else None)
-    sparse = Problem(sp.csr_array(X), Loss(name), Penalty(l1=0.1), zero_weight=zero_weight)
+    dense = Problem(X, Loss(name), Penalties(l1=0.1), weights=stored if zero_weight < 1 else None)
+    sparse = Problem(sp.csr_array(X), Loss(name), Penalties(l1=0.1), zero_weight=zero_weight)
     assert optimality(sparse, Wt, H) == pytest.approx(optimality(dense, Wt, H), rel=1e-3)
     assert optimality(replace(sparse, X=sp.csr_array((30, 20))), Wt, H) > 0
 
@@ -231,10 +231,10 @@ def test_it_falls_along_a_fit(loss, solver, end, rng):
 @pytest.mark.parametrize(
     "penalty",
     [
-        Penalty(simplex="columns"),
-        Penalty(simplex="rows"),
-        Penalty(groups=(np.arange(6), np.arange(6, 15)), group_l1=0.5),
-        Penalty(groups=(np.arange(6), np.arange(6, 15)), group_norm=np.inf, group_bounds=(1.0, 2.0)),
+        Penalties(simplex="columns"),
+        Penalties(simplex="rows"),
+        Penalties(groups=(np.arange(6), np.arange(6, 15)), group_l1=0.5),
+        Penalties(groups=(np.arange(6), np.arange(6, 15)), group_norm=np.inf, group_bounds=(1.0, 2.0)),
     ],
     ids=["columns", "rows", "l12", "l1inf"],
 )

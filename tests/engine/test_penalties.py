@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from visionnmf.engine import quadratic
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.exceptions import ParameterError
 
 N, R = 9, 4
@@ -21,23 +21,23 @@ def make_graph(rng, n=N, dtype=np.float64):
 def make_penalties(rng):
     graph, l1, l2 = make_graph(rng), rng.random(R), rng.random(R)
     return {
-        "nonnegative": Penalty(),
-        "box": Penalty(low=0.05, high=0.4),
-        "l1": Penalty(l1=l1),
-        "l2": Penalty(l2=l2),
-        "l1 l2 box": Penalty(low=0.1, high=0.5, l1=l1, l2=0.3),
-        "graph": Penalty(graph=graph),
-        "graph l1 l2 box": Penalty(high=0.6, l1=0.1, l2=l2, graph=graph),
-        "simplex columns": Penalty(simplex="columns"),
-        "simplex rows": Penalty(simplex="rows"),
-        "simplex l1 l2 graph": Penalty(simplex="columns", l1=l1, l2=l2, graph=graph),
-        "groups 2": Penalty(groups=GROUPS, group_l1=0.4),
-        "groups inf": Penalty(groups=GROUPS, group_l1=0.4, group_norm=np.inf),
-        "groups of their own weights": Penalty(groups=GROUPS, group_l1=(0.4, 0.1)),
-        "groups l1 l2 graph": Penalty(groups=GROUPS, group_l1=0.2, l1=l1, l2=0.1, graph=graph),
-        "ball 2": Penalty(groups=GROUPS, group_bounds=(1.0, 0.5)),
-        "ball inf l1": Penalty(groups=GROUPS, group_bounds=(0.6, 0.5), group_norm=np.inf, l1=l1),
-        "ball and norm": Penalty(groups=GROUPS, group_bounds=(1.0, 0.5), group_l1=0.1, group_norm=np.inf),
+        "nonnegative": Penalties(),
+        "box": Penalties(low=0.05, high=0.4),
+        "l1": Penalties(l1=l1),
+        "l2": Penalties(l2=l2),
+        "l1 l2 box": Penalties(low=0.1, high=0.5, l1=l1, l2=0.3),
+        "graph": Penalties(graph=graph),
+        "graph l1 l2 box": Penalties(high=0.6, l1=0.1, l2=l2, graph=graph),
+        "simplex columns": Penalties(simplex="columns"),
+        "simplex rows": Penalties(simplex="rows"),
+        "simplex l1 l2 graph": Penalties(simplex="columns", l1=l1, l2=l2, graph=graph),
+        "groups 2": Penalties(groups=GROUPS, group_l1=0.4),
+        "groups inf": Penalties(groups=GROUPS, group_l1=0.4, group_norm=np.inf),
+        "groups of their own weights": Penalties(groups=GROUPS, group_l1=(0.4, 0.1)),
+        "groups l1 l2 graph": Penalties(groups=GROUPS, group_l1=0.2, l1=l1, l2=0.1, graph=graph),
+        "ball 2": Penalties(groups=GROUPS, group_bounds=(1.0, 0.5)),
+        "ball inf l1": Penalties(groups=GROUPS, group_bounds=(0.6, 0.5), group_norm=np.inf, l1=l1),
+        "ball and norm": Penalties(groups=GROUPS, group_bounds=(1.0, 0.5), group_l1=0.1, group_norm=np.inf),
     }
 
 
@@ -147,7 +147,7 @@ def test_feasible_keeps_what_is_feasible_and_moves_the_rest(rng, name):
 )
 def test_what_does_not_compose(options, sentence):
     with pytest.raises(ParameterError, match=sentence):
-        Penalty(**options)
+        Penalties(**options)
 
 
 # --- the quadratic half-problem ---------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_improve_in_single_precision(rng, name):
 
 def test_improve_against_a_solver(rng):
     """The graph couples all points: one bounded problem of SciPy's for the whole factor."""
-    p = Penalty(low=0.1, high=0.8, l1=0.2, graph=make_graph(rng))
+    p = Penalties(low=0.1, high=0.8, l1=0.2, graph=make_graph(rng))
     gram, right = make_half(rng)
     F = np.full((R, N), 0.1)
     quadratic.improve(F, gram, right, p, sweeps=2000)
@@ -239,7 +239,7 @@ def test_accelerate_never_rises_from_step_to_step(rng):
     """Momentum overshoots where curvatures differ much, unless it is given up."""
     Q = np.linalg.qr(rng.normal(size=(R, R)))[0]
     gram = Q * [1.0, 1e-1, 1e-2, 1e-3] @ Q.T
-    p = Penalty(groups=GROUPS, group_l1=1e-3)
+    p = Penalties(groups=GROUPS, group_l1=1e-3)
     right, start = gram @ rng.random((R, N)), rng.random((R, N))
     values = []
     for steps in range(150):
@@ -253,9 +253,9 @@ def test_accelerate_never_rises_from_step_to_step(rng):
 def test_accelerate_stops_at_the_tolerance_and_says_how_many_steps(rng):
     gram, right = make_half(rng)
     F = np.zeros((R, N))
-    steps, first = quadratic.accelerate(F, gram, right, Penalty(), steps=5000, tol=1e-6)
+    steps, first = quadratic.accelerate(F, gram, right, Penalties(), steps=5000, tol=1e-6)
     slope = gram @ F - right
     assert 1 < steps < 5000
     assert np.linalg.norm(np.where(F > 0, slope, np.minimum(slope, 0))) < 1e-3 < first
-    again, size = quadratic.accelerate(F, gram, right, Penalty(), steps=5000, tol=1e-5)
+    again, size = quadratic.accelerate(F, gram, right, Penalties(), steps=5000, tol=1e-5)
     assert again <= 1 and size <= 1e-5

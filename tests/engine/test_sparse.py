@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from visionnmf.engine import losses, products
 from visionnmf.engine.blocks import n_threads, row_blocks
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import NONNEGATIVE, Penalty
+from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose, sparse_hals
 from visionnmf.engine.solving import solve_codes
@@ -21,7 +21,7 @@ from visionnmf.exceptions import ParameterError
 
 SOLVER = {"manhattan": "rri", "frobenius": "hals", "kullback-leibler": "ccd"}
 LOSSES = sorted(SOLVER)
-PENALISED = Penalty(l1=0.05, l2=0.1)
+PENALISED = Penalties(l1=0.05, l2=0.1)
 
 
 def counts(rng, shape=(60, 40), rank=3, mean=0.4, dtype=np.float64):
@@ -102,7 +102,7 @@ def test_products_take_dense_and_sparse_data_alike(rng):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("penalty", [NONNEGATIVE, PENALISED, Penalty(high=0.7)], ids=["none", "l1l2", "box"])
+@pytest.mark.parametrize("penalty", [NONNEGATIVE, PENALISED, Penalties(high=0.7)], ids=["none", "l1l2", "box"])
 def test_a_fit_descends_to_where_dense_data_lead(loss, penalty, rng):
     X = counts(rng)
     Wt, H = start(rng, X)
@@ -224,7 +224,7 @@ def test_degenerate_data(loss, X, rng):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("penalty", [NONNEGATIVE, PENALISED, Penalty(low=0.1, high=0.5)], ids=["none", "l1l2", "box"])
+@pytest.mark.parametrize("penalty", [NONNEGATIVE, PENALISED, Penalties(low=0.1, high=0.5)], ids=["none", "l1l2", "box"])
 def test_codes_are_those_of_the_dense_data(loss, penalty, rng):
     X = counts(rng)
     H = rng.gamma(0.5, 1, (3, 40))
@@ -318,7 +318,7 @@ def test_memory_grows_with_the_stored_entries(loss, rng):
 def test_penalties_that_couple_rows_are_refused(loss, rng):
     X = counts(rng)
     graph = sp.csr_array(sp.random_array((60, 60), density=0.1, rng=rng))
-    problem = Problem(X, Loss(loss), penalty_W=Penalty(graph=graph + graph.T))
+    problem = Problem(X, Loss(loss), penalty_W=Penalties(graph=graph + graph.T))
     with pytest.raises(ParameterError, match=r"penalty_W.*graph|graph.*penalty_W"):
         name = choose("auto", problem)
         fitted(problem, *start(rng, X), 1, solver=name)

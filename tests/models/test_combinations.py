@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty
 from visionnmf.engine.losses import LOSSES as REGISTERED, Loss
-from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.solving import solve_codes
@@ -194,9 +194,9 @@ def test_penalised_codes_of_data_that_fit_well(loss, penalty, rng):
     H /= np.linalg.norm(H, axis=1, keepdims=True)
     X = 5 * rng.gamma(2, size=(4, R)) @ H  # without the penalty there would be no residual at all
     kind = Loss(loss, {"elastic-net": 0.3, "huber": 0.5}.get(loss, 0.0))
-    Wt = solve_codes(Problem(X, kind, Resolved(**penalty)), H)
+    Wt = solve_codes(Problem(X, kind, Penalties(**penalty)), H)
     for j in range(len(X)):
-        row = Problem(X[j : j + 1], kind, Resolved(**penalty))
+        row = Problem(X[j : j + 1], kind, Penalties(**penalty))
 
         def value(w, row=row):
             return row.objective(np.ascontiguousarray(w[:, None]), H)

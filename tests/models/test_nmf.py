@@ -39,7 +39,7 @@ def quiet(model, X, **start):
 
 
 def codes(X, H, loss, **penalty):
-    return solve_codes(Problem(X, Loss(loss), penalties.Penalty(**penalty)), H)
+    return solve_codes(Problem(X, Loss(loss), penalties.Penalties(**penalty)), H)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
@@ -28,7 +28,7 @@ def test_scales_of_superfluous_components_do_not_drift_apart(seed, rows):
     assert np.isfinite(model.component_norms_).all() and np.isfinite(model.components_).all()
 
 
-@pytest.mark.parametrize("penalty", [Penalty(), Penalty(l1=3.0), Penalty(l2=3.0), Penalty(high=5.0)])
+@pytest.mark.parametrize("penalty", [Penalties(), Penalties(l1=3.0), Penalties(l2=3.0), Penalties(high=5.0)])
 @pytest.mark.parametrize("size", [1e-12, 1e-50, 1e-120, 1e-200, 1e-308, 5e-324])
 @pytest.mark.parametrize("scale", [1e-60, 1.0, 1e60])
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])

@@ -94,7 +94,7 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 
 
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.Record`.
+    """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.LossRecord`.
 
     `parameter` is beta. Rows are divided by their means before powers are taken.
     """

@@ -1,7 +1,7 @@
 """The losses, which measure the distance of the data `X` from the model ``P = W H``.
 
-Each loss is one :class:`Record` of :data:`LOSSES`. Everything that lists losses derives from that table: which solvers
-minimise a loss, whether it takes sparse data, messages, and the tables of the guides.
+Each loss is one :class:`LossRecord` of :data:`LOSSES`. Everything that lists losses derives from that table: which
+solvers minimise a loss, whether it takes sparse data, messages, and the tables of the guides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .kernels import admm as _admm_kernels
 from .kernels.sparse import model_entries
 from .products import floors
 
-__all__ = ["Loss", "Parameter", "Proximal", "Record", "SparseForm"]
+__all__ = ["Loss", "LossRecord", "Parameter", "ProximalForm", "SparseForm"]
 
 Array = NDArray[Any]
 
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
     positive: bool
 
 
-class Proximal(NamedTuple):
+class ProximalForm(NamedTuple):
     """A loss in the form that ADMM needs (docs/derivations/admm.md).
 
     Attributes
@@ -73,7 +73,7 @@ class SparseForm(NamedTuple):
         ``deviation(x, p, floor, weight)`` returns the derivative at stored entries minus that of a zero entry there.
     size : callable
         ``size(x)`` returns the size of the derivative at stored entries and the model 0, as in
-        :attr:`Record.derivative`.
+        :attr:`LossRecord.derivative`.
     squared : bool
     weighted : bool
         Whether entries that are not stored may have any weight from 0 to 1, instead of only 0 or 1.
@@ -87,7 +87,7 @@ class SparseForm(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class LossRecord:
     """One loss. ``tests/engine/test_losses.py`` checks each field of each record against the value.
 
     Attributes
@@ -116,7 +116,7 @@ class Record:
         to each model entry, and the size it is compared with. The size is that of the derivative at the model 0, or of
         the positive part ``p^(beta - 1)`` for a divergence. `M` may be the number 1. At a kink, the derivative is 0 for
         residuals up to `tiny`.
-    proximal : Proximal or None
+    proximal : ProximalForm or None
         None if the prox has no closed form, or if other solvers are better.
     sparse : SparseForm or None
         None if sparse data would have to be made dense.
@@ -136,7 +136,7 @@ class Record:
     kink: float = 0.0
     rows: Callable[..., None]
     derivative: Callable[[Array, Array, Any, float, float], tuple[Array, Array]]
-    proximal: Proximal | None = None
+    proximal: ProximalForm | None = None
     sparse: SparseForm | None = None
     codes: str
     codes_as: str | None = None
@@ -303,7 +303,7 @@ def _stored_kullback_leibler(x: Array, p: Array, floor: Array) -> float:
 # --- the records ------------------------------------------------------------------------------------------------------
 
 _RECORDS = (
-    Record(
+    LossRecord(
         name="manhattan",
         formula="|x - p|",
         noise="outlying entries: occlusion, dead pixels, moving objects; Laplace noise",
@@ -311,7 +311,7 @@ _RECORDS = (
         kink=1.0,
         rows=_manhattan_rows,
         derivative=_manhattan,
-        proximal=Proximal(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
+        proximal=ProximalForm(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=lambda x, p, floor: float(np.abs(x - p).sum()),
             deviation=lambda x, p, floor, weight: np.sign(p - x) - weight,
@@ -320,7 +320,7 @@ _RECORDS = (
         ),
         codes="admm",
     ),
-    Record(
+    LossRecord(
         name="frobenius",
         formula="(x - p)^2 / 2",
         noise="Gaussian noise of equal variance, no outliers",
@@ -336,7 +336,7 @@ _RECORDS = (
         ),
         codes="hals",
     ),
-    Record(
+    LossRecord(
         name="l21",
         formula="sqrt(sum_j (x_j - p_j)^2) of a row",
         noise="outlying samples: whole rows that do not belong",
@@ -344,21 +344,23 @@ _RECORDS = (
         weight_degree=0.5,
         rows=_l21_rows,
         derivative=_l21,
-        proximal=Proximal(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
+        proximal=ProximalForm(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
         codes="admm",
         codes_as="frobenius",  # the root of a sum of squares has the same minimiser
     ),
-    Record(
+    LossRecord(
         name="huber",
         formula="(x - p)^2 / 2 to delta, then delta (|x - p| - delta / 2)",
         noise="Gaussian noise and outlying entries",
         parameter=Parameter("delta", default=lambda mean: mean / 10, positive=True),
         rows=_huber_rows,
         derivative=_huber,
-        proximal=Proximal(_admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)),
+        proximal=ProximalForm(
+            _admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
+        ),
         codes="admm",
     ),
-    Record(  # MahNMF-EN, Guan et al. 2012
+    LossRecord(  # MahNMF-EN, Guan et al. 2012
         name="elastic-net",
         formula="|x - p| + alpha / 2 (x - p)^2",
         noise="Laplace and Gaussian noise at once",
@@ -366,10 +368,12 @@ _RECORDS = (
         kink=1.0,
         rows=_elastic_net_rows,
         derivative=_elastic_net,
-        proximal=Proximal(_admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size),
+        proximal=ProximalForm(
+            _admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size
+        ),
         codes="admm",
     ),
-    Record(
+    LossRecord(
         name="kullback-leibler",
         formula="x log(x / p) - x + p",
         noise="counts (Poisson noise)",
@@ -377,7 +381,7 @@ _RECORDS = (
         beta=1.0,
         rows=lambda X, P, M, parameter, *rest: divergence.beta_rows(X, P, M, 1.0, *rest),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 1, tiny),
-        proximal=Proximal(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
+        proximal=ProximalForm(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=_stored_kullback_leibler,
             deviation=lambda x, p, floor, weight: (1 - weight) - x / np.maximum(p, floor),
@@ -385,7 +389,7 @@ _RECORDS = (
         ),
         codes="ccd",
     ),
-    Record(
+    LossRecord(
         name="itakura-saito",
         formula="x / p - log(x / p) - 1",
         noise="multiplicative noise, such as power spectra; `X` must be positive",
@@ -395,7 +399,7 @@ _RECORDS = (
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 0, tiny),
         codes="sbcd",
     ),
-    Record(
+    LossRecord(
         name="beta",
         formula="x^b / (b (b - 1)) + p^b / b - x p^(b - 1) / (b - 1)",
         noise="between these, by its exponent: 2 is Frobenius, 1 Kullback-Leibler, 0 Itakura-Saito",
@@ -406,7 +410,7 @@ _RECORDS = (
     ),
 )
 
-LOSSES: dict[str, Record] = {record.name: record for record in _RECORDS}
+LOSSES: dict[str, LossRecord] = {record.name: record for record in _RECORDS}
 
 
 class Loss(NamedTuple):
@@ -420,7 +424,7 @@ class Loss(NamedTuple):
     parameter: float = 0.0
 
     @property
-    def record(self) -> Record:
+    def record(self) -> LossRecord:
         """The record of the loss."""
         return LOSSES[self.name]
 

@@ -31,7 +31,7 @@ from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blo
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO
-from .penalties import Box, Penalty
+from .penalties import Box, Penalties
 from .problem import Problem
 from .products import floors
 
@@ -76,7 +76,7 @@ def _sum_squares(X: Any) -> float:
     return float(np.einsum("i,i->", values, values, dtype=np.float64))
 
 
-def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
+def _penalty_gradient(penalty: Penalties, F: Array) -> Array:
     """Return the gradient of the penalty terms that are smooth on ``F >= 0``.
 
     Linear terms such as l1 are included if the constraint is a box; otherwise the prox handles them.
@@ -88,7 +88,7 @@ def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
     return G
 
 
-def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) -> float:
+def _change(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
     """Return the norm of the change of the model after one projected gradient step on `F` (r, n_points).
 
     `G` (r, n_points) is the gradient and `norms` (r,) are the norms of the components of the other factor. `sigma` is
@@ -156,7 +156,7 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
         part = X[first:last].astype(np.float64)
         squares += _sum_squares(derivative(part, part, 1.0 if M is None else M[first:last], parameter, tiny)[1])
 
-    def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalty) -> Array:
+    def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalties) -> Array:
         """Return the gradient of the loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of `X`.
 
         For the components, the caller passes the transposed data and the factors exchanged.
@@ -191,7 +191,7 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
-    def __init__(self, F: Array, A: Array, penalty: Penalty, row_squares: float) -> None:
+    def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
         """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
 
         `row_squares` is the mean squared derivative of a row, to which the accuracy is relative.

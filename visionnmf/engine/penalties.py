@@ -1,4 +1,4 @@
-"""Constraints and penalties of one factor: the terms, and :class:`Penalty` for their combination.
+"""Constraints and penalties of one factor: the terms, and :class:`Penalties` for their combination.
 
 A factor is stored component-major, ``F`` of shape ``(n_components, n_points)``. The points are the samples for codes
 and the features for components.
@@ -393,7 +393,7 @@ ANY: tuple[type[Term], ...] = (Linear, Smooth, Proximal)  # all forms that a pro
 
 
 @dataclass(frozen=True, eq=False)
-class Penalty:
+class Penalties:
     r"""The penalties and constraints of a factor ``F >= 0``.
 
     .. math:: \sum_k l_{1,k} \sum_j F_{kj} + \tfrac12 \sum_k l_{2,k} \sum_j F_{kj}^2
@@ -492,7 +492,7 @@ class Penalty:
         l1 = np.array(np.broadcast_to(self.l1, shape), dtype)
         return l1, np.array(np.broadcast_to(self.l2, shape), dtype)
 
-    def rescaled(self, scale: Array) -> Penalty:
+    def rescaled(self, scale: Array) -> Penalties:
         """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0.
 
         `scale` has the shape (n_components,) and is all 1 unless :attr:`is_cone`. The value at the rescaled factor is
@@ -527,7 +527,7 @@ class Penalty:
         """Evaluate the terms that are not smooth; constraints contribute 0."""
         return sum((term.value(F) for term in self.parts if not isinstance(term, Smooth)), 0.0)
 
-    def component(self, k: int) -> Penalty:
+    def component(self, k: int) -> Penalties:
         """Return the penalty of row k alone; raise ValueError if components are coupled."""
         if self.couples_components:
             raise ValueError("the components are coupled")
@@ -557,4 +557,4 @@ class Penalty:
 
 _WORDS = {"box": "bounds other than (0, None)", "groups": "groups"}
 
-NONNEGATIVE = Penalty()
+NONNEGATIVE = Penalties()

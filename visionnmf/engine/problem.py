@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .losses import Loss, loss_value, sparse_loss_value
-from .penalties import NONNEGATIVE, Penalty
+from .penalties import NONNEGATIVE, Penalties
 
 Array = NDArray[Any]
 
@@ -25,7 +25,7 @@ class Problem:
     X : ndarray, C-contiguous, or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0, finite]
         float32 or float64. An entry of weight 0 is missing, and must be 0.
     loss : Loss
-    penalty_W, penalty_H : Penalty
+    penalty_W, penalty_H : Penalties
         Penalties of the codes ``Wt`` (n_components, n_samples) and of the components ``H`` (n_components, n_features).
     weights : ndarray [shape=(n_samples, n_features), >= 0], optional
         Weights of the entries, in the dtype of `X`; for dense `X` only.
@@ -36,8 +36,8 @@ class Problem:
 
     X: Any
     loss: Loss
-    penalty_W: Penalty = field(default=NONNEGATIVE)
-    penalty_H: Penalty = field(default=NONNEGATIVE)
+    penalty_W: Penalties = field(default=NONNEGATIVE)
+    penalty_H: Penalties = field(default=NONNEGATIVE)
     weights: Array | None = None
     zero_weight: float = 1.0
 

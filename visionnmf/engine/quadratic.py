@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .kernels import least_squares as _exact_kernels, penalties as _penalty_kernels
 from .kernels.hals import TILE, hals_columns
-from .penalties import SEPARABLE, Graph, Penalty
+from .penalties import SEPARABLE, Graph, Penalties
 
 Array = NDArray[Any]
 
@@ -28,7 +28,7 @@ def improve(
     F: Array,
     gram: Array,
     right: Array,
-    penalty: Penalty,
+    penalty: Penalties,
     *,
     sweeps: int,
     scale: float = 1.0,
@@ -43,7 +43,7 @@ def improve(
     - all others: accelerated proximal gradient (:func:`accelerate`).
 
     `F` and `right` have the shape (n_components, n_points), `gram` (n_components, n_components), all in one dtype. `F`
-    must be feasible (:meth:`.penalties.Penalty.feasible`). `sweeps` counts passes over the components; proximal
+    must be feasible (:meth:`.penalties.Penalties.feasible`). `sweeps` counts passes over the components; proximal
     gradient takes :data:`STEPS_A_SWEEP` steps for each. If `alternate` is true, every second sweep of HALS runs
     backward.
     """
@@ -58,7 +58,7 @@ def improve(
 
 
 def _improve_points(
-    F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float, alternate: bool
+    F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float, alternate: bool
 ) -> None:
     """Run HALS sweeps over `F` (r, n_points) in place, for a penalty that consists of a box, l1 and l2.
 
@@ -79,7 +79,7 @@ def _improve_points(
     map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 
 
-def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:
+def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
     """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
 
     The graph penalty is a quadratic form in the graph Laplacian, which couples each point to its neighbours. The kernel
@@ -104,7 +104,7 @@ def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalty, swe
     F[:] = points.T
 
 
-def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:
+def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
     """Take a proximal gradient step on each component in turn, with its own step length (block coordinate descent).
 
     `F` and `right` are (r, n_points), `gram` (r, r). The step length of component k is ``1 / (gram[k, k] + ridge)``,
@@ -138,7 +138,7 @@ def accelerate(
     F: Array,
     gram: Array,
     right: Array,
-    penalty: Penalty,
+    penalty: Penalties,
     *,
     steps: int,
     tol: float | None = None,
@@ -198,7 +198,7 @@ def accelerate(
     return steps, first
 
 
-def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
+def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
     """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``.
 
     `F` and the result are (r, n_points). `scale` multiplies the penalty.
@@ -209,7 +209,7 @@ def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
     return result
 
 
-def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalty, scale: float, curvatures: Array) -> Array:
+def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, scale: float, curvatures: Array) -> Array:
     """Return the point that one proximal gradient step from `F` (r, n_points) reaches.
 
     The gradient is ``slopes - right``, with `slopes` from :func:`_slopes`. The step length of component k is
@@ -222,7 +222,7 @@ def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalty, scal
     return new
 
 
-def _curvatures(gram: Array, penalty: Penalty) -> Array:
+def _curvatures(gram: Array, penalty: Penalties) -> Array:
     """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite.
 
     With ``gram = S C S`` for a diagonal S and correlations C, ``d`` is the largest eigenvalue of C times ``S^2``, so
@@ -252,7 +252,7 @@ def _scaled_norm(move: Array, curvatures: Array) -> float:
     return float(np.sqrt(np.dot(rows, curvatures**2)))
 
 
-def solve(F: Array, grams: Array, right: Array, penalty: Penalty, *, sweeps: int, tol: float) -> Array:
+def solve(F: Array, grams: Array, right: Array, penalty: Penalties, *, sweeps: int, tol: float) -> Array:
     """Minimise ``f G f / 2 - b f + penalty(f)`` for each point exactly, by block principal pivoting and Cholesky.
 
     `F` (n_points, n_components) holds a feasible start and is overwritten. `grams` has the shape (n_points,

@@ -32,7 +32,7 @@ PASSES = 4  # over the codes of a node for the Frobenius loss; the right-hand si
 NODES = 64  # nodes whose right-hand sides are computed in one product
 
 
-class _Loss(NamedTuple):
+class _SymmetricLoss(NamedTuple):
     """A loss: ``sweep(S, H, c)`` updates the factor in place, ``objective(S, H, c)`` returns the objective."""
 
     sweep: Callable[[Array, Array, Array], None]
@@ -82,8 +82,8 @@ def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
 
 
 LOSSES = {
-    "manhattan": _Loss(_manhattan_sweep, _manhattan_objective),
-    "frobenius": _Loss(_frobenius_sweep, _frobenius_objective),
+    "manhattan": _SymmetricLoss(_manhattan_sweep, _manhattan_objective),
+    "frobenius": _SymmetricLoss(_frobenius_sweep, _frobenius_objective),
 }
 
 

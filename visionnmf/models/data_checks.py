@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_sample_weight, check_sparse, shown
-from visionnmf.engine.losses import LOSSES, Loss, Record, named_losses
+from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
@@ -266,7 +266,7 @@ def check_missing_values(value: Any, *, zero: bool = False) -> None:
     raise ParameterError(f"missing_values must be {allowed}; got {shown(value)}")
 
 
-def find_loss(loss: Any) -> Record | None:
+def find_loss(loss: Any) -> LossRecord | None:
     """Return the record of the loss that a user gave by its name or exponent, or None if there is no such loss."""
     if isinstance(loss, str):
         return LOSSES[loss] if loss in named_losses() else None

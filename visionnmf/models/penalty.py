@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
-from visionnmf.engine.penalties import Penalty as CombinedPenalty, Term
+from visionnmf.engine.penalties import Penalties, Term
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import are_labels
@@ -127,7 +127,7 @@ class Penalty(BaseEstimator):
         self.group_bound = group_bound
         self.terms = terms
 
-    def resolve(self, side: str, X: Any, dtype: DTypeLike) -> CombinedPenalty:
+    def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Penalties:
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
 
         `X` are the training data; None leaves out what depends on the training points, which are graph and groups.
@@ -136,7 +136,7 @@ class Penalty(BaseEstimator):
 
         Returns
         -------
-        CombinedPenalty
+        Penalties
         """
         where = f"penalty_{side}"
         low, high = self._check_box(where)
@@ -155,7 +155,7 @@ class Penalty(BaseEstimator):
             options["graph"] = self._build_graph(points, side, dtype)
             options |= self._check_groups(points.shape[0], side)
         try:
-            return CombinedPenalty(**options)
+            return Penalties(**options)
         except ParameterError as error:
             raise ParameterError(f"penalty_{side}: {error}") from None
 

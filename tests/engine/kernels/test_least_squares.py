@@ -7,7 +7,7 @@ import pytest
 
 from visionnmf.engine import quadratic
 from visionnmf.engine.kernels import least_squares as kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 
 DTYPES = [np.float32, np.float64]
 BOXES = [(0.0, np.inf), (0.0, 0.3), (0.1, np.inf), (0.05, 0.2)]
@@ -49,7 +49,7 @@ def brute_force(x, m, A, l1, l2, low, high, on_simplex):
 
 
 def exact(X, M, A, l1, l2, low, high, on_simplex=False, sweeps=3, start=None):
-    penalty = Penalty(simplex="columns", l1=l1, l2=l2) if on_simplex else Penalty(low=low, high=high, l1=l1, l2=l2)
+    penalty = Penalties(simplex="columns", l1=l1, l2=l2) if on_simplex else Penalties(low=low, high=high, l1=l1, l2=l2)
     F = np.full((len(X), len(A)), low) if start is None else start.T.copy()
     grams = (A @ A.T)[None] if M is None else np.array([(A * m) @ A.T for m in M])
     settled = quadratic.solve(F, grams, (X if M is None else M * X) @ A.T, penalty, sweeps=sweeps, tol=1e-8)
@@ -115,7 +115,7 @@ def test_a_row_that_cannot_be_settled_says_so_and_is_left(right, tolerance, rng)
     F = np.full((1, 2), 0.5)
     B = np.full((1, 2), right)
     # a negative tolerance: no variable at a bound is ever right
-    settled = quadratic.solve(F, (A @ A.T)[None], B, Penalty(), sweeps=0, tol=tolerance)
+    settled = quadratic.solve(F, (A @ A.T)[None], B, Penalties(), sweeps=0, tol=tolerance)
     assert not settled[0] and (F == 0.5).all()
 
 

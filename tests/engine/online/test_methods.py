@@ -7,12 +7,12 @@ from numpy.random import RandomState
 
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Options, manhattan, rivals, surrogate
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 
 OPTIONS = Options(batch_size=4, forget_factor=0.8, buffer=None, horizon=12, volume=0.1)
-SIMPLEX = Penalty(simplex="rows")
+SIMPLEX = Penalties(simplex="rows")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def simplex_rows(H):
     return np.array([formulas.on_simplex(row) for row in H])
 
 
-def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalty(), penalty_H=Penalty()):
+def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalties(), penalty_H=Penalties()):
     """Learn batches; return the components and the state."""
     method = METHODS[name]
     H = H.copy()
@@ -61,7 +61,7 @@ def exact(monkeypatch):
 
 @pytest.mark.parametrize("constrained", [False, True])
 def test_surrogate_is_mairals_recursion(constrained, X, H, exact):
-    penalty = SIMPLEX if constrained else Penalty()
+    penalty = SIMPLEX if constrained else Penalties()
     project = formulas.on_simplex if constrained else lambda row: np.maximum(row, 0)
     expected = simplex_rows(H) if constrained else unit(H)
     A, B = np.zeros((3, 3)), np.zeros((3, 9))
@@ -80,7 +80,7 @@ def test_surrogate_is_mairals_recursion(constrained, X, H, exact):
 
 
 def test_surrogate_pays_penalties_once_a_sample(X, H, exact):
-    found, state = learnt("surrogate", X[:4], H, penalty_H=Penalty(l1=0.05, l2=0.3))
+    found, state = learnt("surrogate", X[:4], H, penalty_H=Penalties(l1=0.05, l2=0.3))
     W = formulas.codes(X[:4], H)
     A, B = W.T @ W, W.T @ X[:4]
     expected = H.copy()
@@ -116,10 +116,10 @@ LEAST = rivals.LEAST / 9  # entry of a component with Itakura-Saito, which the p
 CASES = {
     "all samples": ({}, {}, {}),
     "a buffer": ({"buffer": 3}, {}, {}),
-    "l1 of codes": ({}, {"penalty_W": Penalty(l1=0.2)}, {"find_codes": lambda x, H: formulas.codes([x], H, 0.2)[0]}),
+    "l1 of codes": ({}, {"penalty_W": Penalties(l1=0.2)}, {"find_codes": lambda x, H: formulas.codes([x], H, 0.2)[0]}),
     "l2 of both": (
         {},
-        {"penalty_W": Penalty(l2=0.3), "penalty_H": Penalty(l2=0.5)},
+        {"penalty_W": Penalties(l2=0.3), "penalty_H": Penalties(l2=0.5)},
         {
             "find_codes": lambda x, H: formulas.codes([x], H, 0, 0.3)[0],
             "gradient": lambda H, x, w: squares_gradient(H, x, w) + 0.5 * H,
@@ -127,7 +127,7 @@ CASES = {
     ),
     "a box": (
         {},
-        {"penalty_H": Penalty(low=0.05, high=0.4)},
+        {"penalty_H": Penalties(low=0.05, high=0.4)},
         {"project": lambda H: np.clip(H, 0.05, 0.4), "diameter": np.sqrt(27) * 0.35},
     ),
     "itakura-saito": (

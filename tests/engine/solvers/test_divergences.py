@@ -10,7 +10,7 @@ from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, sbcd
 from visionnmf.engine.solvers.baselines.divergences import exponent
@@ -60,7 +60,7 @@ def kkt(F, gradient, penalty):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("solver", MONOTONE)
 def test_the_objective_never_rises(dtype, loss, solver, rng):
-    problem = Problem(make(rng, dtype), loss, Penalty(l1=0.01, l2=0.1), Penalty(l2=0.02))
+    problem = Problem(make(rng, dtype), loss, Penalties(l1=0.01, l2=0.1), Penalties(l2=0.02))
     _, _, result = run(problem, 3, rng, solver)
     history = np.array(result.history)
     assert (np.diff(history) <= 1e-5 * history[0]).all() and history[-1] < 0.7 * history[0]
@@ -79,7 +79,7 @@ def test_sbcd_ends_at_a_stationary_point_as_good_as_scikit_learn(loss, rng):
     fit(problem, Wt, H, solver="sbcd", max_iter=800, tol=0.0)
     assert problem.objective(Wt, H) <= peer * 1.01  # each ends in a local minimum of its own
     for F, gradient in zip((Wt, H), gradients(problem, Wt, H), strict=True):
-        assert kkt(F, gradient, Penalty()) < 1e-2 * problem.X.mean()
+        assert kkt(F, gradient, Penalties()) < 1e-2 * problem.X.mean()
 
 
 @pytest.mark.parametrize("beta", [0, 0.5, 1, 1.5, 2, 3])
@@ -87,7 +87,7 @@ def test_sbcd_ends_at_a_stationary_point_as_good_as_scikit_learn(loss, rng):
 def test_mu_is_scikit_learns(beta, l1, rng):
     X = make(rng)
     Wt, H = start(Problem(X, KL), 3, rng)
-    problem = Problem(X, Loss("beta", beta), Penalty(l1=l1 * X.shape[1]), Penalty(l1=l1 * X.shape[0]))
+    problem = Problem(X, Loss("beta", beta), Penalties(l1=l1 * X.shape[1]), Penalties(l1=l1 * X.shape[0]))
     theirs = SklearnNMF(
         3, init="custom", solver="mu", beta_loss=beta, max_iter=7, tol=0, alpha_W=l1, alpha_H=l1, l1_ratio=1.0
     )
@@ -150,11 +150,11 @@ def test_a_weight_of_two_is_a_row_twice(solver, rng):
 
 
 PENALTIES = [
-    Penalty(),
-    Penalty(l1=0.3),
-    Penalty(l2=0.5),
-    Penalty(low=0.05, high=0.6),
-    Penalty(l1=0.1, l2=0.2, high=1.0),
+    Penalties(),
+    Penalties(l1=0.3),
+    Penalties(l2=0.5),
+    Penalties(low=0.05, high=0.6),
+    Penalties(l1=0.1, l2=0.2, high=1.0),
 ]
 
 
@@ -181,7 +181,7 @@ def test_codes_of_components_that_are_nearly_dependent(loss, rng):
     problem = Problem(X, loss)
     gradient, _ = gradients(problem, Wt := solve_codes(problem, H), H)
     size = (H @ (Wt.T @ H).T ** (loss.beta - 1)).max()
-    assert kkt(Wt, gradient, Penalty()) < 1e-9 * size
+    assert kkt(Wt, gradient, Penalties()) < 1e-9 * size
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -291,7 +291,7 @@ def test_graph_penalty_of_mu_makes_neighbours_alike(rng):
     graph = sp.csr_array(np.kron(np.eye(10), [[0, 1], [1, 0]]))
     spreads = []
     for weight in (0.0, 50.0):
-        problem = Problem(X, KL, Penalty(graph=weight * graph) if weight else Penalty(), Penalty(l2=0.1))
+        problem = Problem(X, KL, Penalties(graph=weight * graph) if weight else Penalties(), Penalties(l2=0.1))
         Wt, _, result = run(problem, 3, np.random.default_rng(0), "mu", max_iter=100)
         assert (np.diff(result.history) <= 1e-8 * result.history[0]).all()
         spreads.append(np.abs(Wt[:, ::2] - Wt[:, 1::2]).mean() / Wt.mean())

@@ -11,7 +11,7 @@ from sklearn.decomposition import NMF as SklearnNMF
 
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import hals
 from visionnmf.engine.solvers.baselines.least_squares import bpp, pg, svd, svd_codes
@@ -105,8 +105,8 @@ def test_penalties_lead_to_the_minima_of_scikit_learn(name, l1_ratio, rng):
     problem = Problem(
         X,
         FROBENIUS,
-        Penalty(l1=scale_W * l1_ratio, l2=scale_W * (1 - l1_ratio)),
-        Penalty(l1=scale_H * l1_ratio, l2=scale_H * (1 - l1_ratio)),
+        Penalties(l1=scale_W * l1_ratio, l2=scale_W * (1 - l1_ratio)),
+        Penalties(l1=scale_H * l1_ratio, l2=scale_H * (1 - l1_ratio)),
     )
     expected = problem.objective(np.ascontiguousarray(W.T), peer.components_)
     history = fit(SOLVERS[name], problem, Wt, H, max_iter=1500)[2]
@@ -116,7 +116,7 @@ def test_penalties_lead_to_the_minima_of_scikit_learn(name, l1_ratio, rng):
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_box_is_kept_and_the_end_is_stationary_in_it(name, rng):
     X = low_rank(rng)
-    problem = Problem(X, FROBENIUS, Penalty(high=0.8, l1=np.array([0.1, 0.0, 0.2])), Penalty(low=0.01, high=1.5))
+    problem = Problem(X, FROBENIUS, Penalties(high=0.8, l1=np.array([0.1, 0.0, 0.2])), Penalties(low=0.01, high=1.5))
     Wt, H = (
         np.clip(F, *box.box(float)) for F, box in zip(start(X, 3), (problem.penalty_W, problem.penalty_H), strict=True)
     )
@@ -132,7 +132,7 @@ def test_a_box_is_kept_and_the_end_is_stationary_in_it(name, rng):
 def test_weights_lead_to_a_stationary_point(kind, penalty, rng):
     X = low_rank(rng)
     M = weights_of(kind, X.shape, rng)
-    problem = Problem(X * (M > 0), FROBENIUS, Penalty(**penalty), Penalty(**penalty), weights=M)
+    problem = Problem(X * (M > 0), FROBENIUS, Penalties(**penalty), Penalties(**penalty), weights=M)
     Wt, H = (np.minimum(F, 0.9) for F in start(X, 3))
     Wt, H, history = fit(hals.iterate, problem, Wt, H, max_iter=1500)
     assert (np.diff(history) <= 1e-12 * history[0]).all()
@@ -146,7 +146,7 @@ def test_weights_lead_to_a_stationary_point(kind, penalty, rng):
 def test_both_algorithms_for_weights_find_the_same_minimum(kind, monkeypatch, rng):
     X = low_rank(rng)
     M = weights_of(kind, X.shape, rng)
-    problem = Problem(X * (M > 0), FROBENIUS, Penalty(l1=0.1), Penalty(l2=0.1), weights=M)
+    problem = Problem(X * (M > 0), FROBENIUS, Penalties(l1=0.1), Penalties(l2=0.1), weights=M)
     ends = []
     for skew in (0, np.inf):
         monkeypatch.setattr(hals, "SKEW", skew)
@@ -166,8 +166,8 @@ def test_missing_entries_are_recovered_and_their_values_do_not_matter(rng):
 
 def test_equal_weights_are_no_weights(rng):
     X = low_rank(rng)
-    plain = Problem(X, FROBENIUS, Penalty(l1=0.1, l2=0.2), Penalty(l2=0.1))
-    weighted = Problem(X, FROBENIUS, Penalty(l1=0.3, l2=0.6), Penalty(l2=0.3), weights=np.full_like(X, 3))
+    plain = Problem(X, FROBENIUS, Penalties(l1=0.1, l2=0.2), Penalties(l2=0.1))
+    weighted = Problem(X, FROBENIUS, Penalties(l1=0.3, l2=0.6), Penalties(l2=0.3), weights=np.full_like(X, 3))
     ends = [fit(hals.iterate, problem, *start(X, 3), max_iter=300) for problem in (plain, weighted)]
     np.testing.assert_allclose(ends[1][0], ends[0][0], atol=1e-4)
     assert ends[1][2][-1] == pytest.approx(3 * ends[0][2][-1], rel=1e-6)
@@ -178,11 +178,11 @@ def test_a_graph_leads_to_a_stationary_point(weighted, rng):
     X = low_rank(rng)
     chain = sp.csr_array(sp.diags_array([np.full(39, 0.5)] * 2, offsets=[-1, 1]))
     M = weights_of("missing", X.shape, rng) if weighted else None
-    problem = Problem(X if M is None else X * M, FROBENIUS, Penalty(graph=chain), Penalty(l2=0.1), weights=M)
+    problem = Problem(X if M is None else X * M, FROBENIUS, Penalties(graph=chain), Penalties(l2=0.1), weights=M)
     Wt, H, history = fit(hals.iterate, problem, *start(X, 3), max_iter=1000)
     assert (np.diff(history) <= 1e-10 * history[0]).all()
     assert kkt_residual(problem, Wt, H) < 1e-4
-    rough = fit(hals.iterate, replace(problem, penalty_W=Penalty()), *start(X, 3), max_iter=1000)[0]
+    rough = fit(hals.iterate, replace(problem, penalty_W=Penalties()), *start(X, 3), max_iter=1000)[0]
     scaled = [F / F.max(axis=1, keepdims=True) for F in (Wt, rough)]
     assert np.abs(np.diff(scaled[0])).sum() < np.abs(np.diff(scaled[1])).sum()
 
@@ -191,7 +191,7 @@ def test_a_graph_leads_to_a_stationary_point(weighted, rng):
 @pytest.mark.parametrize("kind", ["uniform", "skewed"])
 def test_simplex_of_a_factor(side, kind, rng):
     X = low_rank(rng)
-    problem = Problem(X, FROBENIUS, Penalty(simplex=side), weights=weights_of(kind, X.shape, rng))
+    problem = Problem(X, FROBENIUS, Penalties(simplex=side), weights=weights_of(kind, X.shape, rng))
     Wt, H = start(X, 3)
     problem.penalty_W.feasible(Wt)
     Wt, H, history = fit(hals.iterate, problem, Wt, H, max_iter=300)
@@ -295,7 +295,7 @@ def test_codes_are_those_of_scipy(kind, alike, low, high, rng):
     H, X = rng.random((5, 30)) + alike, rng.random((9, 30))
     M = np.ones_like(X) if kind is None else weights_of(kind, X.shape, rng)
     l1, l2 = rng.random(5) * 0.1, rng.random(5) * 0.1
-    problem = Problem(X * (M > 0), FROBENIUS, Penalty(low, high, l1, l2), weights=None if kind is None else M)
+    problem = Problem(X * (M > 0), FROBENIUS, Penalties(low, high, l1, l2), weights=None if kind is None else M)
     Wt = codes_of(problem, H)
     assert Wt.min() >= low and Wt.max() <= high
     for f, x, m in zip(Wt.T, X, M, strict=True):
@@ -310,7 +310,7 @@ def test_codes_are_those_of_scipy(kind, alike, low, high, rng):
 def test_codes_on_the_simplex_are_optimal(kind, rng):
     H, X = rng.random((4, 12)), rng.random((6, 12))
     M = np.ones_like(X) if kind is None else weights_of(kind, X.shape, rng)
-    problem = Problem(X * M, FROBENIUS, Penalty(simplex="columns", l2=0.1), weights=None if kind is None else M)
+    problem = Problem(X * M, FROBENIUS, Penalties(simplex="columns", l2=0.1), weights=None if kind is None else M)
     Wt = codes_of(problem, H)
     np.testing.assert_allclose(Wt.sum(axis=0), 1, rtol=1e-8)
     assert Wt.min() >= 0
@@ -337,7 +337,7 @@ def test_codes_on_the_simplex_are_optimal(kind, rng):
 def test_codes_of_a_row_do_not_depend_on_the_others(dtype, kind, penalty, rng):
     X, H = low_rank(rng, (50, 333), 6, dtype=dtype), rng.random((6, 333)).astype(dtype)
     M = None if kind is None else weights_of(kind, X.shape, rng).astype(dtype)
-    problem = Problem(X if M is None else X * M, FROBENIUS, Penalty(**penalty), weights=M)
+    problem = Problem(X if M is None else X * M, FROBENIUS, Penalties(**penalty), weights=M)
     together = codes_of(problem, H)
     order = rng.permutation(50)
     for rows in (order, [7], [7, 3, 20]):
@@ -351,7 +351,7 @@ def test_codes_of_a_row_do_not_depend_on_the_others(dtype, kind, penalty, rng):
 def test_codes_when_pivoting_fails(kind, penalty, monkeypatch, rng):
     H, X = rng.random((4, 20)), rng.random((6, 20))
     M = None if kind is None else weights_of(kind, X.shape, rng)
-    problem = Problem(X if M is None else X * M, FROBENIUS, Penalty(**penalty), weights=M)
+    problem = Problem(X if M is None else X * M, FROBENIUS, Penalties(**penalty), weights=M)
     expected = codes_of(problem, H)
 
     def fail(F, *_, **__):

@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.solving import fit
@@ -22,7 +22,7 @@ VIEWS = (np.arange(0, 10), np.arange(10, 16))
 def make_problem(rng, *, shape=(20, 16), r=3, dtype=np.float64, penalty_W=None, penalty_H=None, loss=FROBENIUS):
     X = (rng.gamma(0.5, size=(shape[0], r)) @ rng.gamma(0.5, size=(r, shape[1]))).astype(dtype)
     X += (0.05 * X.mean() * rng.random(shape)).astype(dtype)
-    return Problem(X, loss, penalty_W or Penalty(), penalty_H or Penalty())
+    return Problem(X, loss, penalty_W or Penalties(), penalty_H or Penalties())
 
 
 def make_start(rng, problem, r):
@@ -38,14 +38,14 @@ def graph_of(n):
 
 
 PENALTIES = {
-    "none": (Penalty(), Penalty()),
-    "box": (Penalty(low=0.1, high=0.8), Penalty(high=2.0)),
-    "l1 l2": (Penalty(l1=0.2, l2=np.array([0.1, 0.2, 0.3])), Penalty(l2=0.1)),
-    "graph": (Penalty(graph=graph_of(20)), Penalty(l2=0.1)),
-    "simplex codes": (Penalty(simplex="columns"), Penalty()),
-    "simplex components": (Penalty(l1=0.1), Penalty(simplex="rows")),
-    "groups": (Penalty(l2=0.1), Penalty(groups=VIEWS, group_l1=0.3)),
-    "ball": (Penalty(l2=0.1), Penalty(groups=VIEWS, group_norm=np.inf, group_bounds=(2.0, 1.0))),
+    "none": (Penalties(), Penalties()),
+    "box": (Penalties(low=0.1, high=0.8), Penalties(high=2.0)),
+    "l1 l2": (Penalties(l1=0.2, l2=np.array([0.1, 0.2, 0.3])), Penalties(l2=0.1)),
+    "graph": (Penalties(graph=graph_of(20)), Penalties(l2=0.1)),
+    "simplex codes": (Penalties(simplex="columns"), Penalties()),
+    "simplex components": (Penalties(l1=0.1), Penalties(simplex="rows")),
+    "groups": (Penalties(l2=0.1), Penalties(groups=VIEWS, group_l1=0.3)),
+    "ball": (Penalties(l2=0.1), Penalties(groups=VIEWS, group_norm=np.inf, group_bounds=(2.0, 1.0))),
 }
 
 
@@ -84,7 +84,7 @@ def test_the_first_half_is_nonnegative_least_squares(rng):
     problem = make_problem(rng)
     Wt, H = make_start(rng, problem, 3)
     exact = np.array([nnls(H.T, x)[0] for x in problem.X]).T
-    held = Problem(problem.X, FROBENIUS, Penalty(), Penalty(l2=1e12))
+    held = Problem(problem.X, FROBENIUS, Penalties(), Penalties(l2=1e12))
     next(SOLVERS["nenmf"].iterate(held, Wt, H.copy(), max_iter=1))
     np.testing.assert_allclose(Wt, exact, atol=1e-4)
 
@@ -145,7 +145,7 @@ def test_simplex_codes_sum_to_one_and_unmix(rng):
     """Each sample is a mixture of three spectra: fractions are found, which scaling hides without the simplex."""
     fractions = rng.dirichlet(np.full(3, 0.3), 80).T
     spectra = rng.random((3, 30)) + np.kron(np.eye(3), np.ones(10))
-    problem = Problem(fractions.T @ spectra, FROBENIUS, Penalty(simplex="columns"))
+    problem = Problem(fractions.T @ spectra, FROBENIUS, Penalties(simplex="columns"))
     Wt, H = make_start(rng, problem, 3)
     fit(problem, Wt, H, solver="nenmf", max_iter=60, tol=1e-4)
     np.testing.assert_allclose(Wt.sum(axis=0), 1, rtol=1e-12)
@@ -162,11 +162,11 @@ def test_the_graph_makes_the_codes_of_neighbours_alike(rng, loss, solver):
     graph = sp.csr_array(graph.maximum(graph.T))
     roughness = {}
     for weight in (0.0, 10.0):
-        penalty = Penalty(graph=weight * graph) if weight else Penalty()
-        problem = Problem(X, Loss(loss), penalty, Penalty(simplex="rows"))
+        penalty = Penalties(graph=weight * graph) if weight else Penalties()
+        problem = Problem(X, Loss(loss), penalty, Penalties(simplex="rows"))
         Wt, H = make_start(rng, problem, 3)
         fit(problem, Wt, H, solver=solver, max_iter=40, tol=1e-4)
-        scatter = Penalty(graph=graph).value(Wt)
+        scatter = Penalties(graph=graph).value(Wt)
         roughness[weight] = scatter / ((Wt - Wt.mean(axis=1, keepdims=True)) ** 2).sum()
     assert roughness[10.0] < 0.3 * roughness[0.0]
 
@@ -195,7 +195,7 @@ def two_views(rng, n, outliers):
 )
 def test_groups_tell_shared_from_private_components(rng, loss, solver, n, outliers, strength, n_iter):
     X, uses, views = two_views(rng, n, outliers)
-    problem = Problem(X, Loss(loss), Penalty(l2=1.0), Penalty(groups=views, group_l1=strength))
+    problem = Problem(X, Loss(loss), Penalties(l2=1.0), Penalties(groups=views, group_l1=strength))
     ends = []
     for seed in range(3):  # the problem is not convex: the lowest end of a few starts counts
         Wt, H = STARTS["random"](X, 6, np.random.RandomState(seed))

@@ -12,7 +12,7 @@ from scipy.optimize import linprog, minimize
 from visionnmf.engine import solving, starts
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, ogm, rri
 from visionnmf.engine.solving import CODES, solve_codes
@@ -94,7 +94,7 @@ def test_a_penalty_that_cannot_be_lowered_does_not_stop_a_fit(rng):
     """On the simplex the l1 norm is constant, however large its weight."""
     X = low_rank(rng, outliers=0.2)[1].astype(np.float64)
     counts = [
-        solve(Problem(X, MANHATTAN, Penalty(simplex="columns", l1=l1)), 4, tol=1e-4)[2].n_iter for l1 in (0.0, 1e4)
+        solve(Problem(X, MANHATTAN, Penalties(simplex="columns", l1=l1)), 4, tol=1e-4)[2].n_iter for l1 in (0.0, 1e4)
     ]
     assert counts[1] > 0.8 * counts[0]  # were the penalty part of what is left, a thirtieth
 
@@ -112,7 +112,7 @@ def test_l21_ignores_samples_that_do_not_belong(rng):
 
 def test_a_ridge_on_both_factors_lets_the_rank_be_generous(rng):
     clean, X, _ = low_rank(rng, 400, 300, 5, outliers=0.4)
-    ridge = Penalty(l2=np.sqrt(400))
+    ridge = Penalties(l2=np.sqrt(400))
     Wt, H, _ = solve(Problem(X, MANHATTAN, penalty_W=ridge, penalty_H=ridge), 40)
     ridged = error(Wt, H, clean)
     values = np.linalg.svd(Wt.T @ H, compute_uv=False)
@@ -130,7 +130,7 @@ def test_a_ridge_on_both_factors_lets_the_rank_be_generous(rng):
 def test_progress_tells_the_objective_before_the_iteration(solver, loss, weighted, rng):
     _, X, M = low_rank(rng, 30, 20, missing=0.2 if weighted else 0, dtype=np.float64)
     M = None if M is None else M * rng.random(M.shape)
-    penalty = Penalty(l1=0.05, l2=0.1)
+    penalty = Penalties(l1=0.05, l2=0.1)
     problem = Problem(X, loss, penalty_W=penalty, penalty_H=penalty, weights=M)
     Wt, H = start(problem, 3)
     untouched = X.copy()
@@ -148,13 +148,13 @@ def penalties(n, rng):
     ring = sp.csr_array(np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1))
     halves = (np.arange(n // 2), np.arange(n // 2, n))
     return {
-        "box": Penalty(low=0.1, high=0.6),
-        "l1": Penalty(l1=np.array([0.1, 0.2, 0.3])),
-        "l2": Penalty(l2=np.array([0.1, 0.2, 0.3])),
-        "graph": Penalty(graph=0.5 * ring),
-        "simplex": Penalty(simplex="columns"),
-        "groups": Penalty(groups=halves, group_l1=0.3),
-        "bounds": Penalty(groups=halves, group_norm=np.inf, group_bounds=(1.0, 1.0)),
+        "box": Penalties(low=0.1, high=0.6),
+        "l1": Penalties(l1=np.array([0.1, 0.2, 0.3])),
+        "l2": Penalties(l2=np.array([0.1, 0.2, 0.3])),
+        "graph": Penalties(graph=0.5 * ring),
+        "simplex": Penalties(simplex="columns"),
+        "groups": Penalties(groups=halves, group_l1=0.3),
+        "bounds": Penalties(groups=halves, group_norm=np.inf, group_bounds=(1.0, 1.0)),
     }
 
 
@@ -225,7 +225,7 @@ def test_the_scale_of_the_data_does_not_matter(solver, loss, scale, rng):
     degree = 2 if loss.name == "huber" else 1  # of the loss, its parameter following
     results = []
     for c, parameter in ((1.0, loss.parameter), (scale, loss.parameter * units)):
-        ridge = Penalty(l1=0.1 * np.sqrt(c) ** (2 * degree - 1), l2=0.1 * c ** (degree - 1))
+        ridge = Penalties(l1=0.1 * np.sqrt(c) ** (2 * degree - 1), l2=0.1 * c ** (degree - 1))
         problem = Problem(np.float32(c) * X, Loss(loss.name, parameter), penalty_W=ridge, penalty_H=ridge)
         Wt, H, result = solve(problem, 3, solver=solver, max_iter=40, tol=0)
         results.append((result.history[-1] / c**degree, Wt.T @ H / c))
@@ -288,7 +288,7 @@ def test_threads_do_not_change_the_result(solver, rng, monkeypatch):
 
 def test_the_duality_gap_ends_a_solved_half_problem(rng):
     _, X, _ = low_rank(rng, 30, 20, outliers=0.2, dtype=np.float64)
-    problem = Problem(X, MANHATTAN, penalty_W=Penalty(high=1.0))
+    problem = Problem(X, MANHATTAN, penalty_W=Penalties(high=1.0))
     Wt, H, _ = solve(problem, 3)
     for _ in range(30):
         ogm.half(problem, Wt, H, smoothing=1e-5, steps=400)
@@ -339,11 +339,11 @@ def optimum(problem, H, j, guess):
 
 
 CODE_PENALTIES = {
-    "plain": Penalty(),
-    "l1": Penalty(l1=2.0),
-    "l2": Penalty(l2=3.0),
-    "box": Penalty(high=0.3),
-    "simplex": Penalty(simplex="columns"),
+    "plain": Penalties(),
+    "l1": Penalties(l1=2.0),
+    "l2": Penalties(l2=3.0),
+    "box": Penalties(high=0.3),
+    "simplex": Penalties(simplex="columns"),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import NONNEGATIVE, Penalty
+from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import sparse_hals
 
@@ -125,14 +125,16 @@ def test_no_iteration_changes_nothing(rng):
 def test_penalties_count_on_samples_for_their_share(rng):
     X = topics(rng)
     most = float(X.sum(axis=0).max())
-    strong = Problem(X, FROBENIUS, Penalty(high=1.0), Penalty(l1=most / 4))  # more than a sixth of the rows can bear
+    strong = Problem(
+        X, FROBENIUS, Penalties(high=1.0), Penalties(l1=most / 4)
+    )  # more than a sixth of the rows can bear
     Wt, H = (np.minimum(F, 1.0) for F in start(rng, X))
     assert sparse_hals._components_of_samples(strong, Wt, H).max() > 0
 
 
 def test_penalties_and_boxes_are_kept_from_the_first_iteration(rng):
     X = topics(rng)
-    penalised = Problem(X, FROBENIUS, Penalty(l1=0.3, high=2.0), Penalty(l1=2.0, l2=5.0, high=1.5))
+    penalised = Problem(X, FROBENIUS, Penalties(l1=0.3, high=2.0), Penalties(l1=2.0, l2=5.0, high=1.5))
     Wt, H = (np.minimum(F, 1.0) for F in start(rng, X))
     found = sparse_hals._components_of_samples(penalised, Wt, H)
     assert found.min() >= 0 and found.max() <= 1.5
@@ -144,7 +146,7 @@ def test_penalties_and_boxes_are_kept_from_the_first_iteration(rng):
 
 @pytest.mark.parametrize(
     ("shape", "rank", "penalty"),
-    [((300, 200), 4, NONNEGATIVE), ((1200, 200), 1, NONNEGATIVE), ((1200, 200), 4, Penalty(l1=np.arange(4.0)))],
+    [((300, 200), 4, NONNEGATIVE), ((1200, 200), 1, NONNEGATIVE), ((1200, 200), 4, Penalties(l1=np.arange(4.0)))],
     ids=["few rows", "one component", "components of their own"],
 )
 def test_where_samples_would_not_do_the_start_is_the_given_one(shape, rank, penalty, rng):

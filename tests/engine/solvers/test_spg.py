@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from visionnmf import NMF, Penalty
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, spg
 from visionnmf.engine.solving import solve_codes
@@ -33,11 +33,11 @@ def test_codes_on_the_simplex_are_optimal(loss, weighted, weights_of_codes, X, r
     M_ = rng.uniform(0.5, 2, X.shape) * (rng.random(X.shape) < 0.8) if weighted else None
     data = X if M_ is None else X * (M_ > 0)
     l1, l2 = weights_of_codes
-    penalty = Resolved(l1=l1, l2=l2, simplex="columns")
+    penalty = Penalties(l1=l1, l2=l2, simplex="columns")
     Wt = solve_codes(Problem(data, loss, penalty, weights=M_), H)
     np.testing.assert_allclose(Wt.sum(axis=0), 1, rtol=1e-12)
     for i in range(0, M, 6):
-        row = Problem(data[i : i + 1], loss, Resolved(l1=l1, l2=l2), weights=None if M_ is None else M_[i : i + 1])
+        row = Problem(data[i : i + 1], loss, Penalties(l1=l1, l2=l2), weights=None if M_ is None else M_[i : i + 1])
 
         def value(w, row=row):
             return row.objective(np.ascontiguousarray(np.maximum(w, 0)[:, None]), H)
@@ -56,7 +56,7 @@ def test_codes_on_the_simplex_are_optimal(loss, weighted, weights_of_codes, X, r
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_row_s_codes_do_not_depend_on_its_company(loss, dtype, X, rng):
     H = rng.gamma(0.5, 1, (R, N)).astype(dtype) + dtype(1e-3)
-    problem = Problem(X.astype(dtype), loss, Resolved(simplex="columns"))
+    problem = Problem(X.astype(dtype), loss, Penalties(simplex="columns"))
     Wt = solve_codes(problem, H)
     assert Wt.dtype == dtype
     for i in (0, 7, M - 1):
@@ -70,7 +70,7 @@ def test_codes_of_components_that_are_nearly_alike(loss, rng):
     place = np.arange(N)
     H = np.exp(-0.5 * ((place - np.linspace(0, N, 8)[:, None]) / 5) ** 2) + 1e-3
     X = rng.dirichlet(np.full(8, 0.3), 10) @ H * rng.gamma(50, 0.02, (10, N))
-    Wt = solve_codes(Problem(X, loss, Resolved(simplex="columns")), H)
+    Wt = solve_codes(Problem(X, loss, Penalties(simplex="columns")), H)
     for i in range(10):
         row = Problem(X[i : i + 1], loss)
 
@@ -87,7 +87,7 @@ def test_codes_of_components_that_are_nearly_alike(loss, rng):
 def test_codes_of_sparse_counts(rng):
     X = rng.poisson(0.7, (M, N)).astype(float)
     H = rng.gamma(1, 1, (R, N))
-    penalty, loss = Resolved(simplex="columns"), Loss("kullback-leibler")
+    penalty, loss = Penalties(simplex="columns"), Loss("kullback-leibler")
     dense, stored = (solve_codes(Problem(data, loss, penalty), H) for data in (X, sp.csr_array(X)))
     np.testing.assert_array_equal(dense, stored)
 
@@ -210,7 +210,7 @@ def test_a_start_that_explains_nothing_of_some_entries(X):
     H[:, :5] = 0
     H[0, 5:9] = 0
     for name in ("kullback-leibler", "itakura-saito"):
-        problem = Problem(X, Loss(name), Resolved(simplex="columns"), Resolved(l2=0.01))
+        problem = Problem(X, Loss(name), Penalties(simplex="columns"), Penalties(l2=0.01))
         Wt = np.full((R, M), 1 / R)
         Wt[0], components = 1 - Wt[1:].sum(axis=0), H.copy()
         before = problem.objective(Wt, components)

@@ -64,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.kernels.online import robust_approximation
-from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalty, Simplex
+from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalties, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, squares
 from visionnmf.engine.projections import project_simplex
@@ -141,7 +141,7 @@ def scaling(step: int, horizon: int | None) -> float:
     return THETA * math.cos((step - 1) * math.pi / (2 * horizon)) if step <= horizon else 0.0
 
 
-def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
+def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
     """Return the diameter of the constraint set of components `H` (r, n); steps are relative to it.
 
     Two points of a simplex are at most sqrt(2) apart, and there is one simplex for each component. In a box, a missing

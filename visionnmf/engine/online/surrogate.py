@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.penalties import ANY, SEPARABLE, Penalty, Simplex
+from visionnmf.engine.penalties import ANY, SEPARABLE, Penalties, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.quadratic import improve
@@ -70,7 +70,7 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
     return loss
 
 
-def _diagonal_steps(H: Array, state: State, penalty: Penalty) -> None:
+def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
     """Take projected Newton steps on `H` (r, n), in place, with the diagonal of the Hessian and step halving.
 
     The objective is ``<H, A H> / 2 - <B, H> + weight * penalty(H)`` with the sums `A` (r, r) and `B` (r, n) of `state`.
@@ -107,7 +107,7 @@ def is_free(problem: Problem) -> bool:
     return not problem.penalty_W.parts and not problem.penalty_H.parts
 
 
-def least_squares_codes(gram: Array, right: Array, penalty: Penalty) -> Array:
+def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
     """Return least-squares codes (n_components, n_samples) by coordinate descent, until they hardly change.
 
     `gram` (n_components, n_components) is ``H @ H.T``, and `right` (n_components, n_samples) is ``H @ X.T``.

@@ -24,7 +24,7 @@ from scipy.linalg import eigh
 from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
-from visionnmf.engine.losses import Loss, Proximal
+from visionnmf.engine.losses import Loss, ProximalForm
 from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
@@ -61,7 +61,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
 
     `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The loss
-    needs a :class:`..losses.Proximal` form. During the first :data:`PATH` iterations at most, `rho` grows by the factor
+    needs a :class:`..losses.ProximalForm`. During the first :data:`PATH` iterations at most, `rho` grows by the factor
     :data:`PENALTY_GROWTH`; then it stays constant. `Progress.residual` is the primal residual ``||X - WH - S||_1 /
     ||X||_1``, divided by the current loss relative to the loss of the zero model. All other solvers share this
     interface.
@@ -109,7 +109,7 @@ def _growth(iteration: int, path: int) -> float:
     return float((PENALTY_GROWTH / SLOW_GROWTH) ** (1 / (path - slow)))
 
 
-def _form(loss: Loss) -> Proximal:
+def _form(loss: Loss) -> ProximalForm:
     """Return the proximal form of a loss, which every loss solved here has."""
     form = loss.record.proximal
     assert form is not None, "choose() asks for it"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.penalties import SEPARABLE, Penalty
+from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 
 Array = NDArray[Any]
@@ -69,7 +69,7 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
                 F *= np.exp2(sign * shift).astype(F.dtype)[:, None]
 
 
-def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:
+def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalties) -> Array:
     """Return ``new + momentum (new - old)``, projected onto the constraint of the penalty.
 
     Both factors have the shape (n_components, n_points).

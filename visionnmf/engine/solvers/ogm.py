@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels import manhattan as _ogm_kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
 from visionnmf.engine.stopping import Progress
@@ -173,7 +173,7 @@ class _Smoothed:
         value = float(self.losses.sum())
         return value, result, self._gap(value, result, problem.penalty_W)
 
-    def _gap(self, value: float, gradient: Array, penalty: Penalty) -> float:
+    def _gap(self, value: float, gradient: Array, penalty: Penalties) -> float:
         """Return an upper bound of the distance from the minimum, or infinity if there is none.
 
         For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, which in a box is

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block
 from visionnmf.engine.kernels import manhattan as _kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Progress
 
@@ -62,7 +62,7 @@ def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | N
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
 
 
-def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
+def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
     """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None."""
     if penalty.graph is None:
         return None
@@ -70,7 +70,7 @@ def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
     return graph.indptr, graph.indices, graph.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
 
 
-def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, sweeps: int) -> None:
+def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties, sweeps: int) -> None:
     """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` (r, n_rows) in place by at most `sweeps` sweeps, in this thread.
 
     `X` (n_rows, n) may have any dtype, such as uint8. Each row of the weights `M` (n_rows / group, n) serves ``group``

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
 from visionnmf.engine.stopping import Progress, Stopping
@@ -164,7 +164,7 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
 
 def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
     """Return two starts found by least squares from the given one: with its zeros, and with small values instead."""
-    boxes = [Penalty(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
+    boxes = [Penalties(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
     stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * squares(problem.X)  # the loss is half the squares
@@ -178,7 +178,7 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
     return [(W_new, H_new), (lifted[0], lifted[1])]
 
 
-def _lengthened(new: Array, old: Array, penalty: Penalty) -> Array:
+def _lengthened(new: Array, old: Array, penalty: Penalties) -> Array:
     """Return `new` plus a share of its change from `old`; no entry is more than halved, so the model stays positive.
 
     The caller does not check whether the objective rises. Both factors are (r, n_points).

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from visionnmf.engine.divergence import EMPTY_FLOOR, curvatures, floor_of, powers_of, row_means, values
 from visionnmf.engine.kernels import divergence_descent as _kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 
 Array = NDArray[Any]
 
@@ -41,7 +41,16 @@ class Fixed:
     """
 
     def __init__(
-        self, A: Array, penalty: Penalty, beta: float, *, exact: bool, rounds: int, sweeps: int, tol: float, alone: bool
+        self,
+        A: Array,
+        penalty: Penalties,
+        beta: float,
+        *,
+        exact: bool,
+        rounds: int,
+        sweeps: int,
+        tol: float,
+        alone: bool,
     ) -> None:
         """Divide every component by its maximum, and the bounds and penalties of its codes to match.
 

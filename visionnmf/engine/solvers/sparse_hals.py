@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import sparse as _sparse_kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
 from visionnmf.engine.stopping import Progress
@@ -55,7 +55,7 @@ TINY = 1e-300  # for quotients of zeros
 class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
 
-    def __init__(self, F: Array, penalty: Penalty, share: float = 1.0) -> None:
+    def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
         """Copy the factor `F` (r, n_points); `share` multiplies the l1 and l2 weights of its penalty."""
         self.last = np.array(F.T, order="C")  # (n_points, r)
         self.ahead = self.last.copy()  # (n_points, r)
@@ -72,7 +72,7 @@ class _Factor:
 class _Part:
     """A range of the samples: their codes, and their data by columns."""
 
-    def __init__(self, X: Any, Wt: Array, penalty: Penalty, start: int, stop: int) -> None:
+    def __init__(self, X: Any, Wt: Array, penalty: Penalties, start: int, stop: int) -> None:
         """Take rows ``start:stop`` of the CSR array `X` and of the transposed codes `Wt` (r, n_samples)."""
         self.rows = slice(start, stop)
         self.codes = _Factor(Wt[:, self.rows], penalty)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import penalties as _simplex_kernels
-from visionnmf.engine.penalties import SEPARABLE, Graph, Penalty, Simplex
+from visionnmf.engine.penalties import SEPARABLE, Graph, Penalties, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Progress
 
@@ -196,7 +196,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
     """Start from a short fit without the penalties that coordinate descent lacks, in place, if that is better."""
-    easy = [Penalty(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
+    easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()
     for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):
         pass

@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from visionnmf._checks import shown
-from visionnmf.engine.losses import LOSSES, Record
+from visionnmf.engine.losses import LOSSES, LossRecord
 from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Progress
@@ -65,7 +65,7 @@ class Solver(NamedTuple):
     """
 
     iterate: Iterate
-    minimises: Callable[[Record], bool]
+    minimises: Callable[[LossRecord], bool]
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
     sparse: bool = False
@@ -93,12 +93,12 @@ class Solver(NamedTuple):
         return None
 
 
-def _only(names: Collection[str]) -> Callable[[Record], bool]:
+def _only(names: Collection[str]) -> Callable[[LossRecord], bool]:
     """Return a test for the losses of these names."""
     return lambda record: record.name in names
 
 
-def _divergence(record: Record) -> bool:
+def _divergence(record: LossRecord) -> bool:
     """Return whether a loss is a beta-divergence."""
     return record.beta is not None
 

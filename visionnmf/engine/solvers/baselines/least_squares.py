@@ -22,7 +22,7 @@ from sklearn.utils.extmath import svd_flip
 
 from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.solvers.hals import value_from_products
@@ -105,7 +105,7 @@ def _alternate(
         yield Progress(before)
 
 
-def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
+def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Minimise over `F` (r, n_points) exactly, from the Gram matrix (r, r) of the fixed factor and its product `right`.
 
     `right` (r, n_points) is the product of the fixed factor with the data.
@@ -149,7 +149,7 @@ class _ProjectedGradient:
     def __init__(self) -> None:
         self.length = 1.0
 
-    def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
+    def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
         """Take up to :data:`STEPS` steps that decrease ``<F, gram F> / 2 - <right, F> + penalty(F)``, in place."""
         l1, l2 = penalty.weights(len(F), F.dtype)
         system = gram + np.diag(l2)
@@ -178,7 +178,7 @@ class _ProjectedGradient:
                 np.clip(F, *penalty.box(F.dtype), out=F)
 
 
-def _move(F: Array, gradient: Array, system: Array, penalty: Penalty, length: float) -> tuple[Array, bool]:
+def _move(F: Array, gradient: Array, system: Array, penalty: Penalties, length: float) -> tuple[Array, bool]:
     """Return the projected step ``P(F - length * gradient) - F``, and whether it satisfies Lin's equation 17.
 
     That equation demands a sufficient decrease: at least the share :data:`DECREASE` of the first-order prediction.
