@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of the guides from bundled samples: ``python docs/make_pictures.py [NAME ...]``."""
+"""Draw the pictures of the README and of the guides from samples: ``python docs/make_pictures.py [NAME ...]``."""
 
 from __future__ import annotations
 
@@ -111,13 +111,15 @@ def crops(left: bool) -> tuple[list[Any], list[str]]:
 
 
 def annotation() -> None:
-    """Learn words from crops of the left halves of eight photographs, and write them below crops of the right halves."""
+    """Learn words from crops of the left halves of eight photographs, and show them on crops of the right halves."""
     words = sorted({word for both in TEXTURES.values() for word in both})
     (known, names), (new, truth) = crops(left=True), crops(left=False)
     extraction = FeatureExtraction(["gist", "lab"]).fit(known)
     Y = np.array([[word in TEXTURES[name] for word in words] for name in names])
     model = ImageAnnotator("jec", n_components=20, n_words=2)
-    predicted = model.fit(extraction.transform(known), Y, words=words, views=extraction.views_).predict(extraction.transform(new))
+    predicted = model.fit(extraction.transform(known), Y, words=words, views=extraction.views_).predict(
+        extraction.transform(new)
+    )
     right = np.array([[word in TEXTURES[name] for word in words] for name in truth])
     print(f"annotation: {(predicted & right).sum() / right.sum():.1%} of the words are right")
     tiles = []
