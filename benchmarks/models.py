@@ -1,7 +1,7 @@
-"""Figures of select_rank, ProjectiveNMF, SymmetricNMF and penalties on groups.
+"""Figures of select_rank, select_loss, ProjectiveNMF, SymmetricNMF and penalties on groups.
 
 ``python benchmarks/models.py`` runs everything (some eight minutes), ``python benchmarks/models.py rank`` one part:
-rank (four of them), projective, symmetric or groups. CPU seconds are those of one
+rank (four of them), loss, projective, symmetric or groups. CPU seconds are those of one
 thread: run it with OMP_NUM_THREADS=1.
 """
 
@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 from _main import main
 from _problems import load
+from _research_data import load_face_set
 from scipy.optimize import minimize
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from visionnmf import NMF, Penalty, select_rank
+from visionnmf import NMF, Penalty, select_loss, select_rank
+from visionnmf.datasets import corrupt
 from visionnmf.engine import projective, symmetric
 from visionnmf.engine.starts import nndsvdar, spread_symmetric
+from visionnmf.exceptions import UnreadableError
 
 RANK_SEEDS = range(10, 14)  # the rule was chosen on seeds 0 to 2
 RANKS = range(1, 13)
@@ -29,6 +37,9 @@ RANK_SHAPES = ((100, 60), (200, 150))
 MARKS = (30, 100, 300)  # iterations
 NODES = (400, 800)
 TRIALS = 6  # of made data with two views
+LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")
+SALT = (0.0, 0.1, 0.2)  # shares of salt and pepper
+FOLDS = 5
 
 
 # --- rank -------------------------------------------------------------------------------------------------------------
@@ -77,6 +88,62 @@ def rank() -> None:
         table = np.array(differences)
         cells = [f"{(column == 0).sum()} ({column.min()} to {column.max():+d})" for column in table.T]
         print(f"| {noise} | {outliers:.0%} | {len(table)} | {' | '.join(cells)} |")
+
+
+# --- loss -------------------------------------------------------------------------------------------------------------
+
+
+def loss_problems() -> Iterator[tuple[str, np.ndarray, int, Callable[[NMF, np.ndarray], float]]]:
+    """Yield (name, X, rank, score of a fitted model and its codes, which is high for good ones)."""
+
+    def accuracy(labels: np.ndarray) -> Callable[[NMF, np.ndarray], float]:
+        classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+        return lambda _model, W: float(cross_val_score(classifier, W, labels, cv=FOLDS).mean())
+
+    def agreement(clean: np.ndarray) -> Callable[[NMF, np.ndarray], float]:
+        return lambda model, W: 1 - float(np.linalg.norm(W @ model.components_ - clean) / np.linalg.norm(clean))
+
+    digits, labels = load_digits(return_X_y=True)
+    for share in SALT:
+        images = digits.reshape(-1, 8, 8) / digits.max()
+        images = corrupt(images, "salt_and_pepper", share, random_state=0) if share else images
+        yield f"digits, {share:.0%} salt and pepper", images.reshape(digits.shape), 10, accuracy(labels)
+    rng = np.random.default_rng(1)
+    clean = rng.gamma(0.5, size=(400, 10)) @ rng.gamma(0.5, size=(10, 150))
+    clean /= clean.mean()
+    noisy = {
+        "Gaussian noise": clean + 0.3 * rng.standard_normal(clean.shape),
+        "Laplace noise": clean + rng.laplace(0, 0.3, clean.shape),
+        "Poisson noise": rng.poisson(5 * clean) / 5,
+        "a fifth of the entries lost": np.where(rng.random(clean.shape) < 0.2, clean.max(), clean),
+    }
+    for name, X in noisy.items():
+        yield f"rank 10, {name}", np.maximum(X, 0), 10, agreement(clean)
+    try:
+        faces = load_face_set("orl_32x32")
+    except UnreadableError as error:
+        print(f"ORL left out: {error}")
+        return
+    for share in SALT[:2]:
+        images = corrupt(faces.images, "salt_and_pepper", share, random_state=0) if share else faces.images
+        yield (
+            f"ORL, {share:.0%} salt and pepper", images.reshape(len(images), -1).astype(np.float32), 40,
+            accuracy(faces.labels),
+        )  # fmt: skip
+
+
+def losses() -> None:
+    """Compare the loss that `select_loss` proposes with what each loss reaches."""
+    print("| data | proposed | s | " + " | ".join(LOSSES) + " |\n| --- | --- | --- |" + " --- |" * len(LOSSES))
+    for name, X, rank, score in loss_problems():
+        begin = time.process_time()
+        found = select_loss(X, LOSSES, estimator=NMF(rank, max_iter=100), random_state=0)
+        seconds = time.process_time() - begin
+        cells = []
+        for loss in LOSSES:
+            model = NMF(rank, loss=loss, random_state=0)
+            cells.append(f"{score(model, model.fit_transform(X)):.3f}")
+        print(f"| {name} | {found.loss} | {seconds:.1f} | " + " | ".join(cells) + " |", flush=True)
 
 
 # --- projective ------------------------------------------------------------------------------------------------------
@@ -221,7 +288,7 @@ def groups() -> None:
         print(f"| {loss} | {n_samples} | {outliers:.0%} | {strength:g} | {found} of {TRIALS} |", flush=True)
 
 
-PARTS = {"rank": rank, "projective": projective_models, "symmetric": symmetric_models, "groups": groups}
+PARTS = {"rank": rank, "loss": losses, "projective": projective_models, "symmetric": symmetric_models, "groups": groups}
 QUICK = {
     "RANK_SEEDS": range(1),
     "RANKS": range(1, 4),
@@ -229,6 +296,8 @@ QUICK = {
     "MARKS": (1, 2, 3),
     "NODES": (30, 40),
     "TRIALS": 1,
+    "SALT": (0.0,),
+    "FOLDS": 2,
 }
 
 if __name__ == "__main__":

@@ -12,5 +12,6 @@ from .models import (
     SymmetricNMF as SymmetricNMF,
     fit_stream as fit_stream,
     load_model as load_model,
+    select_loss as select_loss,
     select_rank as select_rank,
 )

@@ -1,4 +1,5 @@
 from .conservative import ConservativeNMF as ConservativeNMF
+from .loss_selection import LossSelection as LossSelection, select_loss as select_loss
 from .model_files import load_model as load_model
 from .multiview import MultiviewNMF as MultiviewNMF
 from .nmf import NMF as NMF

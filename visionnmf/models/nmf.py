@@ -137,7 +137,7 @@ class NMF(WithPenalties, LinearModel):
     See Also
     --------
     Penalty : Constraints and penalties of a factor.
-    select_rank : The number of components by cross-validation.
+    select_rank, select_loss : The number of components and the loss by cross-validation.
     sklearn.decomposition.NMF : Without a robust loss, weights or constraints.
 
     Notes

@@ -19,7 +19,7 @@ from visionnmf.exceptions import ParameterError
 from .data_checks import check_data, check_weights, fitted_loss
 from .nmf import NMF
 
-__all__ = ["RankSelection", "select_rank"]
+__all__ = ["SEEDS", "RankSelection", "fit_shown", "select_rank"]
 
 Array = NDArray[Any]
 
@@ -185,11 +185,10 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
     return np.array(given)
 
 
-def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
-    """Return the mean loss of the held-out entries, and whether the fit converged.
+def fit_shown(model: NMF, X: Array, shown: Array) -> tuple[Array, bool]:
+    """Fit `model` to the entries of weight `shown`, and return its codes and whether the fit converged.
 
-    `shown` and `held` have the shape of `X` and are weights of the entries for the fit and for the score. A
-    ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
+    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -197,9 +196,18 @@ def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool
     others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return W, len(others) == len(caught)
+
+
+def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
+    """Return the mean loss of the held-out entries, and whether the fit converged.
+
+    `shown` and `held` have the shape of `X` and are weights of the entries for the fit and for the score.
+    """
+    W, converged = fit_shown(model, X, shown)
     loss = fitted_loss(model.loss, model.loss_parameter_)
     total = Problem(X, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
-    return total / float(held.sum(dtype=np.float64)), len(others) == len(caught)
+    return total / float(held.sum(dtype=np.float64)), converged
 
 
 def _choose(scores: Array) -> int:

@@ -1,0 +1,113 @@
+"""select_loss: the loss that suits made data, scores by hand, and what it refuses."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.utils import check_random_state
+
+from visionnmf import NMF, select_loss
+from visionnmf.exceptions import ParameterError
+
+FOUR = NMF(4, max_iter=100)
+
+
+@pytest.fixture
+def low_rank(rng):
+    return rng.gamma(0.5, size=(90, 4)) @ rng.gamma(0.5, size=(4, 60))
+
+
+def test_least_squares_for_gaussian_noise(low_rank, rng):
+    X = np.maximum(low_rank + 0.3 * low_rank.mean() * rng.standard_normal(low_rank.shape), 0)
+    assert select_loss(X, estimator=FOUR, random_state=0).loss == "frobenius"
+
+
+def test_kullback_leibler_for_counts(low_rank, rng):
+    X = rng.poisson(5 * low_rank / low_rank.mean())
+    assert select_loss(X, estimator=FOUR, random_state=0).loss == "kullback-leibler"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_the_manhattan_loss_for_lost_entries(share, low_rank, rng):
+    X = np.where(rng.random(low_rank.shape) < share, low_rank.max(), low_rank)
+    assert select_loss(X, estimator=FOUR, random_state=0).loss == "manhattan"
+
+
+def test_least_squares_for_data_of_which_half_is_zero():
+    X = load_digits().data[:400]
+    assert select_loss(X, estimator=NMF(10, max_iter=100), random_state=0).loss == "frobenius"
+
+
+def test_scores_are_errors_at_hidden_entries_that_some_loss_predicts(low_rank, rng):
+    X = low_rank + rng.random(low_rank.shape)
+    found = select_loss(X, ["manhattan", "frobenius"], estimator=FOUR, n_splits=1, fraction=0.2, random_state=5)
+    generator = check_random_state(5)
+    hidden = generator.random_sample(X.shape) < 0.2
+    seed = int(generator.randint(np.iinfo(np.int32).max))
+    residuals = {}
+    for loss in found.losses:
+        model = clone(FOUR).set_params(loss=loss, random_state=seed)
+        W = model.fit_transform(X, weights=(~hidden).astype(float))
+        residuals[loss] = np.abs(X - W @ model.components_)[hidden]
+    easy = np.minimum(*residuals.values()).argsort()[: hidden.sum() - hidden.sum() // 5]
+    expected = [np.mean(residuals[loss][easy] ** 2) for loss in found.losses]
+    np.testing.assert_allclose(found.scores[:, 0], expected)
+    assert expected[0] <= expected[1] and found.loss == found.losses[0]
+
+
+def test_missing_entries_are_neither_shown_nor_asked_for(low_rank, rng):
+    gaps = rng.random(low_rank.shape) < 0.2
+    of_nan = clone(FOUR).set_params(missing_values=np.nan)
+    found = select_loss(np.where(gaps, np.nan, low_rank), ["frobenius"], estimator=of_nan, random_state=0)
+    other = select_loss(np.where(gaps, 9, low_rank), ["frobenius"], estimator=FOUR, weights=~gaps, random_state=0)
+    np.testing.assert_array_equal(found.scores, other.scores)
+    dense = select_loss(np.where(gaps, 0, low_rank), ["frobenius"], estimator=FOUR, weights=~gaps, random_state=0)
+    of_zeros = clone(FOUR).set_params(missing_values=0)
+    stored = select_loss(sp.csr_array(np.where(gaps, 0, low_rank)), ["frobenius"], estimator=of_zeros, random_state=0)
+    np.testing.assert_array_equal(stored.scores, dense.scores)
+
+
+def test_large_data_are_sampled(rng, monkeypatch):
+    X = rng.random((300, 80)).astype(np.float32)
+    monkeypatch.setattr("visionnmf.models.loss_selection.LARGEST_SAMPLE", (50, 30))
+    shapes = set()
+    estimator = NMF(2, max_iter=5, callback=None)
+    monkeypatch.setattr(NMF, "fit_transform", seeing(shapes, NMF.fit_transform))
+    found = select_loss(X, ["frobenius"], estimator=estimator, random_state=0)
+    assert shapes == {((50, 30), "float32")} and found.scores.shape == (1, 2)
+
+
+def seeing(shapes, fit_transform):
+    """Return `fit_transform`, which also notes the shape and the dtype of its data."""
+
+    def wrapped(self, X, *arguments, **more):
+        shapes.add((X.shape, X.dtype.name))
+        return fit_transform(self, X, *arguments, **more)
+
+    return wrapped
+
+
+def test_progress_and_the_plot(low_rank):
+    done = []
+    found = select_loss(low_rank, [2, "manhattan", "manhattan"], random_state=0, callback=lambda *n: done.append(n))
+    assert done == [(1, 4), (2, 4), (3, 4), (4, 4)] and set(found.losses) == {2, "manhattan"}
+    pytest.importorskip("matplotlib").use("Agg")
+    axes = found.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == [str(loss) for loss in found.losses]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"losses": []}, "losses must hold at least one"),
+        ({"losses": ["l3"]}, "loss must be one of"),
+        ({"estimator": 3}, "estimator must be a visionnmf.NMF"),
+        ({"fraction": 0}, "fraction must"),
+        ({"n_splits": 0}, "n_splits must"),
+        ({"callback": 1}, "callback must"),
+    ],
+)
+def test_refused(changes, message, low_rank):
+    with pytest.raises(ParameterError, match=message):
+        select_loss(low_rank, **changes)
