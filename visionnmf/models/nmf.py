@@ -149,7 +149,7 @@ class NMF(WithPenalties, LinearModel):
     l21               outlying samples: whole rows that do not belong
     huber             Gaussian noise and outlying entries
     elastic-net       Laplace and Gaussian noise at once
-    frobenius         Gaussian noise of equal variance, no outliers
+    frobenius         Gaussian noise of equal variance, no outliers; half-zero data such as digits
     kullback-leibler  counts (Poisson noise)
     itakura-saito     multiplicative noise, such as power spectra; `X` must be positive
     ================  ==============================================================================
