@@ -19,7 +19,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from _boundaries import count_matches, label_boundaries, score_boundaries
 from _main import main
 from _photographs import SPOILERS, Image, mean, paired
 from _research_data import SegmentedImage, load_bsds
@@ -30,6 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
 from visionnmf.apps.segmentation import Hierarchy, segment
+from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
 from visionnmf.apps.segmentation.scores import covering, score_segmentation
 from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection
 
@@ -65,14 +65,14 @@ def defaults() -> None:
 
 
 def boundaries() -> None:
-    """Print F and average precision of the boundaries of `segment`, matched with those of people."""
+    """Print the scores of the boundaries of `segment`, matched with those of people."""
     counts = []
     for photograph in photographs():
         truths = [label_boundaries(labels) for labels in photograph.segmentations]
         result = segment(photograph.image)
         counts.append([count_matches(label_boundaries(result.at(scale=scale)), truths) for scale in SCALES])
     scores = score_boundaries(counts)
-    print("\n| boundary F, ODS | OIS | average precision |\n| --- | --- | --- |")
+    print("\n| boundary F, ODS | OIS | average precision | precision at ODS | recall at ODS |\n|" + " --- |" * 5)
     print("| " + " | ".join(f"{score:.3f}" for score in scores) + " |", flush=True)
 
 

@@ -117,6 +117,9 @@ def evaluate(
     methods: Annotated[
         str | None, typer.Option("--methods", help="Names with commas between. The default is all methods.")
     ] = None,
+    boundaries: Annotated[
+        bool, typer.Option("--boundaries", help="Also match boundaries, which takes seconds for each image and method.")
+    ] = False,
     jobs: Processes = 1,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
@@ -128,12 +131,12 @@ def evaluate(
     """Compare methods on images that people segmented; an interrupted run continues where it stopped.
 
     The command prints covering, probabilistic Rand index and variation of information at the best scale for all images
-    (ODS) and at the best scale of each (OIS).
+    (ODS) and at the best scale of each (OIS), and with --boundaries also precision, recall and F of the boundaries.
 
     \b
     Examples:
       visionnmf segment evaluate --images photographs --truth segmentations
-      visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --out out
+      visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --boundaries --out out
     """
     with running(json_, debug) as run:
         check_exists(images)
@@ -154,6 +157,7 @@ def evaluate(
                 images,
                 truth,
                 methods=names,
+                boundaries=boundaries,
                 out=out,
                 jobs=jobs,
                 force=force,

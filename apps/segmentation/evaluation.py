@@ -19,6 +19,7 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 
+from .boundaries import COUNTS as BOUNDARY_COUNTS, count_matches, label_boundaries, score_boundaries
 from .merging import load_border_model
 from .scores import score_segmentation
 from .segmenter import segment
@@ -135,7 +136,9 @@ class SegmentationScoresReport(Report):
     methods : list of dict
         For each method ``method``; ``scale``, the best for all images; ``covering``, ``pri`` and ``voi``, each at its
         own best scale for all images (ODS); ``covering_ois``, ``pri_ois`` and ``voi_ois``, at the best scale of each
-        image (OIS); ``seconds`` an image for all scales together.
+        image (OIS); ``seconds`` an image for all scales together. Where boundaries were matched also
+        ``boundary_precision``, ``boundary_recall`` and ``boundary_f``, at the scale with the best F for all images
+        (ODS), ``boundary_f_ois``, F at the best scale of each image (OIS), and ``boundary_ap``, the average precision.
     """
 
     n_images: int
@@ -149,14 +152,19 @@ class SegmentationScoresReport(Report):
         str
             One line for each method.
         """
-        lines = [
-            f"{self.n_images} images; best scale for all (ODS) / for each (OIS)",
-            f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15} {'scale':>7} {'s':>6}",
-        ]
+        boundaries = "boundary_f" in self.methods[0]
+        heading = f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15} {'scale':>7} {'s':>6}"
+        if boundaries:
+            heading += f" {'boundary F':>15} {'precision':>9} {'recall':>6}"
+        lines = [f"{self.n_images} images; best scale for all (ODS) / for each (OIS)", heading]
         for row in self.methods:
             pairs = [f"{row[name]:.3f} / {row[name + '_ois']:.3f}" for name in METRICS]
             line = f"{row['method']:20} " + " ".join(f"{pair:>15}" for pair in pairs)
-            lines.append(line + f" {row['scale']:7g} {row['seconds']:6.2f}")
+            line += f" {row['scale']:7g} {row['seconds']:6.2f}"
+            if boundaries:
+                pair = f"{row['boundary_f']:.3f} / {row['boundary_f_ois']:.3f}"
+                line += f" {pair:>15} {row['boundary_precision']:9.3f} {row['boundary_recall']:6.3f}"
+            lines.append(line)
         return "\n".join([*lines, *self._ending()])
 
 
@@ -165,6 +173,7 @@ def evaluate(
     truth: str | Path,
     *,
     methods: tuple[str, ...] = tuple(METHODS),
+    boundaries: bool = False,
     out: str | Path | None = None,
     jobs: int = 1,
     force: bool = False,
@@ -181,6 +190,9 @@ def evaluate(
         width), ``NAME.mat`` as in BSDS500, or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
     methods : tuple of str, default=all of them
         Names of :data:`.METHODS`.
+    boundaries : bool, default=False
+        Also match the boundaries of segments with those of the annotators, as the Berkeley benchmark does. This takes
+        seconds for each image and method.
     out : str or Path, optional
         Folder for the table ``results.csv`` with a row for each image, method and scale. An interrupted run continues
         where it stopped.
@@ -225,12 +237,13 @@ def evaluate(
     pictures = {path.stem: path for path in files}
     known = {name: _truth_files(Path(truth), name) for name in pictures}
     skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
-    work = {name: (str(pictures[name]), known[name], tuple(methods)) for name in pictures if known[name]}
+    work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
     model = load_border_model()
-    key = settings_key({"methods": list(methods)}, *model.trees, model.textons)
-    rows = run_jobs(work, _evaluate_one, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
+    key = settings_key({"methods": list(methods), "boundaries": boundaries}, *model.trees, model.textons)
+    columns = (*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS
+    rows = run_jobs(work, _evaluate_one, columns, key=key, out=out, processes=jobs, force=force, progress=progress)
     names = dict.fromkeys(row["method"] for row in rows)
     return SegmentationScoresReport(
         n_images=len(work),
@@ -283,12 +296,13 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
 
 
-def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...]) -> Rows:
+def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
     """Return the rows of one image: a row for each method and scale."""
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
             raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
+    lines = [label_boundaries(truth) for truth in truths] if boundaries else []
     rows: Rows = []
 
     def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:
@@ -300,7 +314,8 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...]) -> Ro
             scores = score_segmentation(labels, truths)
             agreement = (scores.covering, scores.pri, scores.voi)
             row = (Path(source).stem, method, scale, len(np.unique(labels)), *agreement, seconds)
-            rows.append(dict(zip(COLUMNS, row, strict=True)))
+            counts = count_matches(label_boundaries(labels), lines) if boundaries else ()
+            rows.append(dict(zip(COLUMNS, row, strict=True)) | dict(zip(BOUNDARY_COUNTS, counts, strict=False)))
 
     for name in methods:
         score(name, lambda name=name: list(METHODS[name](image)))  # type: ignore[misc]
@@ -312,19 +327,27 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...]) -> Ro
 def _summary(name: str, rows: Rows) -> dict[str, Any]:
     """Return the scores of a method at the best scale for all images (ODS) and at the best scale of each (OIS).
 
-    The columns of `table` (images, scales, 3) are covering, Rand index and negative variation of information, so that
-    the largest value is the best in each. Each metric has a best scale of its own; ``scale`` is that of covering.
+    `rows` has a row for each image and scale. Each metric has a best scale of its own; ``scale`` is that of covering.
     """
     scales = sorted({row["scale"] for row in rows})
     pictures = sorted({row["image"] for row in rows})
-    table = np.empty((len(pictures), len(scales), 3))
-    for row in rows:
-        table[pictures.index(row["image"]), scales.index(row["scale"])] = row["covering"], row["pri"], -row["voi"]
-    ods, ois = table.mean(axis=0), table.max(axis=1).mean(axis=0)
+    ordered = sorted(rows, key=lambda row: (row["image"], row["scale"]))
+
+    def table(*columns: str) -> NDArray[np.float64]:
+        """Return some columns of the rows, as (images, scales, columns)."""
+        values = [[row[column] for column in columns] for row in ordered]
+        return np.array(values, np.float64).reshape(len(pictures), len(scales), len(columns))
+
+    # a small variation of information is good: with its sign changed, the largest value is the best in each column
+    values = table(*METRICS) * (1, 1, -1)
+    ods, ois = values.mean(axis=0), values.max(axis=1).mean(axis=0)
     found: dict[str, Any] = {"method": name, "scale": scales[int(ods[:, 0].argmax())]}
     for column, metric in enumerate(METRICS):
         found[metric] = abs(float(ods[:, column].max()))
         found[metric + "_ois"] = abs(float(ois[column]))
-    # all scales of an image have the same seconds, so its first row is enough
-    found["seconds"] = float(np.mean([next(r["seconds"] for r in rows if r["image"] == p) for p in pictures]))
+    found["seconds"] = float(table("seconds")[:, 0].mean())  # all scales of an image have the same seconds
+    if BOUNDARY_COUNTS[0] in rows[0]:
+        scores = score_boundaries(table(*BOUNDARY_COUNTS))
+        found["boundary_precision"], found["boundary_recall"] = scores.precision, scores.recall
+        found["boundary_f"], found["boundary_f_ois"], found["boundary_ap"] = scores.ods, scores.ois, scores.ap
     return found

@@ -11,7 +11,7 @@ from scipy.io import savemat
 
 from visionnmf.apps.segmentation import evaluate, evaluation
 from visionnmf.datasets import make_mosaic
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError, UnsupportedError
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,24 @@ def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp
     assert {row["method"] for row in rows} == {"visionnmf", "visionnmf, default", "whole"}
     assert len(rows) == 2 * (35 + 1 + 1)
     assert "best scale for all (ODS)" in report.summary()
+
+
+def test_boundaries_are_scored_on_request(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    report = evaluate(*folders, methods=("visionnmf", "whole"), boundaries=True, out=tmp_path)
+    ours, default, whole = report.methods
+    assert ours["boundary_f"] > 0.8
+    assert default["boundary_f"] <= ours["boundary_f_ois"]
+    assert ours["boundary_f"] <= ours["boundary_f_ois"] <= 1
+    precision, recall = ours["boundary_precision"], ours["boundary_recall"]
+    assert ours["boundary_f"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert whole["boundary_f"] == whole["boundary_precision"] == whole["boundary_recall"] == 0  # it has no boundaries
+    with (tmp_path / "results.csv").open() as file:
+        row = next(csv.DictReader(file))
+    assert 0 < int(row["matched_found"]) <= int(row["all_found"])
+    assert 0 < int(row["matched_truth"]) <= int(row["all_truth"])
+    assert "boundary F" in report.summary()
+    with pytest.raises(OutputExistsError):  # rows without the counts of boundaries are of other settings
+        evaluate(*folders, methods=("visionnmf", "whole"), out=tmp_path)
 
 
 def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -101,8 +119,11 @@ def test_what_is_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
 
 def test_the_command_prints_a_table(folders: tuple[Path, Path]) -> None:
     result = run_command(
-        "segment", "evaluate", "--images", folders[0], "--truth", folders[1], "--methods", "whole,slic+ncut"
+        "segment",
+        "evaluate",
+        *("--images", folders[0], "--truth", folders[1], "--methods", "whole,slic+ncut", "--boundaries"),
     )
     assert result.exit_code == 1  # one image has no segmentation
     assert "slic+ncut" in result.stdout
+    assert "boundary F" in result.stdout
     assert "left out:" in result.stdout

@@ -1,28 +1,20 @@
 """The scores of boundaries against their definitions."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-
-@pytest.fixture
-def boundaries(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "benchmarks")
-    import _boundaries
-
-    return _boundaries
+from visionnmf.apps.segmentation import boundaries
 
 
-def test_label_boundaries_are_one_pixel_wide(boundaries) -> None:
+def test_label_boundaries_are_one_pixel_wide() -> None:
     labels = np.zeros((20, 30), int)
     labels[:, 15:] = 4
     np.testing.assert_array_equal(np.argwhere(boundaries.label_boundaries(labels))[:, 1], 14)
 
 
-def test_a_line_matches_itself_moved_by_less_than_the_tolerance(boundaries) -> None:
+def test_a_line_matches_itself_moved_by_less_than_the_tolerance() -> None:
     truth = np.zeros((300, 400), bool)
     truth[:, 200] = True  # tolerance: .0075 of 500 pixels
     for shift, share in ((0, 1), (3, 1), (4, 0)):
@@ -30,7 +22,7 @@ def test_a_line_matches_itself_moved_by_less_than_the_tolerance(boundaries) -> N
         assert found.sum() == matched.sum() == share * truth.sum()
 
 
-def test_one_pixel_has_one_partner(boundaries) -> None:
+def test_one_pixel_has_one_partner() -> None:
     truth = np.zeros((100, 100), bool)
     truth[50, 50] = True
     found = np.zeros_like(truth)
@@ -40,7 +32,7 @@ def test_one_pixel_has_one_partner(boundaries) -> None:
     assert ours.sum() == theirs.sum() == 1
 
 
-def test_matching_is_the_cheapest(boundaries, rng: np.random.Generator) -> None:
+def test_matching_is_the_cheapest(rng: np.random.Generator) -> None:
     for _ in range(10):
         found, truth = rng.random((2, 30, 40)) < 0.05
         tolerance = 0.06
@@ -55,14 +47,15 @@ def test_matching_is_the_cheapest(boundaries, rng: np.random.Generator) -> None:
     assert boundaries.match_boundaries(np.zeros_like(found), truth)[0].sum() == 0
 
 
-def test_scores_by_hand(boundaries) -> None:
+def test_scores_by_hand() -> None:
     # annotators: one column, and another one; found: the first, at a finer scale also a false one
     first, second, false = (np.zeros((100, 100), bool) for _ in range(3))
     first[:, 20] = second[:, 80] = false[:, 50] = True
     counts = [boundaries.count_matches(found, [first, second]) for found in (first | false, first)]
     assert counts == [[100, 200, 100, 200], [100, 200, 100, 100]]
     scores = boundaries.score_boundaries([counts])
-    assert scores.ods == scores.ois == pytest.approx(2 * 1 * 0.5 / 1.5)  # at the second scale: precision 1, recall 0.5
+    assert scores.ods == scores.ois == pytest.approx(2 * 1 * 0.5 / 1.5)  # at the second scale
+    assert (scores.precision, scores.recall) == (1, 0.5)
     # two pictures, each with its own best scale
     other = [[100, 100, 100, 100], [0, 100, 0, 0]]
     both = boundaries.score_boundaries([counts, other])

@@ -19,18 +19,28 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.spatial import cKDTree
 from skimage.morphology import thin
 
-__all__ = ["BoundaryScores", "count_matches", "label_boundaries", "match_boundaries", "score_boundaries"]
+__all__ = ["COUNTS", "BoundaryScores", "count_matches", "label_boundaries", "match_boundaries", "score_boundaries"]
 
 TOLERANCE = 0.0075  # largest distance of matched boundary pixels, as a share of the diagonal
 ALONE = 100.0  # cost of a pixel without a partner, in the largest distances that a pair may have
 
+COUNTS = ("matched_truth", "all_truth", "matched_found", "all_found")
+"""The names of the numbers of :func:`count_matches`, as columns of a table."""
+
 
 class BoundaryScores(NamedTuple):
-    """F at the best scale for all pictures (ODS) and for each (OIS), and average precision."""
+    """How well boundaries agree with those of people.
+
+    `ods` is the F measure, the harmonic mean of precision and recall, at the one scale that is best for all pictures;
+    `precision` and `recall` are those at this scale. `ois` is F with the best scale of each picture. `ap` is the
+    average precision, the area under the curve of precision against recall over all scales.
+    """
 
     ods: float
     ois: float
     ap: float
+    precision: float
+    recall: float
 
 
 def label_boundaries(labels: NDArray[Any]) -> NDArray[np.bool_]:
@@ -75,10 +85,10 @@ def match_boundaries(
 
 
 def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]]) -> list[int]:
-    """Count what precision and recall of boundary pixels are made of.
+    """Count the boundary pixels from which precision and recall follow: four numbers in the order of COUNTS.
 
-    The counts are the annotators' pixels that are matched, all annotators' pixels, the found pixels that are matched,
-    and all found pixels. `truths` has the boundary pixels of each annotator.
+    They are the annotators' pixels that have a partner, all annotators' pixels, the found pixels that have a partner
+    at any annotator, and all found pixels. `truths` has the boundary pixels of each annotator.
     """
     right = np.zeros(found.shape, bool)
     matched = 0
@@ -92,21 +102,18 @@ def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]])
 def score_boundaries(counts: ArrayLike) -> BoundaryScores:
     """Score the counts of several pictures at several scales (n_pictures, n_scales, 4); see :func:`count_matches`."""
     counts = np.asarray(counts, np.float64)
-    precision, recall = _ratios(counts.sum(axis=0))
-    # for OIS each picture is counted at its own best scale
-    each = np.stack([_f_measure(*_ratios(picture)) for picture in counts])
-    chosen = counts[np.arange(len(counts)), each.argmax(axis=1)].sum(axis=0)
+    precision, recall, f = _scores(counts.sum(axis=0))
+    best = int(f.argmax())
+    # for OIS the pixels of each picture are counted at the picture's own best scale
+    best_of_each = np.array([_scores(picture)[2].argmax() for picture in counts])
+    ois = _scores(counts[np.arange(len(counts)), best_of_each].sum(axis=0))[2]
     order = np.unique(recall, return_index=True)[1]
-    levels = np.linspace(0, 1, 101)
-    curve = np.interp(levels, recall[order], precision[order], left=0, right=0)
-    ois = _f_measure(*_ratios(chosen[np.newaxis]))
-    return BoundaryScores(float(_f_measure(precision, recall).max()), float(ois[0]), float(curve.sum() / 100))
+    curve = np.interp(np.linspace(0, 1, 101), recall[order], precision[order], left=0, right=0)
+    return BoundaryScores(*map(float, (f[best], ois, curve.sum() / 100, precision[best], recall[best])))
 
 
-def _ratios(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return precision and recall."""
-    return counts[:, 2] / np.maximum(counts[:, 3], 1), counts[:, 0] / np.maximum(counts[:, 1], 1)
-
-
-def _f_measure(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+def _scores(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return precision, recall and F, (3, ...), of counts (..., 4) in the order of COUNTS."""
+    precision = counts[..., 2] / np.maximum(counts[..., 3], 1)
+    recall = counts[..., 0] / np.maximum(counts[..., 1], 1)
+    return np.stack([precision, recall, 2 * precision * recall / np.maximum(precision + recall, 1e-12)])
