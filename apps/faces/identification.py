@@ -241,21 +241,25 @@ class VerificationReport(Report):
     Attributes
     ----------
     same : bool
+    rule : {"people", "images"}
+        What decided: "people" if the model knows the person on each image, and "images" otherwise.
     people : list of object
         Who is on each image, or None.
     distance : float
-        Mean of the distances of each image from the other; see :func:`verify`.
+        What the rule compares with the threshold. "people": the larger of the two distances of an image from the person
+        on it. "images": the mean of the distances of each image from the other; see :func:`verify`.
     threshold : float
-        Larger distances belong to different people.
+        With "people", neither distance is larger. With "images", larger distances belong to different people.
     """
 
     same: bool
+    rule: str
     people: list[Any]
     distance: float
     threshold: float
 
     def summary(self) -> str:
-        """Return whether it is one person.
+        """Return whether it is one person, and why.
 
         Returns
         -------
@@ -266,7 +270,12 @@ class VerificationReport(Report):
             f"{source} ({person or 'nobody known'})" for source, person in zip(self.inputs, self.people, strict=True)
         ]
         verdict = "one person" if self.same else "different people"
-        return f"{' and '.join(who)}: {verdict}, distance {self.distance:.3f} (threshold {self.threshold:.3f})"
+        if self.rule == "people":
+            named = self.people[0] if self.same else " and ".join(self.people)
+            reason = f"identified as {named} at distances up to"
+        else:
+            reason = "the images' distance from each other is"
+        return f"{' and '.join(who)}: {verdict}; {reason} {self.distance:.3f} (threshold {self.threshold:.3f})"
 
 
 def verify(
@@ -274,9 +283,9 @@ def verify(
 ) -> VerificationReport:
     """Decide whether two images show one person, known to the model or not.
 
-    Each image in turn becomes the only image of a new person, who replaces the people identified on the two images. The
-    other image's distance from that person, averaged over both directions, is compared with the threshold. If both
-    images show known people, these decide.
+    If the model knows the person on each image, these people decide. Otherwise each image in turn becomes the only
+    image of a new person, who replaces a person that was identified. The other image's distance from the new person,
+    averaged over both directions, is compared with the threshold.
 
     Parameters
     ----------
@@ -304,12 +313,16 @@ def verify(
     recognizer = model.recognizer
     limit = recognizer.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
     rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in (first, second)])
-    people = [found.person for found in recognizer.identify(rows, threshold=limit)]
-    # The distance of the second image from the first one's person, and the other way round.
-    ways = [_distance_from(model, rows[[one]], rows[[1 - one]], people) for one in (0, 1)]
-    distance = float(np.mean(ways))
-    same = people[0] == people[1] if None not in people else distance <= limit
-    return VerificationReport(same, people, distance, limit, inputs=[str(first), str(second)])
+    found = recognizer.identify(rows, threshold=limit)
+    people = [identity.person for identity in found]
+    if None in people:
+        # The distance of the second image from the first one's person, and the other way round.
+        distance = float(np.mean([_distance_from(model, rows[[i]], rows[[1 - i]], people) for i in (0, 1)]))
+        rule, same = "images", distance <= limit
+    else:
+        distance = max(identity.distance for identity in found)
+        rule, same = "people", people[0] == people[1]
+    return VerificationReport(same, rule, people, distance, limit, inputs=[str(first), str(second)])
 
 
 def _distance_from(model: FaceModel, one: Rows, other: Rows, people: list[Any]) -> float:

@@ -378,7 +378,15 @@ def test_two_images_of_one_person(model, folder, rng, tmp_path):
     }
     known, two, strangers, strange = verdicts.values()
     assert known["same"] and known["people"] == ["person 1"] * 2
-    assert not two["same"] and two["distance"] > known["distance"]
+    assert not two["same"] and two["people"] == ["person 1", "person 2"]
     assert not strange["same"] and strange["distance"] > strangers["distance"]
+    assert [verdict["rule"] for verdict in verdicts.values()] == ["people", "people", "images", "images"]
+    # The distance and threshold are those of the rule, and never contradict the verdict.
+    assert all(verdict["distance"] <= verdict["threshold"] for verdict in (known, two))
+    assert all(verdict["same"] == (verdict["distance"] <= verdict["threshold"]) for verdict in (strangers, strange))
+    text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 2" / "3.png").stdout
+    assert "different people; identified as person 1 and person 2 at distances up to 0." in text
+    text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 1" / "3.png").stdout
+    assert "one person; identified as person 1 at distances up to 0." in text
     text = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "4.png").stdout
-    assert "different people, distance" in text and "nobody known" in text
+    assert "different people; the images' distance from each other is" in text and "nobody known" in text
