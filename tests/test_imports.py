@@ -10,10 +10,14 @@ pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
 
 
+def run(code: str) -> str:
+    """Return the last line that a new interpreter prints."""
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return output.split("\n")[-2]
+
+
 def loaded_by(code: str) -> set[str]:
-    script = f"import sys\n{code}\nprint(*sys.modules)"
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    return HEAVY & set(output.split("\n")[-2].split())
+    return HEAVY & set(run(f"import sys\n{code}\nprint(*sys.modules)").split())
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,19 @@ def test_help_loads_no_heavy_library(arguments):
     assert loaded_by(code) == set()
 
 
+def test_background_walks_through_at_most_sixty_files(tmp_path):
+    ran = run(
+        "import sys, visionnmf.apps.cli as cli\n"
+        "sys.argv = 'visionnmf background sample:surveillance -q --max-frames 3 --scale 0.2'.split()\n"
+        f"sys.argv += ['--out', {str(tmp_path)!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
+        "print(*sorted(name for name in sys.modules if name.split('.')[0] == 'visionnmf'))"
+    )
+    executed = ran.split()
+    assert "visionnmf.apps.background.pipeline" in executed
+    assert len(executed) <= 60, executed
+
+
 def test_a_public_name_is_loaded_when_it_is_used():
     assert "sklearn" in loaded_by("import visionnmf; visionnmf.NMF")
 
@@ -56,8 +73,7 @@ def test_files_are_found_and_written_without_a_library_for_pictures():
 
 def test_datasets_know_files_and_checks_alone():
     code = "import sys, visionnmf.datasets as d, visionnmf.datasets.local\n[getattr(d, name) for name in d.__all__]"
-    script = [sys.executable, "-c", f"{code}\nprint(*sys.modules)"]
-    loaded = subprocess.run(script, capture_output=True, text=True, check=True).stdout.split()
+    loaded = run(f"{code}\nprint(*sys.modules)").split()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("visionnmf.")}
     assert rooms <= {"_checks", "_text", "_version", "choices", "datasets", "exceptions", "io"}
 

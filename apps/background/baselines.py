@@ -32,8 +32,6 @@ import visionnmf
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_random_state
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import Loss
-from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
@@ -165,7 +163,7 @@ class LowRank(Baseline):
         """
         if self.method == "mahnmf":
             Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
-            rri.half(Problem(x, Loss("manhattan")), Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)
+            rri.plain_half(x, Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)
             return Wt[:, 0]
         from visionnmf.engine import robust_pca  # not needed by the default method
 

@@ -32,9 +32,7 @@ from visionnmf.apps.background.frame_arrays import (
 )
 from visionnmf.apps.background.kernels import count_explained
 from visionnmf.engine.blocks import blocks, map_blocks
-from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE
-from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
 from .difficult_scenes import (
@@ -178,7 +176,7 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     # votes (n, k): how many values of each frame each candidate explains; the best one is improved.
     start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
     Wt = start.copy()
-    rri.half(Problem(X, Loss("manhattan")), Wt, H, sweeps=learning.code_sweeps)
+    rri.plain_half(X, Wt, H, sweeps=learning.code_sweeps)
     # A lower loss need not explain more values, because large objects can draw the codes; then the start is kept.
     worse = _explained(X, Wt, H, near) < _explained(X, start, H, near)
     Wt[:, worse] = start[:, worse]

@@ -8,16 +8,18 @@ solver. For sparse data it is the only solver.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block
 from visionnmf.engine.kernels import manhattan as _kernels
-from visionnmf.engine.penalties import Penalties
-from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.penalties import NONNEGATIVE, Penalties
+
+if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
+    from visionnmf.engine.problem import Problem
+    from visionnmf.engine.stopping import Progress
 
 Array = NDArray[Any]
 
@@ -30,24 +32,43 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
     The loss is one of :data:`LOSSES`. To update the components of a model, pass the transposed problem. A row gets at
     most `sweeps` sweeps and is finished when a sweep changes nothing.
     """
-    losses = np.empty(problem.X.shape[0])
-    _sweep(problem, Wt, H, sweeps, losses)
-    return float(losses.sum())
+    return _sweep_problem(problem, Wt, H, sweeps, np.empty(problem.X.shape[0]))
+
+
+def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
+    """Sweep as :func:`half` does in the Manhattan loss of dense `X` (n_rows, n), without weights and penalties."""
+    _sweep(X, Wt, H, sweeps, np.empty(len(X)))
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
     """Sweep as :func:`half` does, but without computing the loss, which saves compiling a second kernel."""
-    _sweep(problem, Wt, H, sweeps, None)
+    _sweep_problem(problem, Wt, H, sweeps, None)
 
 
-def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> None:
-    """Sweep over all rows in place, and write the loss of each row before to `losses` (n_rows,) unless it is None.
-
-    `Wt` (r, n_rows) are the codes and `H` (r, n) is fixed. A row gets at most `sweeps` sweeps.
-    """
-    X, M, penalty = problem.X, problem.weights, problem.penalty_W
-    dtype = X.dtype
+def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
+    """Sweep over the codes of a problem in place; return the loss before, or 0 where `losses` is None."""
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
+    _sweep(problem.X, Wt, H, sweeps, losses, M=problem.weights, penalty=problem.penalty_W, alpha=alpha)
+    return 0.0 if losses is None else float(losses.sum())
+
+
+def _sweep(
+    X: Array,
+    Wt: Array,
+    H: Array,
+    sweeps: int,
+    losses: Array | None,
+    *,
+    M: Array | None = None,
+    penalty: Penalties = NONNEGATIVE,
+    alpha: float | None = None,
+) -> None:
+    """Sweep over all rows of `X` (n_rows, n) in place, and write the loss of each row before to `losses` (n_rows,).
+
+    `losses` may be None. `Wt` (r, n_rows) are the codes, `H` (r, n) is fixed, and `M`, in the shape of `X`, are the
+    weights of its entries. `alpha` is the parameter of the elastic net. A row gets at most `sweeps` sweeps.
+    """
+    dtype = X.dtype
     arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
     eps = _kernels.sum_rounding(dtype)
 
@@ -87,6 +108,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
     Sparse data get two sweeps each, which share the work of gathering the stored entries.
     """
+    from visionnmf.engine.stopping import Progress
+
     if problem.is_sparse:
         from . import sparse_descent
 
