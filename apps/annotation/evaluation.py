@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,13 @@ from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 
-from .image_features import describe, names_of
-from .labels import find_labels
+from .image_features import Progress, Sources, names_of
+from .image_words import images_with_words
 from .store import AnnotationModel
 
 __all__ = ["AnnotationScores", "Scores", "evaluate", "score_words"]
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ class AnnotationScores(Report):
 
 def evaluate(
     model: AnnotationModel,
-    source: str | Path | Sequence[str],
+    source: Sources,
     *,
     labels: str | Path | None = None,
     top: int = choices.ANNOTATION_WORDS,
@@ -217,14 +215,15 @@ def evaluate(
     []
     """
     check_count(top, "top")
-    found = describe(source, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
-    labelled = find_labels(labels, found.files, source if isinstance(source, str | Path) else None)
+    found = images_with_words(
+        source, labels, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress
+    )
     known = model.annotator.words_.tolist()
-    words = [*known, *sorted(set(labelled.words) - set(known))]
+    words = [*known, *sorted(set(found.words) - set(known))]
     column = {word: j for j, word in enumerate(words)}
-    scores = model.annotator.predict_proba(found.X[labelled.found])
+    scores = model.annotator.predict_proba(found.X)
     truth = np.zeros((len(scores), len(words)), bool)
-    truth[:, [column[word] for word in labelled.words]] = labelled.Y.toarray() > 0
+    truth[:, [column[word] for word in found.words]] = found.Y.toarray() > 0
     chosen = model.annotator.choose(scores, top)
     # The model cannot give words that it does not know: their scores are below all others, and their frequency is 0.
     scores = np.pad(scores, ((0, 0), (0, len(words) - len(known))), constant_values=-1)
@@ -232,7 +231,7 @@ def evaluate(
     # The baseline gives the same most frequent words to every image.
     first = np.tile(np.argsort(-often, kind="stable")[:top], (len(scores), 1))
     result = score_words(truth, _given(chosen, truth.shape), scores)
-    notes = list(labelled.notes)
+    notes = list(found.notes)
     if len(words) > len(known):
         notes.append(f"no training image has {len(words) - len(known)} of the words, such as {words[len(known)]!r}")
     if set(found.files) & set(model.files):

@@ -18,10 +18,11 @@ from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import expand_images
 
-__all__ = ["Described", "describe", "files_of", "names_of", "usual_extractors"]
+__all__ = ["Described", "Progress", "Sources", "describe", "files_of", "is_table", "names_of", "usual_extractors"]
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int | None], None]
+Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
+Sources = str | Path | Sequence[str]  # a folder, images or patterns, or a table of features
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Described:
 
 
 def describe(
-    source: str | Path | Sequence[str],
+    source: Sources,
     extraction: FeatureExtraction | None,
     *,
     fit: bool = False,
@@ -57,7 +58,7 @@ def describe(
     was trained with, if any. Raises ParameterError for images without extractors and for a table with other views, and
     MediaError if nothing can be read.
     """
-    if _is_table(source):
+    if is_table(source):
         (name,) = names_of(source)
         table = read_table(name)
         found_views = _views(name, table)
@@ -84,17 +85,17 @@ def usual_extractors() -> list[Extractor]:
     return [*made, *map(make_extractor, ("gist", "lbp", "centrist"))]
 
 
-def files_of(source: str | Path | Sequence[str]) -> list[str]:
+def files_of(source: Sources) -> list[str]:
     """Return the files that :func:`describe` reads; raises MediaError if there are none."""
-    return names_of(source) if _is_table(source) else expand_images(names_of(source))
+    return names_of(source) if is_table(source) else expand_images(names_of(source))
 
 
-def names_of(source: str | Path | Sequence[str]) -> list[str]:
+def names_of(source: Sources) -> list[str]:
     """Return one or several sources as a list."""
     return [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
 
 
-def _is_table(source: str | Path | Sequence[str]) -> bool:
+def is_table(source: Sources) -> bool:
     """Return whether a source is one table of features instead of images."""
     sources = names_of(source)
     return len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +15,11 @@ from visionnmf.io import check_outputs, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .image_features import describe, files_of, names_of
+from .image_features import Progress, Sources, describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 
 __all__ = ["AnnotatedImage", "Annotations", "Word", "annotate"]
-
-Progress = Callable[[str, int, int | None], None]
 
 MAX_REASONS = 3  # training images that are named for a word
 
@@ -95,7 +93,7 @@ class Annotations(Report):
 
 def annotate(
     model: AnnotationModel,
-    images: str | Path | Sequence[str],
+    images: Sources,
     *,
     outputs: WordOutputs = WordOutputs(),
     n_jobs: int | None = None,

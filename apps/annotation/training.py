@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,11 @@ from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs
 
 from .annotator import ImageAnnotator
-from .image_features import Described, describe, files_of, names_of, usual_extractors
-from .labels import Labels, find_labels
+from .image_features import Progress, Sources, files_of, names_of, usual_extractors
+from .image_words import ImagesWithWords, images_with_words
 from .store import AnnotationModel, save
 
 __all__ = ["AnnotatorTrained", "train"]
-
-Progress = Callable[[str, int, int | None], None]
 
 FEW = 5  # images of a word, below which little can be learnt
 
@@ -72,7 +70,7 @@ class AnnotatorTrained(Report):
 
 
 def train(
-    source: str | Path | Sequence[str],
+    source: Sources,
     model: str | Path,
     *,
     labels: str | Path | None = None,
@@ -127,11 +125,9 @@ def train(
     if not Path(model).parent.is_dir():
         raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
     extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)
-    found = describe(source, extraction, fit=True, n_jobs=n_jobs, progress=progress)
-    labelled = find_labels(labels, found.files, source if isinstance(source, str | Path) else None)
-    X, files, labelled = _without_copies(found, labelled)
-    annotator.fit(X, labelled.Y, views=found.views, words=labelled.words)
-    trained = AnnotationModel(annotator, files, found.extraction)
+    found = _without_copies(images_with_words(source, labels, extraction, fit=True, n_jobs=n_jobs, progress=progress))
+    annotator.fit(found.X, found.Y, views=found.views, words=found.words)
+    trained = AnnotationModel(annotator, found.files, found.extraction)
     save(trained, model, force=force)
     return AnnotatorTrained(
         model=trained,
@@ -139,21 +135,20 @@ def train(
         inputs=names_of(source),
         outputs=[str(model)],
         skipped=found.skipped,
-        notes=labelled.notes,
+        notes=found.notes,
     )
 
 
-def _without_copies(found: Described, labelled: Labels) -> tuple[Any, list[str], Labels]:
-    """Return the images with words, without copies: a copy would confirm its original when weights are learnt."""
-    X = found.X[labelled.found]
-    files = [found.files[i] for i in labelled.found]
+def _without_copies(found: ImagesWithWords) -> ImagesWithWords:
+    """Merge the words of copies of an image, and keep one: a copy would confirm the other when weights are learnt."""
     first: dict[bytes, int] = {}
-    of = np.array([first.setdefault(row.tobytes(), len(first)) for row in X])
-    if len(first) == len(X):
-        return X, files, labelled
+    of = np.array([first.setdefault(row.tobytes(), len(first)) for row in found.X])  # the original of each image
+    if len(first) == len(of):
+        return found
     groups = sp.csr_array((np.ones(len(of), np.float32), (of, np.arange(len(of)))))
-    Y = sp.csr_array(groups @ labelled.Y)
+    Y = sp.csr_array(groups @ found.Y)
     Y.data[:] = 1
     _, kept = np.unique(of, return_index=True)
-    note = f"{len(X) - len(first)} images are copies of others; their words were merged"
-    return X[kept], [files[i] for i in kept], replace(labelled, Y=Y, notes=[*labelled.notes, note])
+    note = f"{len(of) - len(first)} images are copies of others; their words were merged"
+    files = [found.files[i] for i in kept]
+    return replace(found, X=found.X[kept], files=files, Y=Y, notes=[*found.notes, note])

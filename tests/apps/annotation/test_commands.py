@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.annotation.labels import find_labels, read_labels
+from visionnmf.apps.annotation.image_words import images_with_words, read_words
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
 
@@ -75,7 +75,7 @@ def test_words_and_names_are_no_formulas_in_tables(photos, tmp_path):
     assert {row["word"] for row in plain} == {"=1+1", "alle"} and {row["file"] for row in plain} == {"@0.png"}
     words = tmp_path / "words_again.csv"
     words.write_text("file,words\n'@0.png,'=1+1;alle\n", "utf-8")
-    assert read_labels(words) == {"@0.png": ["=1+1", "alle"]}
+    assert read_words(words) == {"@0.png": ["=1+1", "alle"]}
 
 
 def test_keywords_of_sidecars_are_learnt(photos, sea, tmp_path):
@@ -106,7 +106,7 @@ def test_odd_files_in_a_folder(photos, tmp_path):
     assert (document["images"], document["words"]) == (31, 6)
     assert [sentence for sentence in document["skipped"] if "broken" in sentence] == document["skipped"] != []
     notes = " ".join(document["notes"])
-    for sentence in ("1 images are copies", "1 of 33 images have no words", "2 of 34 names in the table"):
+    for sentence in ("1 images are copies", "1 of 34 images have no words", "1 of 34 names in the table"):
         assert sentence in notes
     result = run_command("annotate", "predict", tmp_path / "m.npz", folder, "--json")
     assert result.exit_code == 1 and len(json.loads(result.stdout)["images"]) == 33
@@ -194,8 +194,9 @@ def test_own_guesses_are_no_truth(photos, tmp_path):
         write_sidecar(folder / f"{name}.xmp", ["geraten"])
     write_sidecar(folder / "4.png.xmp", ["wahr"])
     of_another(folder / "4.png.xmp")
-    found = find_labels(None, [str(folder / f"{i}.png") for i in (0, 2, 4)])
-    assert found.words == ["wahr"] and found.found.tolist() == [2]
+    images = [str(folder / f"{i}.png") for i in (0, 2, 4)]
+    found = images_with_words(images, None, FeatureExtraction(["lab"]), fit=True)
+    assert found.words == ["wahr"] and found.files == images[2:]
     assert "2 sidecars that visionnmf wrote are left out" in found.notes[0]
 
 
@@ -222,6 +223,14 @@ def test_a_sidecar_in_the_way_stops_no_other(model, photos):
     assert again.exit_code == 0 and json.loads(again.stdout)["outputs"] == []
 
 
+def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(FeatureExtraction, "extract", None)
+    for command in (("train", photos[0], "--model", tmp_path / "new.npz"), ("evaluate", model, photos[0])):
+        result = run_command("annotate", *command)
+        assert result.exit_code == 2
+        assert "none of the 30 images has keywords" in result.stderr and "--labels FILE" in result.stderr
+
+
 def test_folders_are_looked_for_before_the_work(model, photos, tmp_path, monkeypatch):
     monkeypatch.setattr(FeatureExtraction, "extract", None)
     result = run_command("annotate", "predict", model, photos[0], "--csv", tmp_path / "no" / "t.csv")
@@ -231,7 +240,7 @@ def test_folders_are_looked_for_before_the_work(model, photos, tmp_path, monkeyp
 def test_lines_of_json_end_at_newlines_alone(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"file": "a.jpg", "words": ["Meer\u2028See"]}\n', "utf-8")
-    assert read_labels(path) == {"a.jpg": ["Meer See"]}
+    assert read_words(path) == {"a.jpg": ["Meer See"]}
 
 
 def test_evaluation(model, photos):

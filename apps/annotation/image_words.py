@@ -1,27 +1,29 @@
-"""Words of images, read from a table or from the keywords in the images."""
+"""Images with their words, which are read from a table or from the keywords in the images."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf.exceptions import UnreadableError
+from visionnmf.features import FeatureExtraction
 from visionnmf.io import clean_words
 from visionnmf.io.inputs import read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
-__all__ = ["Labels", "find_labels", "read_labels"]
+from .image_features import Described, Progress, Sources, describe, files_of, is_table
+
+__all__ = ["ImagesWithWords", "images_with_words", "read_words"]
 
 HEADINGS = ("file", "filename", "image", "path")  # of the first column
 WORD_KEYS = ("words", "keywords", "labels", "tags")
@@ -29,46 +31,82 @@ SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Words of images.
+class ImagesWithWords(Described):
+    """Images that have words, with their features.
 
     `Y` (n_images, n_words) is a sparse array with 1 for each word of an image, and `words` is the sorted vocabulary.
-    `found` names the images that have words, the rows of `Y`. `notes` has a sentence for each thing that did not fit.
+    `notes` has a sentence for each thing that did not fit.
     """
 
     Y: Any
     words: list[str]
-    found: NDArray[np.intp]
     notes: list[str]
 
     __repr__ = brief
 
 
-def find_labels(source: str | Path | None, images: Sequence[str], root: str | Path | None = None) -> Labels:
-    """Find the words of images.
+def images_with_words(
+    source: Sources,
+    labels: str | Path | None,
+    extraction: FeatureExtraction | None,
+    *,
+    fit: bool = False,
+    views: Mapping[str, slice] | None = None,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> ImagesWithWords:
+    """Find the words of images, and then the features of those that have words.
 
-    `source` is a CSV or JSON Lines file, see :func:`read_labels`, with names relative to the folder `root`. None reads
-    IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises
-    MediaError if the file cannot be read, or no image has a word.
+    `labels` is a CSV or JSON Lines file, see :func:`read_words`, in which names may be relative to the folder `source`.
+    None reads IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. The
+    other parameters are those of :func:`describe`. Raises MediaError if the file cannot be read, or no image has a
+    word, before any feature is computed.
     """
+    root = source if isinstance(source, str | Path) else None
     notes: list[str] = []
-    of_images = _keywords(images, notes) if source is None else _matched(read_labels(source), images, root, notes)
-    found = [i for i, words in enumerate(of_images) if words]
-    if not found:
-        raise UnreadableError(f"{source or 'keywords'}: none of the {len(images)} images has words there")
-    if len(found) < len(images):
-        notes.append(f"{len(images) - len(found)} of {len(images)} images have no words and are left out")
-    vocabulary = sorted({word for i in found for word in of_images[i]})
+    skipped: list[str] = []
+    if is_table(source):
+        found = describe(source, extraction, views=views)
+        words_of = _find_words(labels, found.files, root, notes, skipped)
+    else:
+        words_of = _find_words(labels, files_of(source), root, notes, skipped)
+        found = describe(list(words_of), extraction, fit=fit, views=views, n_jobs=n_jobs, progress=progress)
+    kept = [i for i, file in enumerate(found.files) if file in words_of]
+    files = [found.files[i] for i in kept]
+    vocabulary = sorted({word for file in files for word in words_of[file]})
     column = {word: j for j, word in enumerate(vocabulary)}
-    rows = [[column[word] for word in of_images[i]] for i in found]
+    rows = [sorted(column[word] for word in words_of[file]) for file in files]
     # Compressed sparse rows: the words of image i are indices[starts[i]:starts[i + 1]].
     starts = np.cumsum([0, *map(len, rows)])
-    indices = np.array([j for row in rows for j in sorted(row)], np.int64)
-    Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(found), len(vocabulary)))
-    return Labels(Y, vocabulary, np.array(found, np.intp), notes)
+    indices = np.array([j for row in rows for j in row], np.int64)
+    Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(files), len(vocabulary)))
+    skipped += found.skipped
+    return ImagesWithWords(found.X[kept], files, found.views, found.extraction, skipped, Y, vocabulary, notes)
 
 
-def read_labels(path: str | Path) -> dict[str, list[str]]:
+def _find_words(
+    labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
+) -> dict[str, list[str]]:
+    """Return the words of each image that has some, and add to `notes` and `skipped`; see :func:`images_with_words`."""
+    if labels is None:
+        of_images = _keywords(images, notes, skipped)
+    else:
+        of_images = _matched(read_words(labels), images, root, notes)
+    found = {image: words for image, words in zip(images, of_images, strict=True) if words}
+    if not found and labels is None:
+        raise UnreadableError(
+            f"none of the {len(images)} images has keywords (IPTC, XMP or a sidecar); give a CSV or JSON Lines file of "
+            "their words as labels (--labels FILE)"
+        )
+    if not found:
+        raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")
+    without = sum(not words for words in of_images)
+    if without:
+        notes.append(f"{without} of {len(images)} images have no words and are left out")
+    return found
+
+
+def read_words(path: str | Path) -> dict[str, list[str]]:
     """Return the words of each file in a table, in a normalised form.
 
     ``.jsonl`` has on each line an object with ``file`` and a list ``words`` (or ``keywords``, ``labels``, ``tags``).
@@ -111,15 +149,15 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
         yield name.strip(), [word for cell in words for word in cell.split(SEPARATOR)]
 
 
-def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:
-    """Return the keywords in the metadata of each image; problems are added to `notes`."""
+def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> list[list[str]]:
+    """Return the keywords of each image; damage is added to `notes`, and unreadable images to `skipped`."""
     of_images: list[list[str]] = []
     own = 0  # number of sidecars that visionnmf wrote
     for image in images:
         try:
             found = find_keywords(image, own=False)
         except UnreadableError as error:
-            notes.append(str(error))
+            skipped.append(str(error))
             of_images.append([])
         else:
             notes.extend(found.damaged)
