@@ -84,9 +84,18 @@ def test_a_grid_over_a_penalty_that_is_not_there_yet(X):
     assert search.fit(X).best_params_["nmf__penalty_W__l2"] in (0.0, 9.0)
 
 
-def test_verbose_prints_and_calls_back(X, capsys):
+def test_verbose_prints_every_tenth_iteration_and_the_last(X, capsys):
+    NMF(2, verbose=1, random_state=0, max_iter=23, tol=0).fit(X)
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        f"iteration {number}" for number in (10, 20, 23)
+    ]
+    NMF(2, verbose=True, random_state=0, max_iter=10, tol=0, n_init=2).fit(X)
+    assert len(capsys.readouterr().out.splitlines()) == 2  # one line for each start
+
+
+def test_verbose_2_prints_every_iteration_and_calls_back(X, capsys):
     seen = []
-    model = NMF(2, verbose=1, random_state=0, max_iter=3, tol=0, callback=lambda *step: seen.append(step)).fit(X)
+    model = NMF(2, verbose=2, random_state=0, max_iter=3, tol=0, callback=lambda *step: seen.append(step)).fit(X)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(seen) == model.n_iter_ and lines[0].startswith("iteration 1: objective ")
     NMF(2, verbose=False, random_state=0, max_iter=3, tol=0).fit(X)

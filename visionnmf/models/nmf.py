@@ -51,6 +51,8 @@ __all__ = ["NMF", "check_parameters", "find_codes"]
 
 Array = NDArray[Any]
 
+INTERVAL = 10  # iterations between two lines that a fit prints with verbose=1
+
 
 class NMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation, robust by default.
@@ -109,7 +111,7 @@ class NMF(WithPenalties, LinearModel):
     callback : callable or None, default=None
         Called as ``callback(iteration, objective)`` after each iteration. A true return value stops the fit.
     verbose : int or bool, default=0
-        True or 1 prints each iteration and its objective.
+        1 (or True) prints the objective of every tenth iteration and of the last one, 2 that of every iteration.
 
     Attributes
     ----------
@@ -299,13 +301,14 @@ class NMF(WithPenalties, LinearModel):
         components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
         if self.init == "custom" and (codes is None or components is None):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
-        callback = _reporting(self.callback, self.verbose)
+        report = _Report(self.callback, self.verbose)
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
             for _ in range(self.n_init):
                 # Wt (n_components, n_samples) are transposed codes; `fit` changes both factors in place.
                 Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
-                result = fit(weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=callback)
+                result = fit(weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
+                report.finish()
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
                     best = result, Wt, H_
         assert best is not None
@@ -552,17 +555,29 @@ def check_parameters(model: NMF) -> None:
     check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
 
 
-def _reporting(callback: Callback | None, verbose: int) -> Callback | None:
-    """Return the callback of a fit, which also prints each iteration if `verbose` is true."""
-    if not verbose:
-        return callback
+class _Report:
+    """The callback of a fit: it prints the progress as `verbose` asks and then calls the callback of the user, if any.
 
-    def printing(iteration: int, objective: float) -> Any:
-        """Print the objective, then pass on what the user's callback returns: a true value stops the fit."""
-        print(f"iteration {iteration}: objective {objective:.6g}")
-        return callback(iteration, objective) if callback is not None else None
+    With `verbose` 1 it prints every tenth iteration and the last one, with 2 or more every iteration, with 0 nothing.
+    """
 
-    return printing
+    def __init__(self, callback: Callback | None, verbose: int) -> None:
+        """Keep the callback of the user and the number of iterations between two lines (0: print nothing)."""
+        self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
+        self.held = ""  # the line of the last iteration if it has not been printed
+
+    def __call__(self, iteration: int, objective: float) -> Any:
+        """Print or hold the line of an iteration; return what the user's callback does: a true value stops the fit."""
+        self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
+        if self.interval and iteration % self.interval == 0:
+            self.finish()
+        return self.callback(iteration, objective) if self.callback is not None else None
+
+    def finish(self) -> None:
+        """Print the line of the last iteration unless it has been printed."""
+        if self.held:
+            print(self.held)
+        self.held = ""
 
 
 def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
