@@ -7,6 +7,7 @@ they are identical to the bit whatever other rows are in the batch.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
     The free entries of `f` (r,) must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky
     factor and `index` (r,) the free variables; their number is returned. `x` (r,) is scratch.
     """
-    count = 0
+    count: Any = np.int64(0)  # a literal 0 would compile `short_dot` twice
     for k in range(f.shape[0]):
         if state[k] == FREE:
             row = factor[count]  # the next row of the factor, then the forward substitution
@@ -106,7 +107,7 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
     The objective ``f g f / 2 - b f`` is ``g[k, k] / 2 - b[k]`` at the vertex where only entry k is 1. `g` is (r, r),
     `b` (r,), and `state` (r,) holds LOW, FREE or HIGH for each variable.
     """
-    best = 0
+    best: Any = np.int64(0)
     for k in range(b.shape[0]):
         if state[k] == FREE:
             return
@@ -124,8 +125,8 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
     derivative, with the `multiplier` of the constraint ``sum f = 1`` (0 without it), points into the box by more than
     `slack`. Return the count and the last of these variables.
     """
-    count = 0
-    last = 0
+    count: Any = np.int64(0)
+    last: Any = np.int64(0)
     for k in range(f.shape[0]):
         if state[k] == FREE:
             good = low <= f[k] <= high

@@ -20,7 +20,10 @@ from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum
 
 
 def sum_rounding(dtype: Any) -> float:
-    """Return the relative rounding error to allow for in a sum in this dtype, whose chunks are added in float64."""
+    """Return the relative rounding error to allow for in a sum over a row in this dtype.
+
+    It is 8 units of the dtype's precision: a row is summed in chunks, and their sums are added in double precision.
+    """
     return 8 * float(np.finfo(dtype).eps)
 
 
@@ -103,9 +106,10 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
 def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):  # type: ignore[no-untyped-def]
     """Minimise ``sum_i m_i |z_i - a_i x| + penalty`` over one variable x, given the residual; return the new x.
 
-    This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the descent side of `x`. If the minimiser
-    is an interval, its point nearest to `x` is taken
-    (the paper takes the leftmost, which sets codes to zero needlessly).
+    The slope of a sum of absolute values jumps at its breakpoints, the values of x at which a residual changes its
+    sign. This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the side of `x` on which
+    the objective falls. If the minimiser is an interval, its point nearest to `x` is taken (the paper takes the
+    leftmost, which sets codes to zero needlessly).
 
     `residual` (n,) is ``z - a x`` and is updated in place; entries within `tiny` of 0 count as 0. `a` (n,) >= 0 holds
     the coefficients, and `weights` (n,) the coefficients times the entry weights m (pass `a` twice if there are no
@@ -162,7 +166,7 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
     by twice its weight where it vanishes. All arrays are (n,). Each entry is written at ``steps[count]``, but `count`
     grows only if the breakpoint is valid, which avoids a branch. Residuals within `tiny` of 0 count as 0.
     """
-    count = 0
+    count: Any = np.int64(0)
     for i in range(a.shape[0]):
         e = sign * residual[i]
         w = weights[i]
@@ -174,7 +178,12 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 @kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
-    """Write ``target - Ft[:, j] @ A`` to `residual` (n,) and return the largest absolute entry of `target` (n,)."""
+    """Write the residual ``target - Ft[:, j] @ A`` of row j of the data to `residual` (n,).
+
+    `target` (n,) is that row, column j of `Ft` (r, n_rows) holds its codes, and `A` (r, n) the components. Return the
+    largest absolute entry of `target`, because the rounding error of a residual is proportional to it: the caller
+    treats residuals below a small multiple of it as 0.
+    """
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
@@ -413,7 +422,9 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
-    """Overwrite `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)`` for a contiguous part of one row.
+    """Overwrite the model `p` with the derivative of the smoothed loss, for a contiguous part of one row.
+
+    The derivative is ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``; its clipped part is the dual variable.
 
     The data `x`, the model `p`, the weights `m` (or None) and `widths`, the half-width of the parabola that smooths the
     kink for each feature, are (n,). Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x - p)^2)``, and

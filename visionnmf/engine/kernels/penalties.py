@@ -64,6 +64,9 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
 def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
     """Find the level of each row of `V` (n_rows, n): the number t with ``sum max(v - t, 0) = radius``.
 
+    The projection of a row v onto the simplex ``x >= 0, sum x = radius`` is ``max(v - t, 0)``, so the level gives
+    projections onto simplex and balls (:mod:`..projections`).
+
     Michelot (1986): compute the level from all entries, then repeatedly from those above it, until none drops out.
     `tops` and `depths` (n_rows,) receive the largest entry and its distance to the level, so that the level is
     ``tops - depths``. Distances from the top are small numbers, so single precision is enough. `radii` (n_rows,) is >=
@@ -160,7 +163,8 @@ def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
 def project(f):  # type: ignore[no-untyped-def]
     """Project the vector `f` onto the unit simplex, in place (Michelot 1986).
 
-    The result is ``max(f - level, 0)``. The level is computed from all entries, then repeatedly from those above it,
+    The result is ``max(f - level, 0)``, where the level is the number with which this sums to 1. It is computed from
+    all entries, then repeatedly from those above it,
     until none drops out.
     """
     top = f.max()
