@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Batch, Options
+from visionnmf.engine.online import METHODS, Batch, OnlineOptions
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
@@ -309,7 +309,7 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: li
     method = METHODS[rival.method]
     size = rival.chunk or len(start)
     n_steps = 2 * math.ceil(len(X) / size)
-    options = Options(size, rival.forget_factor, rival.buffer, horizon=n_steps)
+    options = OnlineOptions(size, rival.forget_factor, rival.buffer, horizon=n_steps)
     penalty = Penalties(simplex="rows") if rival.simplex else Penalties()
     H, rng = start.copy(), RandomState(seed)
     penalty.feasible(H)

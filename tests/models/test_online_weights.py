@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.losses import Loss, loss_value
-from visionnmf.engine.online import METHODS, Batch, Options, record, rivals
+from visionnmf.engine.online import METHODS, Batch, OnlineOptions, record, rivals
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
@@ -128,7 +128,7 @@ def test_weights_of_entries_enter_the_sums_of_onmf_is(X, model, rng):
     P = W.T @ H
     state = METHODS["onmf-is"].start(H)
     problem = Problem(X, Loss("itakura-saito"), weights=M)
-    METHODS["onmf-is"].learn(Batch(problem, Options(60, 1.0), np.random.RandomState(0)), H2 := H.copy(), state)
+    METHODS["onmf-is"].learn(Batch(problem, OnlineOptions(60, 1.0), np.random.RandomState(0)), H2 := H.copy(), state)
     A, B = np.zeros_like(H), np.zeros_like(H)
     for i in range(60):
         for k in range(3):

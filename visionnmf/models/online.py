@@ -22,7 +22,7 @@ from visionnmf._checks import (
 )
 from visionnmf.engine.blocks import blocks, one_blas_thread
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Batch, Method, Options, State, begin
+from visionnmf.engine.online import METHODS, Batch, Method, OnlineOptions, State, begin
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import Callback, solve_codes
@@ -327,7 +327,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             given_penalty(penalty, side).resolve(side, None, np.float64)
 
-    def _options(self, n_features: int = 1) -> tuple[Method, Options]:
+    def _options(self, n_features: int = 1) -> tuple[Method, OnlineOptions]:
         """Check the parameters that a chunk is learnt with, and return the method and its options.
 
         The batch size is the parameter, the method's default, or else the number of components; `n_features` stands for
@@ -344,7 +344,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)
         volume = check_number(self.volume, "volume")
         size = self.batch_size or method.batch_size or self.n_components or n_features
-        return method, Options(int(size), forget, self.buffer, self.horizon, volume)
+        return method, OnlineOptions(int(size), forget, self.buffer, self.horizon, volume)
 
     def _loss(self, method: Method) -> Loss:
         """Return the loss that is minimised: the parameter `loss`, or the first one that the method has."""
@@ -402,7 +402,7 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def _n_first(self, n_features: int, options: Options) -> int:
+    def _n_first(self, n_features: int, options: OnlineOptions) -> int:
         """Return how many samples the starting components are made from."""
         n_components = n_features if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
@@ -453,7 +453,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         data: Problem | np.memmap,
         sample_weight: Array | None,
         rows: slice | Array,
-        options: Options,
+        options: OnlineOptions,
         rng: RandomState,
     ) -> float:
         """Learn the samples `rows`, which updates the components and the state in place, and return their loss.

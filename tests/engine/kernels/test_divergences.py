@@ -246,7 +246,7 @@ def test_quadratic_models_on_boxes(r, seed):
 def test_a_model_that_is_not_convex_is_no_descent(rng):
     A, codes = rng.random((2, 5)), np.ones((1, 2))
     none, wide = np.zeros((1, 2)), np.full((1, 2), np.inf)
-    rows = newton._Rows(np.ones((1, 5)), None, None, np.array([5.0]), codes, none, wide, none, none)
+    rows = newton._ScaledRows(np.ones((1, 5)), None, None, np.array([5.0]), codes, none, wide, none, none)
     step, decrease = newton._newton_step(rows, A, -np.ones((1, 5)), np.ones((1, 2)))
     assert not decrease[0] > 0 and (step == 0).all()
 

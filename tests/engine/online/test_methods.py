@@ -6,12 +6,12 @@ import pytest
 from numpy.random import RandomState
 
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Batch, Options, manhattan, rivals, surrogate
+from visionnmf.engine.online import METHODS, Batch, OnlineOptions, manhattan, rivals, surrogate
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 
-OPTIONS = Options(batch_size=4, forget_factor=0.8, buffer=None, horizon=12, volume=0.1)
+OPTIONS = OnlineOptions(batch_size=4, forget_factor=0.8, buffer=None, horizon=12, volume=0.1)
 SIMPLEX = Penalties(simplex="rows")
 
 
@@ -158,7 +158,7 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
         "buffer": options.get("buffer"),
         **theirs,
     }
-    settings = Options(batch_size=1, forget_factor=1, buffer=options.get("buffer"), horizon=12)
+    settings = OnlineOptions(batch_size=1, forget_factor=1, buffer=options.get("buffer"), horizon=12)
     n = 5 if case == "itakura-saito" else 12  # the two searches for codes end a little apart, and steps are many
     found, state = learnt("or-nmf", X[:n], start, options=settings, seed=3, **ours)
     expected, largest = formulas.or_nmf(X[:n], start, RandomState(3), **arguments)
@@ -181,7 +181,7 @@ def test_incremental_is_equation_40(name, X, H, monkeypatch):
     monkeypatch.setattr(rivals, "STILL", 0.0)
     n = 3 if name == "incremental-volume" else 6  # which doubles what rounding it meets at each step
     H = unit(H)
-    options = Options(batch_size=1, forget_factor=0.9, volume=0.1)
+    options = OnlineOptions(batch_size=1, forget_factor=0.9, volume=0.1)
     found, _ = learnt(name, X[:n], H, options=options)
     A, B, h = np.zeros((3, 3)), np.zeros((3, 9)), np.ones(3)
     weight = energy = 0.0
@@ -215,7 +215,7 @@ def test_onmf_keeps_what_it_needs_of_all_codes(X, H, monkeypatch):
 
     monkeypatch.setattr(rivals, "fit", stub)
     H = unit(H)
-    options = Options(batch_size=4, forget_factor=1.0)
+    options = OnlineOptions(batch_size=4, forget_factor=1.0)
     found, state = learnt("onmf", X, H, options=options)
     all_codes = np.zeros((0, 3))
     for begin in range(0, 12, 4):

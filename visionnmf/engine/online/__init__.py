@@ -4,8 +4,8 @@ Each method is one :class:`Method` record. Everything that lists methods derives
 """
 
 from . import manhattan, rivals, surrogate
-from .record import Batch, Method, Options, State
+from .record import Batch, Method, OnlineOptions, State
 
-__all__ = ["METHODS", "Batch", "Method", "Options", "State"]
+__all__ = ["METHODS", "Batch", "Method", "OnlineOptions", "State"]
 
 METHODS: dict[str, Method] = {method.name: method for method in (manhattan.METHOD, *surrogate.METHODS, *rivals.METHODS)}

@@ -1,7 +1,7 @@
 """Online NMF for the Manhattan loss that is robust to outliers (the default for this loss).
 
 For each batch, a few iterations of :mod:`..solvers.admm` find robust codes for the current components. Entries far from
-the model, and missing entries, are then replaced by the model, and the cleaned data enter the statistics of
+the model, and missing entries, are then replaced by the model, and the cleaned data enter the sums of
 :mod:`.surrogate`. An outlier therefore leaves no trace in the state. An entry with less weight than the others of its
 sample is replaced in part.
 
@@ -37,7 +37,7 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 
 
 def learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a batch: clean it, add it to the statistics and improve the components (see :class:`.record.Method`).
+    """Learn a batch: clean it, add it to the sums and improve the components (see :class:`.record.Method`).
 
     `state` holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data, and
     `weight`, the number of samples. The codes `Wt` are (r, n_samples), the cleaned data `V` (n_samples, n). `counts` is

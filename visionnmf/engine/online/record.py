@@ -21,7 +21,7 @@ State = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Options:
+class OnlineOptions:
     """The options of an online method beside the problem.
 
     `batch_size` samples are learnt together, and `forget_factor` in (0, 1] multiplies the past for each of that many. A
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
     """
 
     problem: Problem
-    options: Options
+    options: OnlineOptions
     rng: RandomState
     sample_weight: Array | None = None
 
@@ -146,7 +146,7 @@ def no_sums(H: Array) -> State:
 
 
 def check_sums(state: State, H: Array) -> None:
-    """Raise ValueError if the sums do not fit the components."""
+    """Raise ValueError if the sums of :func:`no_sums`, which may come from a file, do not fit the components `H`."""
     check_array(state, "A", (len(H), len(H)), H)
     check_array(state, "B", H.shape, H)
     if not 0 <= float(state["weight"]) < float("inf"):
@@ -161,7 +161,7 @@ def add_to_sums(
     sample_weight: Array | None = None,
     counts: Array | None = None,
 ) -> Array:
-    """Multiply the statistics by `forgetting` and add a batch, in place; return its weighted Gram matrix ``Wt @ Wt.T``.
+    """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix ``Wt @ Wt.T``.
 
     `Wt` (n_components, n_samples) holds the codes and `features` (n_features, n_samples) the data, both transposed.
     `sample_weight` (n_samples,) says how much each sample counts. `counts` (n_samples,) is a further factor on the sums

@@ -4,10 +4,10 @@ Each batch is encoded with the current components. Block coordinate descent then
 
 .. math:: \sum_t \rho_t\, \tfrac12 \|x_t - w_t H\|^2 + n\, p_H(H)
 
-which depends on the past only through two matrices (:mod:`.statistics`) and is an upper bound of the loss with optimal
+which depends on the past only through two matrices (:mod:`.record`) and is an upper bound of the loss with optimal
 codes (Mairal, Bach, Ponce & Sapiro 2010, Algorithms 1 and 2, with the mini-batches and forgetting of section 3.4). The
 model fills in missing entries, and in part entries of less weight, which again gives an upper bound
-(:func:`.statistics.filled`).
+(:func:`.record.filled`).
 
 "surrogate-diagonal" (OMF-DA: Wang, Tan, Koenig & Li 2011) instead takes projected Newton steps on all components at
 once, with the Hessian approximated by its diagonal. A step that would increase the surrogate is halved.
@@ -40,7 +40,7 @@ COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly chan
 
 
 def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
-    """Learn a batch: encode it, add it to the statistics and improve the components (see :class:`.record.Method`).
+    """Learn a batch: encode it, add it to the sums and improve the components (see :class:`.record.Method`).
 
     `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent for the components. `state`
     holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data, and `weight`,

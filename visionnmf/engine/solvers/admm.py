@@ -143,7 +143,9 @@ def _natural_scale(problem: Problem) -> tuple[float, float]:
 
 
 class _Half:
-    """One pass over the data: update the codes, and accumulate the right-hand side for the components.
+    """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``.
+
+    `V` are the cleaned data, and ``W.T @ V`` is the right-hand side of the least-squares problem of the components.
 
     The arrays `losses` and `residuals` [shape=(n_samples,)] hold the loss and the l1 norm of the primal residual of
     each row before the pass.
@@ -236,7 +238,7 @@ class _Half:
 
 
 class _Step(NamedTuple):
-    """Inputs of one iteration."""
+    """The inputs of one iteration that all blocks of rows share."""
 
     H: Array  # (r, n) components
     gram: Array  # (r, r), H @ H.T
@@ -307,7 +309,11 @@ class _Codes:
         self.inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
 
     def __call__(self, block: tuple[int, int], Wt: Array) -> None:
-        """Overwrite the codes `Wt` (r, n_samples) of rows ``block[0]:block[1]``, padded to whole products."""
+        """Overwrite the codes `Wt` (r, n_samples) of rows ``block[0]:block[1]``.
+
+        Rows of zeros fill the block up to a multiple of :data:`ROWS`, the number of rows of every product; their codes
+        are dropped at the end. For the losses of :data:`.rri.LOSSES`, coordinate descent finishes the codes exactly.
+        """
         problem, rows = self.problem, slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])

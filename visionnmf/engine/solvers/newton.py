@@ -27,7 +27,7 @@ STILL = 1e-9  # relative to the largest code: a smaller change counts as none
 
 
 @dataclass
-class _Rows:
+class _ScaledRows:
     """Some rows, in units in which the mean of each row and the maximum of each component are 1."""
 
     Y: Array  # (n_rows, n) data
@@ -40,9 +40,9 @@ class _Rows:
     l1: Array
     l2: Array
 
-    def take(self, index: Array) -> _Rows:
+    def take(self, index: Array) -> _ScaledRows:
         """Return a copy of some of the rows."""
-        return _Rows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
+        return _ScaledRows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
     def penalty(self, codes: Array) -> Array:
         """Return ``l1 . f + l2 . f^2 / 2`` (n_rows,) for the codes f (n_rows, r)."""
@@ -68,7 +68,7 @@ def improve(
     degree = means**beta * unit
     Y, M = X[index] / means, None if M is None else M[index]
     weight = np.full(len(Y), float(X.shape[1])) if M is None else M.sum(axis=1)
-    rows = _Rows(
+    rows = _ScaledRows(
         Y, powers_of(Y, beta), M, weight, Ft[:, index].T * unit, low * unit, high * unit, l1 / degree,
         l2 / (degree * unit),
     )  # fmt: skip
@@ -77,7 +77,7 @@ def improve(
     Ft[np.ix_(live, index)] = found[live]
 
 
-def _minimise(rows: _Rows, A: Array, beta: float) -> Array:
+def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
     """Return the codes (n_rows, r) after Newton's method with line search; converged rows are dropped on the way.
 
     `A` (r, n) are the components and `P` (n_rows, n) is the model. The second derivative of an entry's divergence is
@@ -124,7 +124,9 @@ def _times(F: Array, A: Array) -> Array:
     return np.matmul(F[:, None], A)[:, 0]
 
 
-def _search(rows: _Rows, P: Array, value: Array, ahead: Array, step: Array, decrease: Array, beta: float) -> Array:
+def _search(
+    rows: _ScaledRows, P: Array, value: Array, ahead: Array, step: Array, decrease: Array, beta: float
+) -> Array:
     """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0.
 
     `P` (n_rows, n) is the model and `value` (n_rows,) the objective before the step. `step` (n_rows, r) changes the
@@ -151,7 +153,7 @@ def _search(rows: _Rows, P: Array, value: Array, ahead: Array, step: Array, decr
     return shares
 
 
-def _newton_step(rows: _Rows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
+def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
     """Return the Newton step of the codes for given curvatures of the entries, and its first-order decrease.
 
     Codes at a bound take part only if the gradient moves them inside. The decrease is not positive if the step is not a

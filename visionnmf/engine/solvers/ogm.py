@@ -41,7 +41,7 @@ PAPER_STEPS = 10  # gradient steps in the first round
 GAP = 1e-4  # relative duality gap at which a half-problem in a finite box counts as solved
 
 
-class Options(NamedTuple):
+class SmoothingVariant(NamedTuple):
     """Choices in which this solver differs from the paper.
 
     If `centred`, the prox-function is centred at the current factor; a centre at 0 discards the warm start. If `trace`,
@@ -54,8 +54,8 @@ class Options(NamedTuple):
     relative: bool
 
 
-OURS = Options(centred=True, trace=False, relative=True)
-PUBLISHED = Options(centred=False, trace=True, relative=False)
+OURS = SmoothingVariant(centred=True, trace=False, relative=True)
+PUBLISHED = SmoothingVariant(centred=False, trace=True, relative=False)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -81,7 +81,7 @@ def iterate_as_published(
 
 
 def follow(
-    problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: Options
+    problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: SmoothingVariant
 ) -> Iterator[Progress]:
     """Run one iteration for each pair (smoothing, number of steps) of a path; yield as :func:`iterate` does."""
     for smoothing, steps in path:
@@ -92,7 +92,9 @@ def follow(
         yield Progress(objective)
 
 
-def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: Options = OURS) -> float:
+def half(
+    problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: SmoothingVariant = OURS
+) -> float:
     """Take at most `steps` Nesterov steps on the smoothed problem for `Wt` (r, n_rows), in place (Algorithm 2).
 
     `H` (r, n) is fixed; to update the components of a model, pass the transposed problem. In a finite box the duality
@@ -133,7 +135,7 @@ class _Smoothed:
     `curvature` is a Lipschitz constant of its gradient, including that of the smooth penalty.
     """
 
-    def __init__(self, problem: Problem, A: Array, smoothing: float, options: Options) -> None:
+    def __init__(self, problem: Problem, A: Array, smoothing: float, options: SmoothingVariant) -> None:
         """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed.
 
         The kink at feature i becomes a parabola of half-width ``smoothing * q_i``, q_i the norm of column i of `A`.

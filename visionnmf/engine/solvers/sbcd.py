@@ -237,8 +237,11 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes `Wt` (r, n_samples) of fixed components under a beta-divergence, row by row, overwriting it.
 
     Newton's method in double precision starts from a few rounds of :func:`improve`. The problem is convex for
-    ``1 <= beta <= 2``; for other beta the codes are a stationary point.
+    ``1 <= beta <= 2``; for other beta the codes are a stationary point. In the body, `F` (r, n_rows) are the starting
+    codes of some rows, and `box` holds the lower and upper bounds of all codes. `live` marks components that are not
+    zero everywhere; the codes of the others go to the lower bound.
     """
+    box = problem.penalty_W.box(np.float64)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
     shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))  # (r, 1) component sums times their number
@@ -248,8 +251,8 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         weights = None if problem.weights is None else problem.weights[rows]
         part = replace(problem, X=problem.X[rows], weights=weights)
         # each component explains an equal share of the row's sum
-        F = np.clip(part.X.sum(axis=1, dtype=np.float64) / shares, *problem.penalty_W.box(np.float64))
-        F[~live] = problem.penalty_W.low
+        F = np.clip(part.X.sum(axis=1, dtype=np.float64) / shares, *box)
+        F[~live] = box[0]
         F = F.astype(problem.X.dtype, order="C")
         # the codes of a row must not depend on the rows beside it in a block, hence `alone`
         improve(part, F, H, rounds=START_ROUNDS, sweeps=START_SWEEPS, tol=START_TOLERANCE, alone=True)

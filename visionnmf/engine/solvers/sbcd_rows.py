@@ -82,7 +82,7 @@ class Fixed:
         """
         return np.matmul(F[:, None], A)[:, 0] if self.alone else np.matmul(F, A)
 
-    def slope(self, rows: _Rows, codes: Array) -> Array:
+    def slope(self, rows: _DescendedRows, codes: Array) -> Array:
         """Return the derivative ``l1 + l2 f`` of the penalty at the codes f (n_rows, r) of some rows.
 
         Rows 2 and 3 of `limits` (4, r) are the l1 and l2 weights. Columns 1 and 2 of ``rows.units`` (n_rows, 3) convert
@@ -90,7 +90,7 @@ class Fixed:
         """
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
-    def penalty(self, rows: _Rows, codes: Array) -> Array:
+    def penalty(self, rows: _DescendedRows, codes: Array) -> Array:
         """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``."""
         values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
@@ -105,7 +105,7 @@ class Fixed:
 
 
 @dataclass
-class _Rows:
+class _DescendedRows:
     """Some rows of the data, each divided by its mean, and the state of their descent."""
 
     Y: Array  # (n_rows, n) data
@@ -118,9 +118,9 @@ class _Rows:
     losses: Array  # (n_rows,) divergence at the codes, without penalties
     flat: Array  # (n_rows,) number of entries of so little curvature that the residual does not determine the model
 
-    def take(self, index: Array) -> _Rows:
+    def take(self, index: Array) -> _DescendedRows:
         """Return a copy of some of the rows."""
-        return _Rows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
+        return _DescendedRows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
 
 def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
@@ -146,7 +146,7 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
         P[~full] = np.maximum(codes[~full] @ fixed.units, number(EMPTY_FLOOR))
     V, powers = curvatures(P, beta), powers_of(Y, beta)
     losses = values(Y, powers, P, M, beta, V)
-    rows = _Rows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
+    rows = _DescendedRows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
     index = np.flatnonzero(full)  # numbers of the rows that still move; `part` holds these rows
     part = rows if len(index) == len(X) else rows.take(index)
     for turn in range(fixed.rounds if index.size else 0):
@@ -168,7 +168,7 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     return rows.losses * means**beta  # back in the units of the data
 
 
-def _step(rows: _Rows, fixed: Fixed) -> None:
+def _step(rows: _DescendedRows, fixed: Fixed) -> None:
     """Improve the codes of each row once; no row's objective rises, except by rounding.
 
     With `fixed.exact` this is exact coordinate descent, otherwise the minimisation of one quadratic approximation of
@@ -197,7 +197,7 @@ def _step(rows: _Rows, fixed: Fixed) -> None:
     rows.codes, rows.losses, rows.P = new, reached, model
 
 
-def _polish(rows: _Rows, fixed: Fixed) -> None:
+def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
     """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
 
     The kernel changes the model `rows.P` with the codes. The codes are copied, because the caller still needs the old.
@@ -209,7 +209,9 @@ def _polish(rows: _Rows, fixed: Fixed) -> None:
     rows.losses = values(rows.Y, rows.powers, rows.P, rows.M, fixed.beta)
 
 
-def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed) -> tuple[Array, Array, Array]:
+def _solve(
+    rows: _DescendedRows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed
+) -> tuple[Array, Array, Array]:
     """Minimise a quadratic approximation of the divergence of each row, by coordinate descent.
 
     Return the new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n).
@@ -230,7 +232,7 @@ def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed
     return codes, values(rows.Y, rows.powers, model, rows.M, fixed.beta), model
 
 
-def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
+def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> Array:
     """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`.
 
     `new` (n_rows, r) are the codes after the step and `reached` (n_rows,) their divergences, without penalties.
@@ -241,7 +243,7 @@ def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
     return rise <= fixed.slack
 
 
-def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
+def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Retry rows whose objective has risen, with larger curvatures and then with shorter steps.
 
     `rows` are the rows before the step and `model` (n_rows, n) is their product of codes and components after it. A
@@ -270,7 +272,7 @@ def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     return codes, losses
 
 
-def _damped(rows: _Rows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
+def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Shorten the step of each row until its objective does not rise; return codes and divergences.
 
     The step leads from ``rows.codes`` to `new` (n_rows, r), whose divergences are `reached` and whose model is `model`.

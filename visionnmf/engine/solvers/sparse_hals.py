@@ -69,7 +69,7 @@ class _Factor:
         self.last[:] = self.ahead[:] = F.T
 
 
-class _Part:
+class _SamplePart:
     """A range of the samples: their codes, and their data by columns."""
 
     def __init__(self, X: Any, Wt: Array, penalty: Penalties, start: int, stop: int) -> None:
@@ -102,24 +102,27 @@ class _Model:
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
         self.H = _Factor(H, problem.penalty_H, share)
-        self.parts = [_Part(X, Wt, problem.penalty_W, *rows) for rows in row_blocks(X, int(entries) + 1)]
+        self.parts = [_SamplePart(X, Wt, problem.penalty_W, *rows) for rows in row_blocks(X, int(entries) + 1)]
         # sums over the samples: X.T @ W (n, r) and W.T @ W (r, r)
         self.totals, self.gram = np.zeros((n, r)), np.zeros((r, r))
 
     def enter(self) -> None:
-        """Improve all codes, which may be far off, and then the components; the sums must be zero before.
+        """Take the first pass: improve all codes, which may be far from their minimum, and then the components.
 
-        The components are improved only after the last part, when the sums are complete.
+        The sums over the samples must be zero before. The components are improved only after the last part, when the
+        sums are complete.
         """
         for part in self.parts:
-            self._improve_codes(part, 0.0, sweeps=FIRST_SWEEPS)
+            self._improve_codes(part, momentum=0.0, sweeps=FIRST_SWEEPS)
             self.gram += _gram(part.codes.ahead)
-            self._improve_components(part, part.codes.ahead, 0.0, sweeps=int(part is self.parts[-1]))
+            sweeps = 1 if part is self.parts[-1] else 0
+            self._improve_components(part, part.codes.ahead, momentum=0.0, sweeps=sweeps)
 
     def improve_all(self, momentum: float) -> None:
-        """Improve the codes of each part in turn, and after each part the components.
+        """Improve the codes of each part of the samples in turn, and the components after each part.
 
-        `self.gram` (r, r) is the sum of ``W.T @ W`` over all parts; the share of this part is exchanged.
+        `momentum` is the share of the last change by which factors are extrapolated. `self.gram` (r, r) is the sum of
+        ``W.T @ W`` over all parts; when the codes of a part change, its share is exchanged.
         """
         for part in self.parts:
             old = part.codes.ahead.copy()
@@ -128,19 +131,25 @@ class _Model:
             self._improve_components(part, part.codes.ahead - old, momentum, sweeps=1)
 
     def run(self, passes: int) -> None:
-        """Take passes without extrapolation from codes that may be far off."""
+        """Go `passes` times through all samples without extrapolation, from codes that may be far from their minimum.
+
+        The first pass is :meth:`enter`, which improves the components only once, after all codes. In the others they
+        are improved after each part of the samples.
+        """
         self.enter()
         for _ in range(passes - 1):
-            self.improve_all(0.0)
+            self.improve_all(momentum=0.0)
 
-    def _improve_codes(self, part: _Part, momentum: float, *, sweeps: int) -> None:
+    def _improve_codes(self, part: _SamplePart, momentum: float, *, sweeps: int) -> None:
         """Run HALS sweeps on the codes of a part for the extrapolated components, and extrapolate the codes."""
         points = self.H.ahead
         gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
         none = np.empty((0, points.shape[1]))  # no sums over the parts
         self._descend(part, points, gram, none, step, sweeps)
 
-    def _descend(self, part: _Part, points: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
+    def _descend(
+        self, part: _SamplePart, points: Array, gram: Array, totals: Array, momentum: Any, sweeps: int
+    ) -> None:
         """Multiply the rows of a part by `points` (n, r), then run HALS sweeps on their codes and extrapolate these.
 
         `gram` is ``points.T @ points`` (r, r), and `momentum` how much of their change the codes are extrapolated by.
@@ -158,7 +167,7 @@ class _Model:
 
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
 
-    def _improve_components(self, part: _Part, change: Array, momentum: float, *, sweeps: int) -> None:
+    def _improve_components(self, part: _SamplePart, change: Array, momentum: float, *, sweeps: int) -> None:
         """Add what a change of codes brings to the sums ``X.T @ W``, and improve the components by HALS sweeps.
 
         `change` (rows of the part, r) are the new codes minus the old. `self.gram` must already be that of the new

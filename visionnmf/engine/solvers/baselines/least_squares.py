@@ -147,6 +147,7 @@ class _ProjectedGradient:
     """Projected gradient steps on one factor; `length` is the last step length, in units of 1 / (largest curvature)."""
 
     def __init__(self) -> None:
+        """Start with a step of one over the largest curvature, which is never too long."""
         self.length = 1.0
 
     def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
@@ -173,7 +174,7 @@ class _ProjectedGradient:
                     if not growing and accepted:
                         break
                 if not enough:
-                    break  # no trial self.length decreases the objective: only rounding errors are left
+                    break  # no trial length decreases the objective: only rounding errors are left
                 F += move
                 np.clip(F, *penalty.box(F.dtype), out=F)
 
