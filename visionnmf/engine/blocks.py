@@ -42,8 +42,10 @@ def n_threads() -> int:
 
 @cache
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    """Return the thread pool of a process."""
-    # keyed on the process, because threads do not survive a fork, which joblib's workers may do
+    """Return the pool of `size` threads of the process with the identifier `pid`, and create it on the first call.
+
+    `pid` is only the key of the cache: threads do not survive a fork, so a forked process needs a pool of its own.
+    """
     return ThreadPoolExecutor(size, thread_name_prefix="visionnmf", initializer=_mark_worker)
 
 
@@ -63,7 +65,9 @@ class _Keeper:
     """
 
     def __init__(self) -> None:
-        self.work: SimpleQueue[_Work] | None = None  # queue of the thread, which starts with the first call
+        """Create neither the thread nor its queue: the first :meth:`call` does, because many processes never call."""
+        # entries are (future that receives the result, function, its arguments); None until the thread has started
+        self.work: SimpleQueue[_Work] | None = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run ``function(*arguments)`` in the thread and return its result, or raise its exception."""
@@ -101,7 +105,10 @@ _limit_of: dict[int, _Limit] = {}
 
 
 def _limit(pid: int) -> _Limit:
-    """Return the limit of a process, shared by its threads. A fork gets a new one, because the old lock may be held."""
+    """Return the limit that all threads of the process with the identifier `pid` share.
+
+    A forked process gets a new one, because another thread may have held the lock of the old one during the fork.
+    """
     return _limit_of.get(pid) or _limit_of.setdefault(pid, _Limit())
 
 
@@ -127,7 +134,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _hold_blas() -> threadpool_limits:
-    """Set the limit and return it."""
+    """Restrict BLAS to one thread and return the object whose exit restores the previous number."""
     limits = _controller(os.getpid()).limit(limits=1, user_api="blas")
     limits.__enter__()
     return limits
@@ -135,7 +142,10 @@ def _hold_blas() -> threadpool_limits:
 
 @cache
 def _controller(pid: int) -> ThreadpoolController:
-    """Return the controller of the loaded BLAS libraries."""
+    """Return the threadpoolctl controller of the BLAS libraries that the process with the identifier `pid` has loaded.
+
+    `pid` is only the key of the cache: a forked process must not use the controller of its parent.
+    """
     import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be limited
 
     return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond
@@ -159,7 +169,8 @@ def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
     """
     if not sp.issparse(X):
         return blocks(X.shape[0], max(1, size // max(1, X.shape[1])))
-    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # even an empty row costs time
+    # cost of all rows before each row: their stored entries, plus 1 a row because even an empty row takes time
+    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)
     cuts = np.searchsorted(work, np.arange(size, work[-1], size))
     return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 

@@ -122,14 +122,20 @@ class Proximal(Term):
 
     @abstractmethod
     def prox(self, F: Array, step: float | Array) -> None:
-        """Replace `F`, of any sign, by the minimiser Y of ``|Y - F|^2 / (2 step) + value(Y)``, in place.
+        """Apply the proximal operator: move `F` to a nearby factor with a smaller penalty, in place.
 
-        `step` >= 0 is one number, or one per component unless they are coupled; 0 gives the projection.
+        That is the minimiser Y of ``|Y - F|^2 / (2 step) + value(Y)`` over all factors ``Y >= 0`` that meet the
+        constraint. `F` (n_components, n_points) is where a gradient step of length `step` has led, so its entries may
+        be negative. The longer the step, the more the penalty counts; with `step` 0 this is the projection onto the
+        constraint. `step` is one number, or an array (n_components,) unless the components are coupled.
         """
 
     @abstractmethod
     def feasible(self, F: Array) -> None:
-        """Move an initial factor ``F >= 0`` into the constraint set, in place, without setting most of it to zero."""
+        """Move an initial factor ``F >= 0`` into the constraint set, in place, without setting most of it to zero.
+
+        A projection would do that, but zeros are a poor start: multiplicative updates, for example, never leave them.
+        """
 
 
 # --- the terms --------------------------------------------------------------------------------------------------------
@@ -148,7 +154,8 @@ class Box(Proximal):
         return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
-        self.feasible(F)  # the prox of a constraint is the projection onto it, whatever the step
+        # a constraint has the value 0, so its proximal operator is the projection onto it, whatever the step
+        self.feasible(F)
 
     def feasible(self, F: Array) -> None:
         np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
@@ -268,7 +275,7 @@ class Simplex(Proximal):
         return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
-        # the prox of a constraint is the projection onto it, whatever the step
+        # a constraint has the value 0, so its proximal operator is the projection onto it, whatever the step
         if self.side == "columns":
             projections.project_simplex_columns(F)
         else:

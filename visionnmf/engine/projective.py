@@ -169,7 +169,7 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        """Prepare for a loss object `slope`, whose `size` is the scale of the loss; below a tiny share it is exact."""
+        """Prepare for the loss object `slope`, whose `size` is the scale of the loss: far below that a fit is exact."""
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
         self.converged = False  # also true after the callback has asked to stop
 

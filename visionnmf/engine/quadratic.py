@@ -247,7 +247,10 @@ def largest_eigenvalue(gram: Array) -> float:
 
 
 def _scaled_norm(move: Array, curvatures: Array) -> float:
-    """Return the norm of `move` after each row k has been multiplied by ``curvatures[k]``."""
+    """Return the norm of `move` (r, n) after each row k has been multiplied by ``curvatures[k]``.
+
+    If `move` is a gradient step of length ``1 / curvatures[k]``, this is the norm of the projected gradient.
+    """
     rows = np.einsum("ij,ij->i", move, move, dtype=np.float64)
     return float(np.sqrt(np.dot(rows, curvatures**2)))
 

@@ -136,7 +136,7 @@ def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Arr
 
 
 def _shrunk(A: Array, by: Any) -> Array:
-    """Return soft-thresholded entries: each moves towards zero by `by`."""
+    """Return soft-thresholded entries: each moves towards zero by `by` and stops there."""
     return np.asarray(np.sign(A) * np.maximum(np.abs(A) - np.asarray(by, A.dtype), 0))
 
 

@@ -81,7 +81,10 @@ class CodesSolver(NamedTuple):
 
 
 def _or_simplex(codes: Codes) -> Codes:
-    """Return a codes function for a divergence that also supports the simplex, by spectral projected gradient."""
+    """Return `codes`, a function that finds the codes under a divergence, extended to codes on the simplex.
+
+    Those are found by spectral projected gradient instead.
+    """
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:
         """Overwrite the codes `Wt`, by `codes` unless they must lie on the simplex."""

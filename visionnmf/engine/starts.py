@@ -34,10 +34,11 @@ def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dty
 
 
 def _scale(X: Any, n_components: int) -> float:
-    """Return the standard deviation of a random start.
+    """Return the standard deviation of the normal numbers whose absolute values are the entries of a random start.
 
-    ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little.
-    With the full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
+    ``W @ H`` then has a quarter of the mean of `X`: absolute normal numbers of standard deviation s have the mean
+    ``s sqrt(2 / pi)``, and r products of two such numbers add up to an entry. Smaller starts change little. With the
+    full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
     """
     return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
 

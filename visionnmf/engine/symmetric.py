@@ -33,7 +33,10 @@ NODES = 64  # nodes whose right-hand sides are computed in one product
 
 
 class _SymmetricLoss(NamedTuple):
-    """A loss: ``sweep(S, H, c)`` updates the factor in place, ``objective(S, H, c)`` returns the objective."""
+    """A loss: ``sweep(S, H, c)`` updates the factor `H` in place, ``objective(S, H, c)`` returns the objective.
+
+    `S` (n, n) is the affinity of the nodes, `H` (r, n) the factor and `c` (n,) the weights of the nodes.
+    """
 
     sweep: Callable[[Array, Array, Array], None]
     objective: Callable[[Array, Array, Array], float]
