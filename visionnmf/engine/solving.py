@@ -24,6 +24,8 @@ from .stopping import Stopping, exact_objective
 Array = NDArray[Any]
 Callback = Callable[[int, float], Any]
 
+INTERVAL = 10  # iterations between two lines that a fit prints with verbose=1
+
 
 class Fit(NamedTuple):
     """Result of :func:`fit`: number of iterations, history, whether it converged, and the last predicted change.
@@ -65,6 +67,31 @@ def fit(
             converged = True
             break
     return Fit(len(stopping.history), [*stopping.history, problem.objective(Wt, H)], converged, stopping.change)
+
+
+class PrintedProgress:
+    """The callback of a fit: it prints the progress as `verbose` asks and then calls the callback of the user, if any.
+
+    With `verbose` 1 it prints every tenth iteration and the last one, with 2 or more every iteration, with 0 nothing.
+    """
+
+    def __init__(self, callback: Callback | None, verbose: int) -> None:
+        """Keep the callback of the user and the number of iterations between two lines (0: print nothing)."""
+        self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
+        self.held = ""  # the line of the last iteration if it has not been printed
+
+    def __call__(self, iteration: int, objective: float) -> Any:
+        """Print or hold the line of an iteration; return what the user's callback does: a true value stops the fit."""
+        self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
+        if self.interval and iteration % self.interval == 0:
+            self.finish()
+        return self.callback(iteration, objective) if self.callback is not None else None
+
+    def finish(self) -> None:
+        """Print the line of the last iteration unless it has been printed."""
+        if self.held:
+            print(self.held)
+        self.held = ""
 
 
 # --- codes of fixed components ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
-from visionnmf.engine.solving import Callback, Fit, check_codes, fit, solve_codes
+from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
@@ -50,8 +50,6 @@ from .penalty import Penalty, WithPenalties, given_penalty
 __all__ = ["NMF", "check_parameters", "find_codes"]
 
 Array = NDArray[Any]
-
-INTERVAL = 10  # iterations between two lines that a fit prints with verbose=1
 
 
 class NMF(WithPenalties, LinearModel):
@@ -301,7 +299,7 @@ class NMF(WithPenalties, LinearModel):
         components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
         if self.init == "custom" and (codes is None or components is None):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
-        report = _Report(self.callback, self.verbose)
+        report = PrintedProgress(self.callback, self.verbose)
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
             for _ in range(self.n_init):
@@ -553,31 +551,6 @@ def check_parameters(model: NMF) -> None:
     if model.missing_values == 0 and model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
     check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
-
-
-class _Report:
-    """The callback of a fit: it prints the progress as `verbose` asks and then calls the callback of the user, if any.
-
-    With `verbose` 1 it prints every tenth iteration and the last one, with 2 or more every iteration, with 0 nothing.
-    """
-
-    def __init__(self, callback: Callback | None, verbose: int) -> None:
-        """Keep the callback of the user and the number of iterations between two lines (0: print nothing)."""
-        self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
-        self.held = ""  # the line of the last iteration if it has not been printed
-
-    def __call__(self, iteration: int, objective: float) -> Any:
-        """Print or hold the line of an iteration; return what the user's callback does: a true value stops the fit."""
-        self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
-        if self.interval and iteration % self.interval == 0:
-            self.finish()
-        return self.callback(iteration, objective) if self.callback is not None else None
-
-    def finish(self) -> None:
-        """Print the line of the last iteration unless it has been printed."""
-        if self.held:
-            print(self.held)
-        self.held = ""
 
 
 def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
