@@ -140,19 +140,19 @@ class FaceSplit(NamedTuple):
 def make_split(faces: Faces, corruption: str, number: int, evaluation: FaceEvaluation) -> FaceSplit:
     """Split a data set at random, and corrupt its training images and, if asked for, its test images.
 
-    The `number` of the split seeds the choice of images, whatever the corruption, and the corruption.
+    At least one image of each person is for testing. The `number` of the split seeds the choice of images, whatever the
+    corruption, and the corruption.
     """
     rng = np.random.default_rng(evaluation.random_state + number)
     train, test = [], []
     for person in np.unique(faces.labels):
         own = rng.permutation(np.flatnonzero(faces.labels == person))
-        if len(own) <= evaluation.per_person:
+        if len(own) < 2:
             name = repr(faces.names[person - 1]) if 0 < person <= len(faces.names) else str(person)
-            raise ParameterError(
-                f"per_person must leave images to test; got {evaluation.per_person} of the {len(own)} of person {name}"
-            )
-        train.append(own[: evaluation.per_person])
-        test.append(own[evaluation.per_person :][: evaluation.most_test])
+            raise ParameterError(f"faces must have two images or more of each person; got one of person {name}")
+        count = min(evaluation.per_person, len(own) - 1)
+        train.append(own[:count])
+        test.append(own[count:][: evaluation.most_test])
     rows, others = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     kind, severity = parse_corruption(corruption)
     seeds = np.random.default_rng(1000 + evaluation.random_state + number).integers(2**32, size=2)
@@ -286,9 +286,7 @@ def compare(
     `also` names other files that the caller will write to `out`; they are protected as ``results.csv`` is.
     """
     check_some_of(evaluation.methods, "methods", list(METHODS))
-    people = np.unique(faces.labels)
-    if not people.any():
-        raise ParameterError("faces must have known people; got labels 0; use a folder with one sub-folder per person")
+    people, counts = np.unique(faces.labels, return_counts=True)
     if len(people) < 2:
         raise ParameterError("faces must have at least two people; got 1")
     for corruption in evaluation.corruptions:
@@ -309,7 +307,14 @@ def compare(
         progress=progress,
         also=also,
     )
-    return FaceComparisonReport(rows, outputs=[] if out is None else [str(Path(out) / RESULTS)])
+    few = int((counts <= evaluation.per_person).sum())
+    notes = []
+    if few:
+        notes.append(
+            f"{few} of {len(people)} people have no more than {evaluation.per_person} images: all but one of each such "
+            "person's images are for training"
+        )
+    return FaceComparisonReport(rows, outputs=[] if out is None else [str(Path(out) / RESULTS)], notes=notes)
 
 
 def evaluate(
@@ -370,7 +375,7 @@ def evaluate(
         if out is None:
             raise ParameterError("out must be given with plots; got None")
         check_outside(out, source)
-    faces, skipped = open_faces(source, reading=reading)
+    faces, skipped = open_faces(source, reading=reading, named=True)
     pictures = [CURVES, *sum(map(_sheets, evaluation.corruptions), ())] if plots else []
     found = compare(faces, evaluation, out=out, jobs=jobs, force=force, progress=progress, also=pictures)
     if plots and out is not None:

@@ -154,9 +154,10 @@ class FaceEvaluation:
     ] = (choices.FACE_COMPONENTS,)
     both: Annotated[bool, Option("Also test on corrupted images, besides the clean ones.")] = False
     splits: Annotated[int, Option("Random splits.", low=1, high=1000)] = choices.FACE_SPLITS
-    per_person: Annotated[int, Option("Training images per person.", flag="--train", metavar="N", low=1)] = (
-        choices.FACE_TRAINING_IMAGES
-    )
+    per_person: Annotated[
+        int,
+        Option("Training images per person, at most all but one of a person's.", flag="--train", metavar="N", low=1),
+    ] = choices.FACE_TRAINING_IMAGES
     most_test: int | None = None
     random_state: Seed = choices.RANDOM_STATE
 
