@@ -50,17 +50,27 @@ class ProbeFaces(NamedTuple):
     boxes: list[Box]
 
 
-def open_faces(source: str | Path, *, reading: FaceReading = FaceReading()) -> tuple[Faces, list[str]]:
+def open_faces(
+    source: str | Path, *, reading: FaceReading = FaceReading(), named: bool = False
+) -> tuple[Faces, list[str]]:
     """Read a set of faces, and return a sentence for each image that was left out.
 
     `source` is a folder with one sub-folder per person, a ``.npz`` or ``.mat`` file, or a data set to fetch, as "orl".
     Without a size, images keep theirs, and faces that are cut out get 64 × 64 pixels. Raises ParameterError if faces
-    are to be found but the source is not a folder.
+    are to be found but the source is not a folder, or if the people must be known (`named`) but are not; of a folder
+    this is checked before any image is read.
     """
     from visionnmf import datasets
 
     fetchers = {"orl": datasets.fetch_orl, "yale": datasets.fetch_yale, "yaleb": datasets.fetch_yaleb}
     name, size, detect = str(source), reading.size, reading.detect
+    if named and Path(source).is_dir():
+        inside = (path.name.lower() for path in Path(source).glob("*/*"))
+        if not any(file.endswith(choices.IMAGE_SUFFIXES) for file in inside):
+            raise ParameterError(
+                f"source must have a sub-folder for each person, which holds the images of this person; got {source} "
+                "without images in sub-folders"
+            )
     if detect and not Path(source).is_dir():
         raise ParameterError(f"detect must be False if the source is not a folder of photographs; got {source}")
     if name.lower() in fetchers and not Path(source).exists():
@@ -72,6 +82,8 @@ def open_faces(source: str | Path, *, reading: FaceReading = FaceReading()) -> t
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", UserWarning)
         faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
+    if named and not faces.labels.all():
+        raise ParameterError(f"source must say who is on each image; got {source} without labels")
     skipped = [str(note.message).removeprefix("left out: ") for note in notes if note.category is UserWarning]
     return faces, skipped
 

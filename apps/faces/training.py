@@ -165,9 +165,7 @@ def train(
     check_outputs(files, force, inputs=[source])
     if not files[0].parent.is_dir():  # before the long computation
         raise MediaError(f"{model}: there is no folder {files[0].parent}; create it first")
-    faces, skipped = open_faces(source, reading=reading)
-    if not faces.labels.all():
-        raise ParameterError(f"source must have known people; got {source} without; make one sub-folder per person")
+    faces, skipped = open_faces(source, reading=reading, named=True)
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training)).fit(as_rows(faces.images), names)

@@ -53,6 +53,17 @@ def test_a_model_that_cannot_be_written_leaves_no_pictures(folder, tmp_path, mon
     assert not list(pictures.iterdir()) and not (tmp_path / "m.npz").exists()
 
 
+def test_the_form_of_a_folder_is_checked_before_its_images(tmp_path):
+    """Images of several sizes, which are a fault as well, are not read."""
+    loose = tmp_path / "loose"
+    loose.mkdir()
+    for size in (16, 18):
+        Image.new("L", (size, 16)).save(loose / f"{size}.png")
+    for command in (("train", loose, "--model", tmp_path / "m.npz"), ("evaluate", loose, "--out", tmp_path / "out")):
+        result = run("faces", *command)
+        assert result.exit_code == 2 and "must have a sub-folder for each person" in result.stderr, result.stderr
+
+
 def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, folder, tmp_path):
     same = [folder / f"person {i}" / "0.png" for i in (0, 1)]
     both = run("faces", "identify", model[0], *same)
