@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError, installed_by
 from visionnmf.io import output_file, read_arrays, regular_file, write_arrays, write_csv
 from visionnmf.io.inputs import MAX_BYTES
 
@@ -54,7 +54,7 @@ def check_format(path: str | Path) -> None:
     if suffix not in SUFFIXES:
         raise ParameterError(f"out must end in {', '.join(SUFFIXES)}; got {str(path)!r}")
     if suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise UnsupportedError(f"{path}: Parquet needs pyarrow; pip install 'visionnmf[parquet]'")
+        raise UnsupportedError(f"{path}: Parquet needs pyarrow; {installed_by('parquet')}")
 
 
 def check_table_size(path: Path, count: int) -> None:

@@ -91,6 +91,11 @@ def test_setup_takes_each_extra_that_there_is(extra):
     assert extra in line
 
 
+def test_no_message_installs_a_release_before_there_is_one():
+    sources = [file for folder in ("visionnmf", "apps", "datasets") for file in (ROOT / folder).rglob("*.py")]
+    assert [str(file) for file in sources if "pip install" in file.read_text("utf-8")] == []
+
+
 def test_setup_refuses_other_extras_in_one_line():
     done = subprocess.run(["sh", str(ROOT / "setup.sh"), "colours"], capture_output=True, text=True)
     assert done.returncode == 1

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, installed_by
 
 __all__ = [
     "RandomState",
@@ -174,7 +174,7 @@ def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array
 def check_matplotlib() -> None:
     """Raise ParameterError if matplotlib is not installed, which all plots need."""
     if find_spec("matplotlib") is None:
-        raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
+        raise ParameterError(f"matplotlib must be installed for plots; got none; {installed_by('plots')}")
 
 
 def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

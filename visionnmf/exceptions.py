@@ -20,10 +20,16 @@ __all__ = [
     "UnreadableError",
     "UnsupportedError",
     "VisionNMFError",
+    "installed_by",
 ]
 
 
 PASS_FORCE = "pass force=True to replace it"  # how messages of OutputExistsError end where that helps
+
+
+def installed_by(extra: str) -> str:
+    """Return how messages about a missing optional library end; `extra` is a name of pyproject.toml."""
+    return f"`sh setup.sh {extra}` installs it"
 
 
 class VisionNMFError(Exception):

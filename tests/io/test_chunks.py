@@ -207,7 +207,7 @@ def test_npy_files_that_are_no_rows(tmp_path):
 def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
     path = save_hdf5(tmp_path / "x.h5", x=X)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(UnsupportedError, match=r"reading it needs h5py; pip install 'visionnmf\[hdf5\]'"):
+    with pytest.raises(UnsupportedError, match=r"reading it needs h5py; `sh setup.sh hdf5` installs it"):
         open_chunks(path)
 
 

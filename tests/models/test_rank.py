@@ -139,7 +139,7 @@ def test_without_matplotlib_plots_say_what_to_install(monkeypatch):
         RankSelection(1, np.array([1]), np.ones((1, 1))).plot,
         lambda: plot_usage(np.ones((1, 1)), ["a"]),
     ):
-        with pytest.raises(ParameterError, match=r"matplotlib must be .*; pip install 'visionnmf\[plots\]'"):
+        with pytest.raises(ParameterError, match=r"matplotlib must be .*; `sh setup.sh plots` installs it"):
             plot()
 
 

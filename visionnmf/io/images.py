@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, features
 
-from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import (
+    MediaError,
+    ParameterError,
+    TooLargeError,
+    UnreadableError,
+    UnsupportedError,
+    installed_by,
+)
 
 from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
 from .outputs import output_file
@@ -233,7 +240,7 @@ def _formats(data: bytes, name: str) -> tuple[str, ...]:
         try:
             from pillow_heif import register_heif_opener
         except ImportError as error:
-            raise UnsupportedError(f"{name}: HEIC, which needs pillow-heif; pip install visionnmf[heif]") from error
+            raise UnsupportedError(f"{name}: HEIC, which needs pillow-heif; {installed_by('heif')}") from error
         register_heif_opener()
         return ("HEIF",)
     return PICTURE_FORMATS

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._text import one_line
-from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError, installed_by
 
 from .inputs import MAX_BYTES, check_bytes, check_memory, regular_file
 from .npz_files import NUMBERS, check_directory, read_arrays
@@ -330,7 +330,7 @@ def _read_parquet(file: Path, key: str | None) -> Table:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise UnsupportedError(f"{file}: reading it needs pyarrow; pip install 'visionnmf[parquet]'") from error
+        raise UnsupportedError(f"{file}: reading it needs pyarrow; {installed_by('parquet')}") from error
     opened = parquet.ParquetFile(file)
     metadata, schema = opened.metadata, opened.schema_arrow
     check_bytes(file, sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))

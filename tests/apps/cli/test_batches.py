@@ -217,4 +217,4 @@ def test_what_is_missing_for_pictures_of_telephones_is_named(tmp_path, monkeypat
     path.write_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 80)
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     found = run("segment", path, "-o", tmp_path / "out")
-    assert found.exit_code == 2 and "HEIC, which needs pillow-heif; pip install visionnmf[heif]" in found.stderr
+    assert found.exit_code == 2 and "HEIC, which needs pillow-heif; `sh setup.sh heif` installs it" in found.stderr

@@ -5,8 +5,8 @@ source                 samples
 =====================  ===============================================================================================
 array                  rows; NumPy, memory map, SciPy sparse, pandas, Dask, ``h5py.Dataset``, ``zarr.Array``
 ``*.npy``              rows of the array; a chunk at a time is mapped into memory
-``*.h5``, ``*.hdf5``   rows of a dataset (``pip install 'visionnmf[hdf5]'``)
-``*.zarr``             rows of an array (``pip install 'visionnmf[zarr]'``)
+``*.h5``, ``*.hdf5``   rows of a dataset (``sh setup.sh hdf5``)
+``*.zarr``             rows of an array (``sh setup.sh zarr``)
 folder                 its images and the frames of its videos, grey, 0 to 1
 video file             its frames, grey, 0 to 1
 ``*.csv``, ``*.txt``   lines of numbers, separated by commas, semicolons or blanks

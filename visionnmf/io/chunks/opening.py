@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from visionnmf._checks import shown
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
-from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.exceptions import ParameterError, UnsupportedError, installed_by
 from visionnmf.io.inputs import check_is_path, find_files
 
 from .base import Chunks, DaskRows, InMemory, Iterated, NpyRows, Stored
@@ -110,4 +110,4 @@ def _require(name: str, path: Path, extra: str) -> None:
     try:
         import_module(name)
     except ImportError as error:
-        raise UnsupportedError(f"{path}: reading it needs {name}; pip install 'visionnmf[{extra}]'") from error
+        raise UnsupportedError(f"{path}: reading it needs {name}; {installed_by(extra)}") from error
