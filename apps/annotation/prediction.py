@@ -112,7 +112,8 @@ def annotate(
     n_jobs : int or None, default=None
         Number of processes that extract features; -1 uses all processors.
     force : bool, default=False
-        Whether existing outputs of visionnmf may be replaced; sidecars of other programs never are.
+        Whether existing outputs of visionnmf may be replaced; sidecars of other programs never are. Without it, images
+        that have a sidecar of visionnmf are left out; it is an error if no others remain, unless `outputs` asks for it.
     progress : callable, optional
         Called with ("extracting", number of images done, number of all images).
 
@@ -139,9 +140,18 @@ def annotate(
             raise MediaError(f"{outputs.table}: there is no folder {outputs.table.parent}; create it first")
     if outputs.sidecars and model.extraction is None:
         raise ParameterError("sidecars must be False for a table of features; got True")
+    notes: list[str] = []
     if outputs.sidecars:
-        check_outputs([path for path in map(sidecar_of, files) if not _is_foreign(path)], force)
-    found = describe(images, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
+        left = [file for file in files if force or not _is_own(sidecar_of(file))]
+        if not left and not outputs.skip_existing:
+            left = files
+        check_outputs([path for path in map(sidecar_of, left) if not _is_foreign(path)], force)
+        if len(left) < len(files):
+            notes = [f"{len(files) - len(left)} of {len(files)} images skipped, because their sidecars exist"]
+        if not left:
+            return Annotations(images=[], inputs=names_of(images), notes=notes)
+        files = left
+    found = describe(files, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     near = model.annotator.annotate(found.X)
     given = [AnnotatedImage(file, _words(model, near, i, outputs)) for i, file in enumerate(found.files)]
     written, skipped = [], list(found.skipped)
@@ -150,12 +160,17 @@ def annotate(
         written.append(str(outputs.table))
     if outputs.sidecars:
         written += _write_sidecars(given, force, skipped)
-    return Annotations(images=given, inputs=names_of(images), outputs=written, skipped=skipped)
+    return Annotations(images=given, inputs=names_of(images), outputs=written, skipped=skipped, notes=notes)
 
 
 def _is_foreign(path: Path) -> bool:
     """Return whether a sidecar of another program is in the way."""
     return path.is_file() and not is_own_sidecar(path)
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether there is a sidecar that visionnmf wrote."""
+    return path.is_file() and is_own_sidecar(path)
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -28,18 +28,28 @@ from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
 
-# Each command is one file here that defines `command`: a function, or a Typer application with several functions.
+
+class _Entry(NamedTuple):
+    """A command: its file here, which defines `command`, and its line in the list of commands."""
+
+    module: str
+    line: str
+
+
+# The most used commands come first. A `command` is a function, or a Typer application with several functions.
 COMMANDS = {
-    "segment": "segmentation",
-    "background": "background",
-    "masquerade": "masquerade",
-    "faces": "faces",
-    "stream": "stream",
-    "multiview": "multiview",
-    "features": "features",
-    "annotate": "annotation",
-    "warm": "warm",
+    "segment": _Entry("segmentation", "Divide images into segments."),
+    "background": _Entry("background", "Separate what moves in a video from its background."),
+    "faces": _Entry("faces", "Recognise, compare and clean images of faces."),
+    "annotate": _Entry("annotation", "Give words to photographs."),
+    "masquerade": _Entry("masquerade", "Find command sessions that do not fit their user."),
+    "multiview": _Entry("multiview", "Learn from several views of the same samples."),
+    "features": _Entry("features", "Write a table of image features."),
+    "stream": _Entry("stream", "Learn components from more data than fit into memory."),
+    "warm": _Entry("warm", "Compile all kernels once, for example in a container."),
 }
+
+HELP = ("help", "Show the help of a command: visionnmf help segment.")
 
 
 class _Commands(TyperGroup):
@@ -55,11 +65,20 @@ class _Commands(TyperGroup):
             self.commands[cmd_name] = _load(cmd_name)
         return self.commands.get(cmd_name)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let ``visionnmf help segment`` mean ``visionnmf segment --help``."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*((name, entry.line) for name, entry in COMMANDS.items()), HELP])
+
 
 @functools.cache
 def _load(name: str) -> Any:
     """Import a command and give it, or each of its sub-commands, the options that all commands have."""
-    command = import_module(f".{COMMANDS[name]}", __name__).command
+    command = import_module(f".{COMMANDS[name].module}", __name__).command
     if isinstance(command, typer.Typer):
         for part in command.registered_commands:
             if part.callback is not None:

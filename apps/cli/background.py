@@ -20,7 +20,7 @@ from visionnmf.apps.background.settings import (
 from visionnmf.apps.settings import Option, settings
 
 from .input_paths import Input, make_folder
-from .options import Debug, Force, Jobs, Json, one_of, with_default
+from .options import SKIP_EXISTING, Debug, Force, Jobs, Json, one_of, with_default
 from .records import flag_of, given_on_command_line, with_records
 from .run import Run, running
 from .signals import until_signal
@@ -41,6 +41,7 @@ class WorkSettings:
         False
     )
     jobs: Annotated[int, Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)] = 1
+    skip_existing: Annotated[bool, Option(SKIP_EXISTING)] = False
     json_: Annotated[bool, Option("Print one JSON document on standard output and nothing else.")] = False
     debug: Annotated[bool, Option("Show the traceback of an error.")] = False
 
@@ -112,6 +113,7 @@ def separate_videos(
             "clips": outputs.clips,
             "keep_model": model.keep_model,
             "recursive": work.recursive,
+            "skip_existing": work.skip_existing,
             "jobs": work.jobs > 1,
         }
         refused = [flag_of(name) for name, wanted in excluded.items() if wanted]
@@ -125,7 +127,7 @@ def separate_videos(
             return
         process = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         inputs = _inputs(run, videos, work.recursive, work.out)
-        run.batch("videos", inputs, process, out=work.out, jobs=work.jobs)
+        run.batch("videos", inputs, process, out=work.out, jobs=work.jobs, skip_existing=work.skip_existing)
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:

@@ -20,7 +20,7 @@ from visionnmf.apps.faces.settings import (
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Json, Out, Processes, Recursive
+from .options import Debug, Force, Json, Out, Processes, Recursive, SkipExisting
 from .records import with_records
 from .run import running
 
@@ -102,6 +102,7 @@ def identify(
     ] = 1,
     json_: Json = False,
     force: Force = False,
+    skip_existing: SkipExisting = False,
     debug: Debug = False,
 ) -> None:
     """Identify the person on each image, or report that it is nobody known, with the distance.
@@ -127,8 +128,15 @@ def identify(
             raise ParameterError("all_faces must be False for a model of whole images; got True; train with --detect")
         with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
-            wanted = pictures is not None
-            run.batch("images", inputs, identifier.identify, writes=wanted, out=pictures, prepare=identifier.prepare)
+            run.batch(
+                "images",
+                inputs,
+                identifier.identify,
+                writes=pictures is not None,
+                out=pictures,
+                skip_existing=skip_existing,
+                prepare=identifier.prepare,
+            )
 
 
 @command.command("verify")

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 __all__ = [
+    "SKIP_EXISTING",
     "Debug",
     "Force",
     "Jobs",
@@ -19,6 +20,7 @@ __all__ = [
     "Quiet",
     "Recursive",
     "Seed",
+    "SkipExisting",
     "Verbatim",
     "Verbose",
     "one_of",
@@ -41,6 +43,8 @@ Seed = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
+SKIP_EXISTING = "Leave out inputs whose results exist, and end with success if nothing is left to do."
+SkipExisting = Annotated[bool, typer.Option("--skip-existing", help=SKIP_EXISTING)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Write names to CSV as they are, also where spreadsheets see formulas.")

@@ -50,6 +50,8 @@ class Run:
         self.done = 0  # inputs or rows that were worked on, printed or not
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._failed = 0
+        self._existing = 0  # inputs that were skipped because their results exist
+        self._skip_existing = False  # they were to be skipped
         self._ours = False  # one of the failures is a fault of visionnmf
         self._kind = ""  # what the inputs of the batch are, such as "images"
         self._entries: list[dict[str, Any]] = []  # of the JSON document, in the order of the inputs
@@ -131,6 +133,7 @@ class Run:
         writes: bool = True,
         out: Path | None = None,
         jobs: int = 1,
+        skip_existing: bool = False,
         prepare: Callable[[list[str]], None] | None = None,
     ) -> list[Any]:
         """Process every input, go on after a failure, and return the reports in the order of the inputs.
@@ -150,10 +153,13 @@ class Run:
             folder's files mirror the folder, and inputs of the same name get folders of their own.
         jobs : int, default=1
             How many inputs are processed at a time. With more than one, `process` must be a :class:`~.work.Work`.
+        skip_existing : bool, default=False
+            Whether inputs whose results exist are left out on purpose. In any case they are reported as skipped, and
+            not as failures; but if nothing else was done, the run only succeeds where this is true.
         prepare : callable, optional
             Called beforehand with the next hundred inputs, if they are better looked at together.
         """
-        self._kind = kind
+        self._kind, self._skip_existing = kind, skip_existing
         inputs = [found for found in arguments if isinstance(found, Input)]
         inputs += self._find([name for name in arguments if isinstance(name, str)])
         sources = [found.source for found in inputs]
@@ -232,7 +238,22 @@ class Run:
         self.detail(f"{source}{self._position()}")
         entry = self._entry(source)
         with self.attempt(source, entry):
-            yield entry
+            try:
+                yield entry
+            except OutputExistsError as error:
+                if not str(error).endswith(PASS_FORCE):  # such as an input that would be overwritten
+                    raise
+                self._skip(source, one_line(error), entry)
+
+    def _skip(self, source: str, reason: str, entry: dict[str, Any]) -> None:
+        """Report that an input is left out because its results exist; `reason` is the message about them."""
+        self._existing += 1
+        sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
+        entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
+        if self._total == 1 and not self._skip_existing:
+            sentence += "; give --force to replace it"
+        if not (self._skip_existing and is_quiet()):
+            say(sentence)
 
     @contextmanager
     def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
@@ -334,6 +355,11 @@ class Run:
             echo(json.dumps(document, indent=2))
         elif self._kind and self._failed and len(entries) > 1:
             say(f"{self._failed} of {len(entries)} {self._kind} failed")
+        if self._existing and self._total > 1 and not self._skip_existing:
+            say(
+                f"{self._existing} of {len(entries)} {self._kind} skipped, because their results exist; "
+                "--force replaces these, --skip-existing says that they are wanted"
+            )
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
     def exit_code(self, interrupted: bool) -> int:
@@ -342,7 +368,7 @@ class Run:
             return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:
             return 3
-        if not self._failed:
+        if not self._failed and (self.done or self._skip_existing or not self._existing):
             return 0
         return 1 if self.done or self._ours else 2
 

@@ -12,7 +12,7 @@ from visionnmf.apps.segmentation.settings import Cut, Outputs
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive, with_default
+from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive, SkipExisting, with_default
 from .records import with_records
 from .run import running
 from .work import Work
@@ -48,6 +48,7 @@ def segment_images(
     out: Out = Path("."),
     json_: Json = False,
     force: Force = False,
+    skip_existing: SkipExisting = False,
     debug: Debug = False,
 ) -> None:
     """Divide images into segments.
@@ -91,14 +92,14 @@ def segment_images(
             work = Work("visionnmf.apps.segmentation", "process_image", options)
         # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
         if len(inputs) < 2 or not outputs.names:
-            run.batch("images", inputs, work, out=out, jobs=jobs)
+            run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=skip_existing)
             return
         from visionnmf import io
         from visionnmf.apps.segmentation.process import join_coco, joined_files
 
         files = joined_files(outputs.names, out)
         io.check_outputs(files, force, inputs=[found.source for found in inputs])
-        reports = run.batch("images", inputs, work, out=out, jobs=jobs)
+        reports = run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=skip_existing)
         for file in files if len(reports) > 1 else ():
             with run.attempt():
                 join_coco(reports, file, force=force)

@@ -200,6 +200,18 @@ def test_own_guesses_are_no_truth(photos, tmp_path):
     assert "2 sidecars that visionnmf wrote are left out" in found.notes[0]
 
 
+def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
+    names = ["one.png", "two.png"]
+    for name, photo in zip(names, sorted(photos[0].glob("*.png")), strict=False):
+        shutil.copy(photo, tmp_path / name)
+    pair = [tmp_path / name for name in names]
+    assert run_command("annotate", "predict", model, pair[0], "--sidecars").exit_code == 0
+    both = run_command("annotate", "predict", model, *pair, "--sidecars")
+    assert both.exit_code == 0 and "1 of 2 images skipped" in both.stdout
+    assert run_command("annotate", "predict", model, *pair, "--sidecars").exit_code == 2
+    assert run_command("annotate", "predict", model, *pair, "--sidecars", "--skip-existing").exit_code == 0
+
+
 def test_a_sidecar_in_the_way_stops_no_other(model, photos):
     folder, _ = photos
     foreign = folder / "0.png.xmp"

@@ -90,6 +90,24 @@ def test_quiet_says_what_failed_alone(tmp_path):
     assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out", "--force").stdout  # and the next run speaks again
 
 
+def test_existing_results_are_skipped_and_not_failed(tmp_path):
+    paint(tmp_path / "in", "a.png")
+    run("segment", tmp_path / "in", "-o", tmp_path / "out")
+    paint(tmp_path / "in", "b.png")
+    again = run("segment", tmp_path / "in", "-o", tmp_path / "out")
+    first, last = again.stderr.splitlines()
+    assert again.exit_code == 0 and "b.png" in again.stdout
+    assert f"{tmp_path / 'in' / 'a.png'}: skipped; " in first and first.endswith("a_labels.png: exists already")
+    assert "1 of 2 images skipped" in last and "--force replaces these" in last
+    none = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--jobs", 2, "--json")
+    document = json.loads(none.stdout)
+    assert none.exit_code == 2 and document["failed"] == 0  # nothing was done, and nobody said that this is wanted
+    assert all("exists already" in entry["skipped"][0] for entry in document["images"])
+    wanted = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing")
+    assert wanted.exit_code == 0 and wanted.stderr.count("skipped; ") == 2 and "--force" not in wanted.stderr
+    assert run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing", "-q").stderr == ""
+
+
 def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
     paint(tmp_path, "a.png", "b.png")
     shown = []

@@ -13,6 +13,7 @@ import pytest
 from helpers import run_command as run
 from PIL import Image
 
+from visionnmf.apps.cli import COMMANDS
 from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.io import VideoReader, VideoWriter
 
@@ -179,6 +180,25 @@ def test_debug_shows_the_traceback(tmp_path):
     assert plain.returncode == 2 and plain.stderr.count("\n") == 1
     debug = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
     assert debug.returncode != 0 and "Traceback" in debug.stderr
+
+
+def test_the_list_of_commands_has_one_line_for_each():
+    lines = run("--help").stdout.split("Commands:\n")[1].splitlines()
+    names = [line.split()[0] for line in lines]
+    assert names[:2] == ["segment", "background"] and {*names} == {*COMMANDS, "help"}
+    assert all(line.endswith(".") and "..." not in line for line in lines)
+
+
+def test_help_is_a_command():
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "stream").stdout == run("stream", "--help").stdout
+    assert run("help", "faces", "train").stdout == run("faces", "train", "--help").stdout
+    assert run("help", "paint").exit_code == 2
+
+
+def test_python_runs_the_package():
+    command = [sys.executable, "-m", "visionnmf", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("visionnmf ")
 
 
 def test_version():

@@ -1,0 +1,5 @@
+"""``python -m visionnmf``: the command line."""
+
+from visionnmf.apps.cli import main
+
+main()
