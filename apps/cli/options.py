@@ -9,9 +9,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from visionnmf.apps.settings import Option, settings
+
 __all__ = [
     "SKIP_EXISTING",
     "Debug",
+    "ExistingResults",
     "Force",
     "Jobs",
     "Json",
@@ -52,6 +55,14 @@ Verbatim = Annotated[
 # Every command has these two options; `apps/cli/__init__.py` adds them.
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what failed.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step and its time on standard error.")]
+
+
+@settings
+class ExistingResults:
+    """What happens to results that exist already."""
+
+    force: Annotated[bool, Option("Overwrite existing results.")] = False
+    skip_existing: Annotated[bool, Option(SKIP_EXISTING)] = False
 
 
 def one_of(names: Sequence[str]) -> str:

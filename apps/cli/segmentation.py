@@ -12,7 +12,7 @@ from visionnmf.apps.segmentation.settings import Cut, Outputs
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive, SkipExisting, with_default
+from .options import Debug, ExistingResults, Force, Jobs, Json, Out, Processes, Recursive, with_default
 from .records import with_records
 from .run import running
 from .work import Work
@@ -40,6 +40,7 @@ def segment_images(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
     cut: Cut,
     outputs: Outputs,
+    existing: ExistingResults,
     paper: Annotated[
         bool, typer.Option("--paper", help="Use the method of the MahNMF paper, beside normalised and spectral cuts.")
     ] = False,
@@ -47,8 +48,6 @@ def segment_images(
     jobs: Jobs = 1,
     out: Out = Path("."),
     json_: Json = False,
-    force: Force = False,
-    skip_existing: SkipExisting = False,
     debug: Debug = False,
 ) -> None:
     """Divide images into segments.
@@ -85,24 +84,24 @@ def segment_images(
         if cut.markers is not None and len(inputs) > 1:
             raise ParameterError(f"markers must be given with one image; got {len(inputs)} images")
         if paper:
-            options: dict[str, Any] = {"n_segments": cut.n_segments, "force": force}
+            options: dict[str, Any] = {"n_segments": cut.n_segments, "force": existing.force}
             work = Work("visionnmf.apps.segmentation.process", "process_paper", options)
         else:
-            options = {"cut": cut, "outputs": outputs, "force": force}
+            options = {"cut": cut, "outputs": outputs, "force": existing.force}
             work = Work("visionnmf.apps.segmentation", "process_image", options)
         # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
         if len(inputs) < 2 or not outputs.names:
-            run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=skip_existing)
+            run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=existing.skip_existing)
             return
         from visionnmf import io
         from visionnmf.apps.segmentation.process import join_coco, joined_files
 
         files = joined_files(outputs.names, out)
-        io.check_outputs(files, force, inputs=[found.source for found in inputs])
-        reports = run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=skip_existing)
+        io.check_outputs(files, existing.force, inputs=[found.source for found in inputs])
+        reports = run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=existing.skip_existing)
         for file in files if len(reports) > 1 else ():
             with run.attempt():
-                join_coco(reports, file, force=force)
+                join_coco(reports, file, force=existing.force)
                 run.remark(f"wrote {file}")
 
 
