@@ -51,14 +51,15 @@ def run_command(*arguments):
 
 
 def all_commands(group=None, before=""):
-    """Yield the full name of each command and the command."""
+    """Yield each command with its full name, from which the name of a group's default command is left out."""
     group = group or get_command(app)
     for name in group.list_commands(None):
         command = group.get_command(None, name)
         if hasattr(command, "list_commands"):
             yield from all_commands(command, f"{before}{name} ")
         else:
-            yield f"{before}{name}", command
+            is_default = name == getattr(group, "default", None)
+            yield before.rstrip() if is_default else f"{before}{name}", command
 
 
 def squares(most, number):

@@ -23,7 +23,7 @@ from visionnmf import __version__
 from visionnmf._jit import cache_folder, on_first_compile
 
 from .console import say, set_verbosity
-from .options import Quiet, Verbose
+from .options import PlainUsage, Quiet, Verbose
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
@@ -81,13 +81,14 @@ def _load(name: str) -> Any:
     command = import_module(f".{COMMANDS[name].module}", __name__).command
     if isinstance(command, typer.Typer):
         for part in command.registered_commands:
+            part.cls = PlainUsage
             if part.callback is not None:
                 part.callback = _with_verbosity(part.callback)
         command.rich_markup_mode = None
         loaded: Any = get_group(command)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name)(_with_verbosity(command))
+        alone.command(name, cls=PlainUsage)(_with_verbosity(command))
         loaded = get_command(alone)
     loaded.name = name
     return loaded

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from visionnmf.apps.settings import Option, settings
 
@@ -19,6 +19,7 @@ __all__ = [
     "Jobs",
     "Json",
     "Out",
+    "PlainUsage",
     "Processes",
     "Quiet",
     "Recursive",
@@ -70,10 +71,31 @@ def one_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}."
 
 
+class _Context(typer.Context):
+    @property
+    def command_path(self) -> str:
+        """The command as a user types it: the name of a group's default command is left out."""
+        is_default = self.parent is not None and self.info_name == getattr(self.parent.command, "default", None)
+        return self.parent.command_path if self.parent is not None and is_default else super().command_path
+
+
+class PlainUsage(TyperCommand):
+    """A command whose usage line is written as in manuals: ``IMAGE...`` where typer writes ``{IMAGE...}...``."""
+
+    context_class = _Context
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write the usage line."""
+        pieces = " ".join(self.collect_usage_pieces(ctx)).replace("{", "").replace("}", "")
+        formatter.write_usage(ctx.command_path, pieces.replace("......", "..."))
+
+
 def with_default(name: str) -> type[TyperGroup]:
     """Return a group class that runs its command `name` if no command is named."""
 
     class WithDefault(TyperGroup):
+        default = name
+
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             """Put the name of the default command before arguments that do not begin with a command."""
             if not args or args[0] not in self.commands:

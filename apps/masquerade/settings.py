@@ -83,7 +83,11 @@ class DetectorComparison:
 
     methods: Annotated[
         tuple[str, ...],
-        Option("Comma-separated methods, or all; see below.", metavar="LIST", parse=_names),
+        Option(
+            f"Comma-separated methods: all, or some of {', '.join(choices.MASQUERADE_METHODS)}.",
+            metavar="LIST",
+            parse=_names,
+        ),
     ] = choices.MASQUERADE_METHODS[:1]
     training_share: Annotated[float, Option("The share of each user's sessions used for training.", metavar="S")] = 0.5
     false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE

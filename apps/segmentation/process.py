@@ -255,7 +255,8 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     if not 1 < len(names) <= MAX_COLOURS:
         raise UnsupportedError(
             f"{file}: {len(names)} different colours; markers are 1 to {MAX_COLOURS - 1} colours on an even "
-            "background; draw with a hard pencil, and save as PNG"
+            "background; draw with a hard pencil on an empty layer, not on a copy of the image, and save the layer as "
+            "PNG"
         )
     background = counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order

@@ -75,7 +75,10 @@ class Cut:
         float | None, Option("In place of a number: smaller values give more segments.", low=0.0, high=1.0)
     ] = None
     markers: Annotated[
-        Path | None, Option("Scribbles on a picture of the image's size; see below.", metavar="FILE")
+        Path | None,
+        Option(
+            "Lines drawn on an empty layer of the image's size, in a different colour for each segment.", metavar="FILE"
+        ),
     ] = None
 
     def check(self) -> None:

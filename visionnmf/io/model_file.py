@@ -53,6 +53,7 @@ MAX_NESTED = 250_000  # lists and objects in the JSON: each takes 30 times the m
 MAX_VALUES = 160 << 20  # bytes that the values of the JSON may take: short ones take 20 times their text
 MAX_SHOWN = 160  # characters of an error at the end of a sentence
 BLOCK = 1 << 20
+ARCHIVE = b"PK\x03\x04"  # the first bytes of every .npz file
 
 # What a damaged file can raise on its way through zipfile, numpy, json and the checks of what they found. The header of
 # an array raises TokenError or SyntaxError.
@@ -122,6 +123,9 @@ class ModelFile:
         of visionnmf wrote it, and TooLargeError if its header is too large.
         """
         path = regular_file(path, "model")
+        with path.open("rb") as opened:
+            if not ARCHIVE.startswith(opened.read(len(ARCHIVE))):  # the beginning of an archive is damaged, not foreign
+                raise UnreadableError(f"{path}: not {self.title}, because it is not an .npz file; {self.origin}")
         try:
             check_directory(path)
             with zipfile.ZipFile(path) as file:

@@ -167,6 +167,15 @@ def test_bad_usage_is_exit_code_2(arguments, word):
     assert result.exit_code == 2 and word in result.stderr and "Traceback" not in result.stderr
 
 
+def test_usage_lines_name_what_a_user_types():
+    assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
+    assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
+    assert run("segment", "evaluate", "--help").stdout.startswith("Usage: visionnmf segment evaluate [OPTIONS]\n")
+    assert run("masquerade", "score", "--help").stdout.startswith(
+        "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n"
+    )
+
+
 def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
     monkeypatch.setattr("visionnmf.apps.segmentation.process_image", lambda *_, **__: 1 / 0)
     result = run("segment", picture, "--out", tmp_path)
@@ -309,6 +318,12 @@ def test_masquerade_errors_are_one_line(histories, tmp_path):
         result = run("masquerade", *arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr
         assert result.stderr.startswith("visionnmf: ")
+    note = tmp_path / "note.txt"
+    note.write_text("buy milk\n")
+    assert run("masquerade", "score", note, histories["ann"]).stderr == (
+        f"visionnmf: {note}: not a masquerade model, because it is not an .npz file; "
+        "make one with 'visionnmf masquerade train'\n"
+    )
 
 
 @pytest.fixture(scope="module")

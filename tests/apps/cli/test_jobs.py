@@ -52,7 +52,7 @@ def test_every_batch_and_every_evaluation_takes_jobs():
         if "--jobs" in options(command):
             assert "-j" in options(command), name
             taking.add(name)
-    assert {"segment images", "background videos", "faces identify", "masquerade score"} <= taking
+    assert {"segment", "background", "faces identify", "masquerade score"} <= taking
     assert batches - taking == set(WITHOUT)
 
 

@@ -111,7 +111,7 @@ def test_a_damaged_model_is_refused(model, damage):
 
 def test_other_files_are_refused(model, tmp_path):
     (tmp_path / "text.npz").write_text("no archive")
-    with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
+    with pytest.raises(UnreadableError, match=r"not a model of faces, because it is not an \.npz file; make one with"):
         load(tmp_path / "text.npz")
     with pytest.raises(UnsupportedError, match=r"written by an earlier version of visionnmf .*; make one with"):
         load(rewrite(model[0], header=lambda h: h.update(version=1)))

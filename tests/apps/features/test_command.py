@@ -89,7 +89,7 @@ def test_tables_for_other_programs_hold_the_same(folder, tmp_path):
         (["--kind", "broken", "--out", "no/f.npz"], "there is no folder no"),
         (["--kind", "broken", "--out", "f.npz", "--save", "no/e.npz"], "there is no folder no"),
         (["--kind", "hue", "--out", "f.npz"], "kind must be one of"),
-        (["--use", "a.png", "--out", "f.npz"], "damaged, or not feature extractors"),
+        (["--use", "a.png", "--out", "f.npz"], "not feature extractors of visionnmf, because it is not an .npz file"),
         (["--kind", "rgb", "--out", "f.npz", "--save", "f.npz"], "f.npz"),
         (["--kind", "rgb", "--out", "f.npz", "--cache", "f.npz"], "outputs must have different names; got f.npz twice"),
         (["--kind", "rgb", "--out", "f.npz", "--cache", "a.png"], "a.png: would overwrite the input a.png"),
