@@ -22,7 +22,7 @@ from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings
 
-__all__ = ["Box", "Event", "EventFinder", "EventTable", "coco_file", "find_boxes", "frame_row", "frame_table"]
+__all__ = ["Box", "EventFinder", "EventTable", "MotionEvent", "coco_file", "find_boxes", "frame_row", "frame_table"]
 
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
@@ -117,7 +117,7 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
 
 
 @dataclass
-class Event:
+class MotionEvent:
     """Something that moves for a while; all times are in seconds from the beginning of the video."""
 
     start: float  # padding included, as is `end`
@@ -136,11 +136,11 @@ class EventFinder:
 
     def __init__(self, settings: EventSettings, step: float) -> None:
         self._settings, self._step = settings, step  # paddings and minimum length, and `step`, in seconds
-        self._open: Event | None = None  # the event that goes on
+        self._open: MotionEvent | None = None  # the event that goes on
         self._begin: float | None = None  # time of the first frame of the video
         self._before = -1.0  # time of the previous frame
 
-    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> Event | None:
+    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> MotionEvent | None:
         """Take the next frame and the boxes of its mask; return an event that has ended by `time`, in seconds.
 
         An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
@@ -159,7 +159,7 @@ class EventFinder:
             self._extend(time, frame, mask, boxes)
         return done
 
-    def end(self) -> Event | None:
+    def end(self) -> MotionEvent | None:
         """End the open event; return it unless there is none or it is too short."""
         event, self._open = self._open, None
         if event is None or event.last - event.first + self._step < self._settings.min_length - ROUNDING:
@@ -171,7 +171,7 @@ class EventFinder:
         """Add a frame to the open event, or open one; the frame with the largest area is its thumbnail."""
         if self._open is None:
             start = max(self._begin or 0.0, time - self._settings.padding)
-            self._open = Event(start, first=time, last=time, box=boxes[0], thumbnail=frame)
+            self._open = MotionEvent(start, first=time, last=time, box=boxes[0], thumbnail=frame)
         event = self._open
         event.last = time
         event.box = _around([event.box, *boxes])
@@ -222,7 +222,7 @@ class EventTable:
         before = sorted(stem.parent.glob(f"{glob.escape(stem.name)}_event_[0-9]*.png"))
         return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")] + before
 
-    def add(self, event: Event) -> dict[str, Any]:
+    def add(self, event: MotionEvent) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row."""
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")

@@ -132,7 +132,12 @@ def process_video(
 
 
 def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
-    """Separate a source that can be read twice."""
+    """Separate the moving foreground of a video from its background, in two passes over a source.
+
+    The first pass learns the background model, unless `job` names one to use again. The second computes a mask of the
+    foreground for each frame, and writes the outputs that the job wants, all or none. Returns the report of the files,
+    the seconds of both passes and how much of the picture was foreground.
+    """
     began = time.perf_counter()
     model = _prepared_model(job.model)
     clip = open_clip(job.source, job.video)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from visionnmf import choices
-from visionnmf.apps.segmentation.settings import Cut, Outputs
+from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
@@ -38,7 +38,7 @@ def _segment() -> None:
 @with_records
 def segment_images(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
-    cut: Cut,
+    wanted: WantedSegments,
     outputs: Outputs,
     existing: ExistingResults,
     paper: Annotated[
@@ -76,18 +76,18 @@ def segment_images(
       visionnmf segment sample:coffee --json
       visionnmf segment evaluate --help
     """
-    if paper and (cut != Cut(n_segments=cut.n_segments) or outputs != Outputs()):
+    if paper and (wanted != WantedSegments(n_segments=wanted.n_segments) or outputs != Outputs()):
         raise typer.BadParameter("--paper goes with --segments alone")
     with running(json_, debug) as run:
         make_folder(out)
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out)
-        if cut.markers is not None and len(inputs) > 1:
+        if wanted.markers is not None and len(inputs) > 1:
             raise ParameterError(f"markers must be given with one image; got {len(inputs)} images")
         if paper:
-            options: dict[str, Any] = {"n_segments": cut.n_segments, "force": existing.force}
+            options: dict[str, Any] = {"n_segments": wanted.n_segments, "force": existing.force}
             work = Work("visionnmf.apps.segmentation.process", "process_paper", options)
         else:
-            options = {"cut": cut, "outputs": outputs, "force": existing.force}
+            options = {"wanted": wanted, "outputs": outputs, "force": existing.force}
             work = Work("visionnmf.apps.segmentation", "process_image", options)
         # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
         if len(inputs) < 2 or not outputs.names:
@@ -97,12 +97,16 @@ def segment_images(
         from visionnmf.apps.segmentation.process import join_coco, joined_files
 
         files = joined_files(outputs.names, out)
-        io.check_outputs(files, existing.force, inputs=[found.source for found in inputs])
-        reports = run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=existing.skip_existing)
-        for file in files if len(reports) > 1 else ():
+        sources = [found.source for found in inputs]
+        # with --skip-existing a joined file of an earlier run is written again, because images may have been added
+        replace = existing.force or existing.skip_existing
+        io.check_outputs(files, replace, inputs=sources)
+        run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=existing.skip_existing)
+        folders = [out / place for place in io.place_results(inputs)]
+        for file in files:
             with run.attempt():
-                join_coco(reports, file, force=existing.force)
-                run.remark(f"wrote {file}")
+                if join_coco(sources, folders, file, force=replace):
+                    run.remark(f"wrote {file}")
 
 
 @command.command("evaluate")

@@ -175,8 +175,9 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of sequences of hashable symbols
-            The sessions; empty ones are skipped. One is enough to start with. With 50 sessions, half of the calibration
-            is the user's own.
+            The sessions; empty ones are skipped. One is enough to start with. The usual cost, its deviation and the
+            threshold are means of what these sessions show and of what is usual among users; with 50 sessions both
+            count about the same, with more the user's own count more.
         y : None
             Ignored.
 
@@ -218,8 +219,10 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     def _calibrate(self, learnt: list[CountedSession]) -> None:
         """Fill the profile, and set the usual cost, its deviation and the threshold.
 
-        Each third of the sessions but the first is scored by a profile of those before it, as new sessions will be.
-        The results are averaged with priors from other users, which count as much as PRIOR_SESSIONS sessions.
+        The second and the last third of the sessions are scored by a profile of those before them, as new sessions will
+        be. The mean of these costs and their standard deviation are then averaged with what is usual among other users
+        (USUAL_COST and USUAL_DEVIATION), which counts as much as PRIOR_SESSIONS sessions. The threshold is the score
+        that a share `false_alarm_rate` of the user's sessions exceeds, if their scores follow Student's distribution.
         """
         self.profile_ = Profile()
         # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.

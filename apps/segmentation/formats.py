@@ -82,9 +82,10 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
 
 
 def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tuple[int, int]) -> list[int]:
-    """Return COCO's run lengths: zeros and ones in turn, down the columns of the whole picture, zeros first.
+    """Return a segment as COCO's run lengths: how many pixels in turn are outside and inside of it.
 
-    `mask` is a segment in its box, `corner` (x, y) the upper left pixel of the box, `shape` that of the picture.
+    Pixels are counted down the columns of the whole picture, of `shape` (height, width), and the first number is of
+    pixels outside. `mask` is the segment in its bounding box, `corner` (x, y) the upper left pixel of the box.
     """
     padded = np.zeros((mask.shape[1], mask.shape[0] + 1), np.int8)  # a zero below each column ends its last run
     padded[:, :-1] = mask.T
@@ -289,12 +290,18 @@ def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.b
 
 
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
-    """Trace a mask: one polygon for each 4-connected piece. Rings touch one another in single points at most (OGC)."""
+    """Trace a mask: return a polygon for each piece, a set of pixels that touch along their sides.
+
+    Two rings share single points at most, and no whole sides, which programs for maps demand of a valid polygon.
+    """
     return [_trace(piece, corner) for piece, corner in _pieces(mask)]
 
 
 def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
-    """Trace a mask as rings without holes that do not overlap: a piece with holes is cut vertically through them."""
+    """Trace a mask as rings (n, 2) of corners (x, y) that do not overlap and have no holes.
+
+    A piece with holes is cut vertically through one of them, and its parts are traced instead, until no hole is left.
+    """
     rings = []
     waiting = list(_pieces(mask))
     while waiting:
@@ -312,7 +319,10 @@ def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
 
 
 def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield the 4-connected pieces of a mask, each in its box, and the corners (x, y) of the boxes."""
+    """Yield the pieces of a mask, whose pixels touch along their sides.
+
+    Each comes as a mask of its bounding box, with the box's upper left corner (x, y).
+    """
     count, names, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     for name in range(1, count):
         x, y, width, height = boxes[name, :4].tolist()
@@ -320,7 +330,10 @@ def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]
 
 
 def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
-    """Trace one 4-connected piece, given in its box, and its holes; `corner` (x, y) is added to all coordinates."""
+    """Return the outline of one piece and of its holes; `piece` is a mask of the piece's box with no other pixels set.
+
+    `corner` (x, y) is the box's upper left corner in the picture, which is added to all coordinates.
+    """
     around = np.pad(~piece, 1, constant_values=True)
     # 4-connected areas of what is not the piece; the one in the corner is the outside, the others are holes
     count, areas, boxes, _ = cv2.connectedComponentsWithStats(around.astype(np.uint8), connectivity=4)
@@ -336,7 +349,9 @@ def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
 
 
 def _ring(piece: NDArray[np.bool_]) -> Ring:
-    """Trace the outer border of a 4-connected area; returns corners (n, 2) as x, y, without those on straight lines.
+    """Return the corners (n, 2), as x and y, of the outer border of an area whose pixels touch along their sides.
+
+    Corners lie between pixels, (0, 0) at the upper left one of `piece`; those on straight lines are left out.
 
     OpenCV's contours go through the centres of pixels. Here each pixel is made four, so the outermost of them lie on
     known sides of the lines between pixels, and half their coordinates, rounded up, are the corners.

@@ -243,9 +243,10 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def predict(row, trees):  # type: ignore[no-untyped-def]
-    """Return the sum of the leaves, one for each tree of :class:`BorderTrees`, that a row of features reaches.
+    """Return what the regression trees predict for a row of features: the sum of the leaves that it reaches.
 
-    A leaf has a negative feature. The right child of a node follows its left one, so the comparison, 0 or 1, is added.
+    `trees` are :class:`BorderTrees`. From each root a row goes down to the left child if its feature is at most the
+    node's threshold, else to the right one, which is stored behind the left one. A leaf has a negative feature.
     """
     total = 0.0
     for node in trees.roots:
@@ -260,17 +261,19 @@ def predict(row, trees):  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
-    """Merge regions over the weakest border until one node is left, or several that do not touch.
+    """Join two neighbouring regions of a picture after another, the pair with the weakest border first.
 
-    The strength of a border is `base` plus the sum of the trees, limited to [0, 1]. The weakest border is the one with
-    the least strength times the smaller region's share of the picture to the power `exponent`. After each merge the
-    borders of the new node are judged again.
+    The n regions and what they are joined to are called nodes: node k is region k for k < n, and the result of merge
+    k - n after that. A border is what two nodes that touch have in common. To judge a border, its features are computed
+    (:func:`_describe`), and the regression trees predict its strength, from 0, which nobody would draw, to 1:
+    ``strength = base + predict(features, trees)``. Its cost is the strength times ``share ** exponent``, with `share`
+    the part of the picture that the smaller node takes, so that small nodes go first. Each step joins the two nodes at
+    the border of the least cost; the borders of the new node are then judged again. It ends when one node is left, or
+    none of those that are left touch.
 
-    `record` (capacity, N_FEATURES) and `pairs` (capacity, 2) get the features and the nodes of the borders that are
-    judged, in that order, until they are full.
-
-    `graph` is a RegionGraph of n regions and m borders, which is overwritten; node k is region k for k < n, and merge
-    k - n after that. `trees` is a BorderTrees.
+    Parameters: `graph` is a :class:`RegionGraph` of n regions and m borders, which is overwritten; `trees` a
+    :class:`BorderTrees`. `record` (capacity, N_FEATURES) and `pairs` (capacity, 2) are filled with the features and the
+    two nodes of each border that is judged, in the order of time, until they are full; they may be empty.
 
     Returns the two nodes that each merge joins (n - 1, 2), the cost of the border at each merge (n - 1,), the number of
     merges, the number of rows of `record` in use, and the strength of each border at the start (m,).
@@ -325,11 +328,12 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
 
 @kernel(part=True)
 def _join(graph, weakest, new, alive, first, following, parallel, stale):  # type: ignore[no-untyped-def]
-    """Make the two nodes of border `weakest` one, list its borders in `stale`, and return their number.
+    """Join the two nodes at border `weakest` to the node `new`; return how many borders the new node has.
 
-    `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes. The borders of a node are a linked list
-    of half edges: half edge 2 e + s is border e seen from node ends[e, s]; `first` (of a node) and `following` (of a
-    half edge) are -1 at the end. `alive` marks borders that are left. `parallel`, -1 for each node between calls, is
+    Their numbers are written to `stale`, because they must be judged again. Nodes are regions and what they were joined
+    to. `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes. The borders of a node are a linked
+    list of half edges: half edge 2 e + s is border e seen from node ends[e, s]; `first` (of a node) and `following` (of
+    a half edge) are -1 at the end. `alive` marks borders that are left. `parallel`, -1 for each node between calls, is
     the border that already leads from the new node to a neighbour.
     """
     regions, ends, borders = graph.regions, graph.ends, graph.borders

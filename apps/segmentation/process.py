@@ -19,7 +19,7 @@ from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnsupportedError
 
 from .overlays import colours, draw_beside
 from .segmenter import SegmentationResult, segment
-from .settings import FORMATS, Cut, Outputs
+from .settings import FORMATS, Outputs, WantedSegments
 
 __all__ = [
     "PaperReport",
@@ -127,7 +127,7 @@ class PaperReport(Report):
 def process_image(
     source: str | Path,
     *,
-    cut: Cut | None = None,
+    wanted: WantedSegments | None = None,
     outputs: Outputs | None = None,
     out: str | Path = ".",
     force: bool = False,
@@ -138,7 +138,7 @@ def process_image(
     ----------
     source : str or Path
         A picture, or ``sample:NAME``.
-    cut : Cut, optional
+    wanted : WantedSegments, optional
         Which segments are wanted; as many as the picture has, when not given. Markers are read from a picture of the
         image's size: its most frequent colour is the background, each other colour a marker. Markers are numbered by
         red, then green, then blue. Without a number or a scale the whole image is divided among them; with one, or
@@ -167,21 +167,21 @@ def process_image(
     >>> import numpy as np
     >>> from visionnmf.io import write_image
     >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.apps.segmentation import Cut, process_image
-    >>> process_image("photo.png", cut=Cut(n_segments=1), force=True).outputs[0]
+    >>> from visionnmf.apps.segmentation import WantedSegments, process_image
+    >>> process_image("photo.png", wanted=WantedSegments(n_segments=1), force=True).outputs[0]
     'photo_labels.png'
     """
     begin = time.perf_counter()
-    cut, outputs = cut or Cut(), outputs or Outputs()
+    wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), _stem(source), Path(out)
     pictures = [folder / f"{stem}_{kind}.png" for kind in PICTURES]
     files = [folder / f"{stem}_{FORMATS[entry].ending}" for entry in outputs.names]
-    io.check_outputs([*pictures, *files], force, inputs=[source, *([] if cut.markers is None else [cut.markers])])
+    io.check_outputs([*pictures, *files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
     earlier = _earlier_cutouts(folder, stem, force) if outputs.cutouts else []
     image = io.read_image(source)
     io.check_memory(name, WORKING * image.shape[0] * image.shape[1])
-    markers = None if cut.markers is None else read_markers(cut.markers)
-    result = segment(image, cut.n_segments, scale=cut.scale, markers=markers)
+    markers = None if wanted.markers is None else read_markers(wanted.markers)
+    result = segment(image, wanted.n_segments, scale=wanted.scale, markers=markers)
     io.output_folder(folder)
     with io.transaction():
         for file, picture in zip(pictures, PICTURES.values(), strict=True):
@@ -269,14 +269,18 @@ def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
     return [out / FORMATS[name].ending for name in ("coco", "coco-polygons") if name in formats]
 
 
-def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: bool = False) -> None:
+def join_coco(sources: Sequence[str], folders: Sequence[Path], target: Path, *, force: bool = False) -> bool:
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
-    The files of single images end with the name of `target`. Images and annotations are renumbered from 1, behind
-    those of the files before.
+    `folders` has the folder of each image's results, where the COCO file's name ends with that of `target`. Images
+    without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
+    Returns whether there were two files at least; otherwise nothing is written.
     """
-    names = [Path(file) for report in reports for file in report.outputs if file.endswith(f"_{target.name}")]
-    joined, *documents = (json.loads(name.read_text("utf-8")) for name in names)
+    names = [folder / f"{_stem(source)}_{target.name}" for source, folder in zip(sources, folders, strict=True)]
+    documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
+    if len(documents) < 2:
+        return False
+    joined, *documents = documents
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
         for image in document["images"]:
@@ -285,6 +289,7 @@ def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: boo
             ids = {"id": entry["id"] + n_annotations, "image_id": entry["image_id"] + n_images}
             joined["annotations"].append(entry | ids)
     _write(target, joined, force)
+    return True
 
 
 def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> None:

@@ -28,7 +28,7 @@ from .merging import load_border_model, merge_regions
 from .overlays import OUTSIDE, overlay, to_eight_bits
 from .pictures import fill_outside, read_picture, reduce_mask, remove_impulses
 from .regions import find_regions, measure, region_adjacency
-from .settings import AUTO, Cut
+from .settings import AUTO, WantedSegments
 
 __all__ = ["SegmentationResult", "segment", "segment_images"]
 
@@ -254,7 +254,7 @@ def segment(
     ((48, 64), 3)
     """
     begin = time.perf_counter()
-    wanted = Cut(n_segments=n_segments, scale=scale)
+    wanted = WantedSegments(n_segments=n_segments, scale=scale)
     picture = read_picture(image, mask, bands)
     inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
     numbered = None if markers is None else check_markers(markers, inside)

@@ -10,7 +10,7 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["AUTO", "FORMATS", "Cut", "Format", "Outputs"]
+__all__ = ["AUTO", "FORMATS", "Format", "Outputs", "WantedSegments"]
 
 AUTO = "auto"
 
@@ -59,7 +59,7 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 
 @settings
-class Cut:
+class WantedSegments:
     """Which segments are wanted: a number, a scale, those that a person has marked, or as many as there are."""
 
     n_segments: Annotated[

@@ -12,9 +12,9 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.segmentation import (
-    Cut,
     Outputs,
     SegmentationResult,
+    WantedSegments,
     cut_out,
     process_image,
     segment,
@@ -216,6 +216,13 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
         assert [entry["image_id"] for entry in joined["annotations"]] == [1, 1, 1, 2, 2, 2]
     text = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
     assert text.stdout.splitlines()[-1] == f"wrote {tmp_path / 'coco' / 'coco.json'}"
+    joined = tmp_path / "coco" / "coco.json"
+    complete = joined.read_bytes()
+    joined.write_text("{}")
+    for file in (tmp_path / "coco").glob("b_*"):
+        file.unlink()
+    added = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco", "--skip-existing")
+    assert added.exit_code == 0 and joined.read_bytes() == complete  # with the image that was done before
     for file in (tmp_path / "coco").glob("[ab]_*"):
         file.unlink()
     again = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
@@ -234,13 +241,17 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
 
 
 def test_cutouts_of_before_are_kept_or_replaced(folder: Path, tmp_path: Path) -> None:
-    process_image(folder / "a.png", cut=Cut(n_segments=4), outputs=Outputs(cutouts=True), out=tmp_path)
+    process_image(folder / "a.png", wanted=WantedSegments(n_segments=4), outputs=Outputs(cutouts=True), out=tmp_path)
     (tmp_path / "a_cutouts" / "a_mine.png").write_bytes(b"mine")
     for file in tmp_path.glob("a_*.png"):
         file.unlink()
     with pytest.raises(OutputExistsError, match="holds cut-outs already"):
-        process_image(folder / "a.png", cut=Cut(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path)
-    process_image(folder / "a.png", cut=Cut(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path, force=True)
+        process_image(
+            folder / "a.png", wanted=WantedSegments(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path
+        )
+    process_image(
+        folder / "a.png", wanted=WantedSegments(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path, force=True
+    )
     assert sorted(file.name for file in (tmp_path / "a_cutouts").iterdir()) == ["a_0.png", "a_1.png", "a_mine.png"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from visionnmf.apps.segmentation import Cut, overlay, process, process_image, segment, segmenter
+from visionnmf.apps.segmentation import WantedSegments, overlay, process, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_impulses
 from visionnmf.apps.segmentation.scores import covering
@@ -258,7 +258,7 @@ def test_a_picture_whose_segments_do_not_fit_into_memory_is_refused(
 def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.ndarray) -> None:
     source = tmp_path / "tiles.png"
     cv2.imwrite(str(source), picture[..., ::-1])
-    report = process_image(source, cut=Cut(n_segments=4), out=tmp_path / "new" / "out")
+    report = process_image(source, wanted=WantedSegments(n_segments=4), out=tmp_path / "new" / "out")
     kinds = ("labels", "segments", "overlay", "boundaries")
     written = [tmp_path / "new" / "out" / f"tiles_{kind}.png" for kind in kinds]
     labels_file, _, overlay_file, boundary_file = written
