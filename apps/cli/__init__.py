@@ -24,6 +24,7 @@ from visionnmf._jit import cache_folder, on_first_compile
 
 from .console import say, set_verbosity
 from .options import PlainUsage, Quiet, Verbose
+from .records import name_flags
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
@@ -145,6 +146,7 @@ def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help.
+        name_flags(signature)
         set_verbosity(quiet, verbose)
         function(**arguments)
 

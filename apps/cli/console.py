@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ __all__ = [
 ]
 
 Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
+
+LINE_EVERY = 10.0  # seconds between two lines about progress where there is no terminal
 
 
 @dataclass
@@ -86,24 +90,45 @@ def on_terminal() -> bool:
 
 @contextmanager
 def spinner(text: str, shown: bool) -> Iterator[None]:
-    """Show on a terminal that the command is working."""
-    if not (shown and on_terminal()):
+    """Show that the command is working: on a terminal at once, elsewhere in a line every ten seconds."""
+    if not shown or is_quiet():
         yield
-        return
-    from rich.console import Console
+    elif on_terminal():
+        from rich.console import Console
 
-    with Console(stderr=True).status(printable(text, markup=True)):
-        yield
+        with Console(stderr=True).status(printable(text, markup=True)):
+            yield
+    else:
+        ended = threading.Event()
+
+        def report() -> None:
+            """Print how long the work has taken, until it has ended."""
+            seconds = 0.0
+            while not ended.wait(LINE_EVERY):
+                seconds += LINE_EVERY
+                say(f"{text}: working for {seconds:.0f} s")
+
+        reporter = threading.Thread(target=report, daemon=True)
+        reporter.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            reporter.join()
 
 
 @contextmanager
 def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Progress | None]:
-    """Draw a bar with rate and remaining time on a terminal; yields a function to call with stage, done and total.
+    """Show rate and remaining time; yields a function to call with stage, done and total, or None to stay silent.
 
-    Yields None if there is no terminal. `rate_of` names what is counted; an empty text shows no rate.
+    On a terminal this is a bar for each stage, elsewhere a line every ten seconds. `rate_of` names what is counted; an
+    empty text shows no rate.
     """
-    if not (shown and on_terminal()):
+    if not shown or is_quiet():
         yield None
+        return
+    if not on_terminal():
+        yield _progress_lines(name, rate_of)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -127,3 +152,32 @@ def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Pr
             bars.update(tasks[stage], completed=done, total=total, rate=rate)
 
         yield update
+
+
+def _progress_lines(name: str, rate_of: str) -> Progress:
+    """Return a function that prints a line about the work at most every ten seconds."""
+    last = time.monotonic()
+    begun: dict[str, tuple[float, int]] = {}  # when each stage began, and how much of it was done then
+
+    def update(stage: str, done: int, total: int | None) -> None:
+        """Print how much of a stage is done, how fast, and how long the rest will take."""
+        nonlocal last
+        now = time.monotonic()
+        start, first = begun.setdefault(stage, (now, done))
+        if now - last < LINE_EVERY:
+            return
+        last = now
+        rate = (done - first) / (now - start) if now > start else 0.0
+        parts = [f"{stage} {done}" + (f" of {total}" if total is not None else "")]
+        if rate_of and rate:
+            parts.append(f"{rate:.3g} {rate_of}/s")
+        if rate and total is not None:
+            parts.append(f"{_duration((total - done) / rate)} left")
+        say(f"{name}: {', '.join(parts)}")
+
+    return update
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration for a person."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

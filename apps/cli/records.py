@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin
 
@@ -14,7 +15,7 @@ from visionnmf.exceptions import ParameterError
 
 from .options import one_of
 
-__all__ = ["flag_of", "given_on_command_line", "with_records"]
+__all__ = ["flag_of", "given_on_command_line", "name_flags", "with_records"]
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs
 
@@ -37,8 +38,7 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     def command(**arguments: Any) -> None:
         # Make the records of the values on the command line, and call the function with them. There is no docstring,
         # because `wraps` takes over that of the function, which is the command's help.
-        _flags.clear()  # messages about fields name them as they are called here; see `in_flags`
-        _flags.update({field.name: field.flag for found in records.values() for field in found})
+        name_flags(shown)
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
             try:
@@ -49,9 +49,22 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
 
     positional = [p for p in kept if p.default is p.empty]
     parameters = [*positional, *added, *(p for p in kept if p.default is not p.empty)]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    shown = signature.replace(parameters=parameters)
+    command.__signature__ = shown  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
+
+
+def name_flags(signature: inspect.Signature) -> None:
+    """Remember what the parameters of a command are called, because messages name them so; see :func:`in_flags`."""
+    _flags.clear()
+    for parameter in signature.parameters.values():
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            # typer keeps the first name of an option in place of the default until it has parsed the signature
+            names = [option.default, *(option.param_decls or ())] if hasattr(option, "param_decls") else []
+            long = [name for name in names if isinstance(name, str) and name.startswith("--")]
+            if long:
+                _flags[parameter.name] = long[0]
 
 
 def flag_of(name: str) -> str:
@@ -60,8 +73,12 @@ def flag_of(name: str) -> str:
 
 
 def in_flags(message: str) -> str:
-    """Return the message of a ParameterError, ``name must be ...``, with the option's name in place of `name`."""
+    """Return the message of a ParameterError, ``name must be ...``, with the option's name in place of `name`.
+
+    Lists of Python are written without brackets and quotes.
+    """
     name, _, rest = message.partition(" ")
+    rest = re.sub(r"\['([^][]*)'\]", lambda found: found[1].replace("', '", ", "), rest)
     return f"{flag_of(name)} {rest}"
 
 

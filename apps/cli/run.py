@@ -99,7 +99,7 @@ class Run:
         return spinner(f"{text}{self._position()}", not self.as_json)
 
     def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
-        """Draw a progress bar on a terminal; see :func:`~.console.progress_bar`."""
+        """Show progress; see :func:`~.console.progress_bar`."""
         return progress_bar(f"{Path(without_password(source)).name}{self._position()}", not self.as_json, rate_of)
 
     def _print_summary(self, report: Any) -> None:

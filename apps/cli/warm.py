@@ -28,8 +28,7 @@ def command(debug: Debug = False) -> None:
         folder = cache_folder()
         with run.progress("kernels", rate_of="") as update:
             for name, done, total in warm_up():
-                if update is None:
-                    typer.echo(f"{done + 1}/{total} {name}", err=True)
-                else:
+                run.detail(f"{done + 1}/{total} {name}")
+                if update is not None:
                     update("compiling", done, total)
         typer.echo(f"all kernels are compiled in {folder}" if folder else "kernels were compiled, but cannot be kept")

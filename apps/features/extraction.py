@@ -81,7 +81,8 @@ def extract_features(
     force : bool, default=False
         Whether existing outputs may be replaced.
     progress : callable, optional
-        Called with ("extracting", number of images done, number of all images).
+        Called with a stage, how much of it is done, and how much there is to do; see
+        :meth:`.FeatureExtraction.extract`.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def extract_features(
 
     def extracted(stage: str, done: int, total: int | None) -> None:
         """Refuse a table that would be too large as soon as its size is known, then report progress."""
-        if done == 1:  # after learning, the number of features is known
+        if stage == "extracting" and done == 1:  # after learning, the number of features is known
             check_table_size(Path(out), 4 * extraction.n_features_out_ * len(images))
         if progress is not None:
             progress(stage, done, total)

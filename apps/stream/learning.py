@@ -152,7 +152,7 @@ def learn_stream(
             checkpoint=saving,
             callback=partial(_after_batch, chunks, drawing, progress),
         )
-        shape, skipped = drawing.picture_shape or chunks.image_shape, chunks.skipped
+        shape, skipped, notes = drawing.picture_shape or chunks.image_shape, chunks.skipped, chunks.notes
     _write(learner, model, drawing.picture, shape, force)
     samples, seconds = learner.n_samples_seen_, time.perf_counter() - start
     loss = learner.best_error_ if learning.method == CONSERVATIVE else learner.chunk_loss_
@@ -170,7 +170,7 @@ def learn_stream(
         inputs=[str(source)],
         outputs=[str(path) for path in outputs],
         skipped=skipped,
-        notes=[] if samples >= learning.n_components else [few],
+        notes=notes if samples >= learning.n_components else [*notes, few],
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from skimage.data import camera
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.features import Gist
+from visionnmf.features import GIST
 
 SIDE = 128
 
@@ -40,7 +40,7 @@ def naive_gist(grey, n_scales=4, n_orientations=8, n_cells=4):
 @pytest.mark.parametrize("corner", [(100, 150), (0, 300), (300, 200)])
 def test_gist_is_that_of_the_formulas(corner):
     grey = np.ascontiguousarray(camera()[corner[0] : corner[0] + SIDE, corner[1] : corner[1] + SIDE])
-    found, expected = Gist().fit_transform([grey])[0], naive_gist(grey.astype(float))
+    found, expected = GIST().fit_transform([grey])[0], naive_gist(grey.astype(float))
     assert np.linalg.norm(found - expected) < 0.01 * np.linalg.norm(expected)
     np.testing.assert_allclose(found, expected, atol=0.03 * expected.max())  # coarse answers are sampled thinly
 
@@ -48,7 +48,7 @@ def test_gist_is_that_of_the_formulas(corner):
 @pytest.mark.parametrize("scale", range(4))
 def test_a_grating_answers_in_its_scale_and_orientation(scale):
     rows, columns = np.indices((SIDE, SIDE))
-    extractor = Gist().fit([np.zeros((4, 4))])
+    extractor = GIST().fit([np.zeros((4, 4))])
     gratings = []
     for orientation in range(8):
         angle, frequency = -np.pi * orientation / 8, 0.3 / 1.85**scale
@@ -61,7 +61,7 @@ def test_a_grating_answers_in_its_scale_and_orientation(scale):
 
 def test_a_shift_of_light_changes_little_and_a_mirror_exchanges_orientations():
     grey = np.ascontiguousarray(camera()[100 : 100 + SIDE, 150 : 150 + SIDE])
-    extractor = Gist().fit([grey])
+    extractor = GIST().fit([grey])
     first, dim, mirrored = extractor.transform(
         [grey, (0.5 * grey).astype(np.uint8), np.ascontiguousarray(grey[:, ::-1])]
     )
@@ -72,4 +72,4 @@ def test_a_shift_of_light_changes_little_and_a_mirror_exchanges_orientations():
 
 def test_sizes_that_do_not_divide_are_refused():
     with pytest.raises(ParameterError, match="size must be a multiple of 16 and of 4"):
-        Gist(size=100).fit([np.zeros((4, 4))])
+        GIST(size=100).fit([np.zeros((4, 4))])

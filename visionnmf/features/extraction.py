@@ -127,9 +127,14 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
     def fit(self, images: Images, y: Any = None) -> Self:
         """Fit the extractors to `images`, as :meth:`transform` takes them."""
+        return self._fit(check_images(images), None)
+
+    def _fit(self, images: Images, progress: Progress | None) -> Self:
+        """Fit the extractors to images, and report how many of the extractors are fitted."""
         self._begin()
-        images = check_images(images)
-        for extractor in self.extractors_.values():
+        for done, extractor in enumerate(self.extractors_.values()):
+            if progress is not None:
+                progress("learning", done, len(self.extractors_))
             extractor.fit(images)
         self._record()
         return self
@@ -167,7 +172,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         fit : bool, default=False
             First fit to the images that can be read.
         progress : callable, optional
-            Called as ``progress("extracting", done, total)``.
+            Called as ``progress("extracting", done, total)`` after each image; with `fit`, before that also with the
+            stages "checking", which counts images, and "learning", which counts extractors.
 
         Returns
         -------
@@ -180,7 +186,13 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         """
         images = check_images(images)
         if fit:
-            self.fit([image for image in images if _is_readable(image)] or images)
+            good = []
+            for i, image in enumerate(images):
+                if _is_readable(image):
+                    good.append(image)
+                if progress is not None:
+                    progress("checking", i + 1, len(images))
+            self._fit(good or images, progress)
         rows, readable, skipped = [], [], []
         for i, row in enumerate(self._rows(images)):
             if isinstance(row, MediaError):

@@ -31,7 +31,7 @@ KINDS: dict[str, Kind] = {
     "dense-sift": Kind("sift", "DenseSift"),
     "harris-hue": Kind("hue", "HarrisHue"),
     "harris-sift": Kind("sift", "HarrisSift"),
-    "gist": Kind("gist", "Gist"),
+    "gist": Kind("gist", "GIST"),
     "hog": Kind("texture", "HOG"),
     "lbp": Kind("texture", "LBP"),
     "centrist": Kind("texture", "CENTRIST"),
@@ -64,7 +64,7 @@ def make_extractor(kind: str, **params: Any) -> Extractor:
     --------
     >>> from visionnmf.features import make_extractor
     >>> make_extractor("gist")
-    Gist()
+    GIST()
     """
     entry = KINDS[check_choice(kind, "kind", KINDS)]
     cls = getattr(import_module(f".{entry.module}", __package__), entry.name)

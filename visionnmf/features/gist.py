@@ -14,7 +14,7 @@ from visionnmf.exceptions import ParameterError
 
 from .extractor import MAX_PIXELS, Extractor, PreparedImage
 
-__all__ = ["Gist"]
+__all__ = ["GIST"]
 
 Array = NDArray[Any]
 
@@ -26,7 +26,7 @@ RATIO = 1.85  # ratio of the frequencies of neighbouring scales
 REACH = 2.6  # a filter passes nothing above so many times its frequency
 
 
-class Gist(Extractor):
+class GIST(Extractor):
     """The GIST of a scene (Oliva & Torralba 2001).
 
     The grey image is scaled to a square, and its lighting and local contrast are normalised. Then it is filtered by
@@ -53,8 +53,8 @@ class Gist(Extractor):
     Examples
     --------
     >>> from visionnmf.datasets import make_mosaic
-    >>> from visionnmf.features import Gist
-    >>> Gist().fit_transform([make_mosaic(64, 64).image]).shape
+    >>> from visionnmf.features import GIST
+    >>> GIST().fit_transform([make_mosaic(64, 64).image]).shape
     (1, 512)
     """
 

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import typer
 from helpers import run_command
 
 from visionnmf.apps import cli
-from visionnmf.apps.cli import signals
+from visionnmf.apps.cli import console, signals
 from visionnmf.apps.cli.console import progress_bar, spinner
 from visionnmf.apps.cli.run import error_line, running
 from visionnmf.apps.faces.evaluation import METHODS
@@ -136,6 +137,33 @@ def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
         update("q[/red]", 1, 2)
     with spinner("q[/]x\x1b[2J.png", True):
         pass
+
+
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, capsys):
+    clock = iter([0.0, 0.0, 4.0, 11.0, 12.0, 25.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with progress_bar("photos", True, rate_of="images") as update:
+        for done in (0, 10, 33, 36, 75):
+            update("reading", done, 1000)
+    assert capsys.readouterr().err.splitlines() == [
+        "visionnmf: photos: reading 33 of 1000, 3 images/s, 5 min left",
+        "visionnmf: photos: reading 75 of 1000, 3 images/s, 5 min left",
+    ]
+
+
+def test_work_without_steps_says_how_long_it_takes(monkeypatch, capsys):
+    monkeypatch.setattr(console, "LINE_EVERY", 0.01)
+    with spinner("learning", True):
+        time.sleep(0.3)
+    assert "visionnmf: learning: working for 0 s\n" in capsys.readouterr().err
+
+
+def test_quiet_silences_progress(monkeypatch, capsys):
+    monkeypatch.setattr(console, "LINE_EVERY", 0.01)
+    monkeypatch.setattr(console, "is_quiet", lambda: True)
+    with progress_bar("photos", True) as update, spinner("learning", True):
+        time.sleep(0.1)
+    assert update is None and capsys.readouterr().err == ""
 
 
 def test_no_message_of_the_library_speaks_of_options():

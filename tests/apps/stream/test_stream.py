@@ -165,6 +165,15 @@ def test_mistakes_are_one_line_and_exit_code_2(words, sentence, rows, tmp_path, 
     assert not (tmp_path / "m.npz").exists()
 
 
+def test_pictures_of_several_sizes_are_reported(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, shape in (("a.png", (20, 30)), ("b.png", (20, 30)), ("c.png", (40, 60)), ("d.png", (30, 30))):
+        write_image(tmp_path / "in" / name, np.full((*shape, 3), 90, np.uint8))
+    found = run_command("stream", tmp_path / "in", "--model", tmp_path / "m.npz", "--rank", 2)
+    sentence = "2 of 4 pictures do not have the size of the first, 30 x 20; all were scaled to 30 x 20 pixels"
+    assert found.exit_code == 0 and f"{sentence}, and 1 are distorted by that" in found.stdout
+
+
 def test_what_is_left_out_is_exit_code_1(folder, tmp_path):
     (folder / "torn.png").write_bytes(b"no image")
     done = run_command("stream", folder, "--model", tmp_path / "m.npz", "--method", "conservative", "--rank", 2)

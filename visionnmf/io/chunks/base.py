@@ -46,6 +46,8 @@ class Chunks(ABC):
         Whether the samples can be read a second time, and whether :meth:`reorder` can be called.
     skipped : list of str
         A sentence for each sample that could not be read.
+    notes : list of str
+        A sentence for each reason to doubt what was read; complete after a pass over all samples.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Chunks(ABC):
 
     def __init__(self) -> None:
         self.skipped: list[str] = []  # a sentence for each sample that could not be read
+        self.notes: list[str] = []  # what else is to be said about the samples
 
     def __enter__(self) -> Self:
         return self

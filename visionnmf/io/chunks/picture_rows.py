@@ -24,6 +24,8 @@ __all__ = ["PictureRows"]
 
 Array = NDArray[Any]
 
+DISTORTED = 0.1  # a ratio of the sides that changes by more distorts a picture
+
 
 class PictureRows(Sequential):
     """Images and the frames of videos as grey rows, all scaled to the size of the first one.
@@ -42,6 +44,7 @@ class PictureRows(Sequential):
         first = next(self._pictures(), None)  # all pictures are scaled to its size, or to `longest` pixels a side
         if first is None:
             raise UnreadableError(f"{self.skipped[0]}" if len(paths) == 1 else self._nothing())
+        self._first_shape = first.shape[:2]
         scale = min(1.0, longest / max(first.shape[:2]))
         self.image_shape = (max(1, round(scale * first.shape[0])), max(1, round(scale * first.shape[1])))
         self.n_features = math.prod(self.image_shape)
@@ -57,14 +60,29 @@ class PictureRows(Sequential):
     def pieces(self, size: int) -> Iterator[Array]:
         """Yield arrays (`size`, n_features) of float32 with grey values from 0 to 1; the last may have fewer rows."""
         rows: list[Array] = []
+        count = others = distorted = 0  # pictures, those of another size than the first, those of another shape
+        assert self.image_shape is not None
         for picture in self._pictures():
-            assert self.image_shape is not None
+            height, width = picture.shape[:2]
+            count += 1
+            others += (height, width) != self._first_shape
+            distorted += abs(height * self.image_shape[1] / (width * self.image_shape[0]) - 1) > DISTORTED
             rows.append(resize_grey(to_grey8(picture), self.image_shape).ravel())
             if len(rows) == size:
                 yield np.array(rows, np.float32) / np.float32(255)
                 rows = []
         if rows:
             yield np.array(rows, np.float32) / np.float32(255)
+        self.notes = [self._scaled(count, others, distorted)] if others else []
+
+    def _scaled(self, count: int, others: int, distorted: int) -> str:
+        """Return a sentence about the pictures that do not have the size of the first."""
+        assert self.image_shape is not None
+        sizes = [f"{shape[1]} x {shape[0]}" for shape in (self._first_shape, self.image_shape)]
+        return (
+            f"{others} of {count} pictures do not have the size of the first, {sizes[0]}; all were scaled to "
+            f"{sizes[1]} pixels" + (f", and {distorted} are distorted by that" if distorted else "")
+        )
 
     def _pictures(self) -> Iterator[Array]:
         """Yield all images and frames in the current order of files; list those that cannot be read in `skipped`."""
