@@ -173,15 +173,9 @@ def wrong() -> None:
 
 
 def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
-    """Return the height at which the two regions of each pair meet."""
-    n = tree.n_regions
-    heights, parent = np.append(np.zeros(n), tree.heights), np.full(2 * n - 1, -1)
-    parent[tree.children] = n + np.arange(n - 1)[:, np.newaxis]
-    low, high = regions
-    while (apart := low != high).any():
-        climbs = low < high
-        low, high = np.where(apart & climbs, parent[low], low), np.where(apart & ~climbs, parent[high], high)
-    return heights[low]
+    """Return the height at which the two regions of each pair (2, n) meet; 0 for a region and itself."""
+    merges = tree.find_merges(regions.T)
+    return np.where(merges >= 0, tree.heights[merges], 0.0)
 
 
 def pairs() -> None:

@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -45,14 +46,6 @@ def _multiply_basis(A: Floats, W: Floats, H: Floats) -> Floats:
     """Update the basis W (n, r) by equations (3) and (4): A (n, m) ~ W H, codes H (r, m). Its columns sum to 1."""
     W = W * ((A / np.maximum(W @ H, _FLOOR)) @ H.T)
     return W / np.maximum(W.sum(axis=0), _FLOOR)
-
-
-def _check_iterations(value: tuple[int, ...], n: int) -> None:
-    """Raise ParameterError unless `value` holds `n` numbers of iterations."""
-    if not isinstance(value, tuple | list) or len(value) != n:
-        raise ParameterError(f"n_iterations must be {n} whole numbers; got {shown(value)}")
-    for count in value:
-        check_count(count, "each of n_iterations", 0)
 
 
 class _CountMatrix:
@@ -92,7 +85,6 @@ class _Baseline(ABC, BaseEstimator):
 
     def fit(self, X: Sequence[Symbols]) -> Self:
         """Learn one user's habits from sessions, which are sequences of hashable symbols."""
-        self._check_parameters()
         if not len(X):
             raise ParameterError("X must hold at least one session; got none")
         self._learn(X)
@@ -107,16 +99,64 @@ class _Baseline(ABC, BaseEstimator):
         """Learn one more session; the caller has decided that it is the user's."""
 
     @abstractmethod
-    def _check_parameters(self) -> None: ...
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Check the parameters, and learn from these sessions alone."""
 
     @abstractmethod
-    def _learn(self, sessions: Sequence[Symbols]) -> None: ...
-
-    @abstractmethod
-    def _score(self, session: Symbols) -> float: ...
+    def _score(self, session: Symbols) -> float:
+        """Return how anomalous one session is."""
 
 
-class MexPereraNMF(_Baseline):
+class _CountFactors(_Baseline):
+    """What the two NMF models share: the factorisation ``A ~ W H`` of weighted counts of commands.
+
+    `A` is (n_commands, n_sessions), the basis `W` (n_commands, n_components), whose columns sum to 1, is `basis_`, and
+    the codes `H` (n_components, n_sessions) are `codes_`. They minimise the Kullback-Leibler divergence by
+    multiplicative updates from a random start.
+    """
+
+    def __init__(
+        self, n_components: int = 2, *, n_iterations: tuple[int, ...] = (50, 10), random_state: RandomState = 0
+    ) -> None:
+        self.n_components = n_components
+        self.n_iterations = n_iterations
+        self.random_state = random_state
+
+    def _check(self, n_stages: int) -> None:
+        """Raise ParameterError for a wrong parameter; there is a number of iterations for each of `n_stages`."""
+        check_count(self.n_components, "n_components")
+        if not isinstance(self.n_iterations, tuple | list) or len(self.n_iterations) != n_stages:
+            raise ParameterError(f"n_iterations must be {n_stages} whole numbers; got {shown(self.n_iterations)}")
+        for count in self.n_iterations:
+            check_count(count, "each of n_iterations", 0)
+        check_generator(self.random_state)
+
+    def _factorise(self, A: Floats) -> None:
+        """Set basis and codes to those after `n_iterations[0]` updates from a random start."""
+        rng = check_generator(self.random_state)
+        self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
+        self.basis_ /= self.basis_.sum(axis=0)
+        self.codes_ = rng.uniform(0.1, 1.0, (self.n_components, A.shape[1]))
+        self._iterate(A, self.n_iterations[0])
+
+    def _iterate(self, A: Floats, n: int) -> None:
+        """Continue with `n` updates of codes and basis."""
+        for _ in range(n):
+            self.codes_ = _multiply_codes(A, self.basis_, self.codes_)
+            self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
+
+    def _code(self, a: Floats, total: float) -> Floats:
+        """Return the code (n_components,) of one session's weighted counts (n_commands,).
+
+        It is that after `n_iterations[1]` updates from equal entries that sum to `total`.
+        """
+        h = np.full((self.n_components, 1), total / self.n_components)
+        for _ in range(self.n_iterations[1]):
+            h = _multiply_codes(a[:, None], self.basis_, h)
+        return h[:, 0]
+
+
+class MexPereraNMF(_CountFactors):
     """The masquerade detector of Mex-Perera et al., section 3, exactly as published.
 
     ``V[i, m]`` is the count of command `i` in session `m` of length `L`, `N` is the number of commands of the session
@@ -156,45 +196,19 @@ class MexPereraNMF(_Baseline):
         unseen_distance: float = 1.0,
         random_state: RandomState = 0,
     ) -> None:
-        self.n_components = n_components
-        self.n_iterations = n_iterations
+        super().__init__(n_components, n_iterations=n_iterations, random_state=random_state)
         self.unseen_distance = unseen_distance
-        self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        check_count(self.n_components, "n_components")
-        _check_iterations(self.n_iterations, 3)
-        check_number(self.unseen_distance, "unseen_distance")
-        check_generator(self.random_state)
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Count the commands, and factorise their weighted counts from a random start."""
-        rng = check_generator(self.random_state)
-        # A (n_commands, n_sessions): weighted counts; basis_ (n_commands, r), codes_ (r, n_sessions)
+        self._check(3)
+        check_number(self.unseen_distance, "unseen_distance")
         self._counts = _CountMatrix(sessions)
-        A = self._weigh(self._counts.matrix())
-        self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
-        self.basis_ /= self.basis_.sum(axis=0)
-        self.codes_ = rng.uniform(0.1, 1.0, (self.n_components, A.shape[1]))
-        self._iterate(A, self.n_iterations[0])
+        self._factorise(self._weigh(self._counts.matrix()))
 
     def _weigh(self, V: Floats) -> Floats:
         """Return the counts (n_commands, n_sessions) times ``-log(p) / L``, and keep ``-log(p)``."""
         self._information = -np.log(V.sum(axis=1) / V.sum())
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
-
-    def _iterate(self, A: Floats, n: int) -> None:
-        """Continue with `n` updates of codes and basis, so that ``A ~ basis_ @ codes_``; A (n_commands, n_sessions)."""
-        for _ in range(n):
-            self.codes_ = _multiply_codes(A, self.basis_, self.codes_)
-            self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
-
-    def _code(self, a: Floats) -> Floats:
-        """Return the code (n_components,) of a session's weighted counts (n_commands,), from an even start."""
-        h = np.full((self.n_components, 1), max(a.sum(), _FLOOR) / self.n_components)
-        for _ in range(self.n_iterations[1]):
-            h = _multiply_codes(a[:, None], self.basis_, h)
-        return h[:, 0]
 
     def _score(self, session: Symbols) -> float:
         """Return ``||a - W h||_2 (N + 1)``: `a` (n_commands,) weighted counts, `h` their code, `N` unseen commands."""
@@ -203,7 +217,8 @@ class MexPereraNMF(_Baseline):
         if not v.any():
             return self.unseen_distance * (unseen + 1)
         a = self._information * v / v.sum()
-        return float(np.linalg.norm(a - self.basis_ @ self._code(a)) * (unseen + 1))
+        code = self._code(a, max(a.sum(), _FLOOR))
+        return float(np.linalg.norm(a - self.basis_ @ code) * (unseen + 1))
 
     def update(self, session: Symbols) -> None:
         """Learn one more session."""
@@ -213,11 +228,11 @@ class MexPereraNMF(_Baseline):
         new = np.full((len(A) - len(self.basis_), self.n_components), self.basis_.mean())
         self.basis_ = np.vstack([self.basis_, new])
         self.basis_ /= self.basis_.sum(axis=0)
-        self.codes_ = np.column_stack([self.codes_, self._code(A[:, -1])])
+        self.codes_ = np.column_stack([self.codes_, self._code(A[:, -1], max(A[:, -1].sum(), _FLOOR))])
         self._iterate(A, self.n_iterations[2])
 
 
-class WangNMF(_Baseline):
+class WangNMF(_CountFactors):
     """The detector of Wang, Guan and Zhang (CDC 2004) as Mex-Perera et al. describe it.
 
     It factorises command frequencies by Kullback-Leibler NMF. The score is ``|sum(h) - 1|`` (equation 5), where `h` is
@@ -240,52 +255,25 @@ class WangNMF(_Baseline):
     (1,)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_iterations: tuple[int, int] = (50, 10),
-        random_state: RandomState = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_iterations = n_iterations
-        self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        check_count(self.n_components, "n_components")
-        _check_iterations(self.n_iterations, 2)
-        check_generator(self.random_state)
-
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Count the commands of the sessions, and factorise their frequencies."""
+        self._check(2)
         self._counts = _CountMatrix(sessions)
-        self._factorise()
+        self._factorise_frequencies()
 
-    def _factorise(self) -> None:
-        """Factorise the relative frequencies of commands (n_commands, n_sessions) from a random start; set `basis_`."""
-        rng = check_generator(self.random_state)
+    def _factorise_frequencies(self) -> None:
+        """Factorise the relative frequencies of the commands in each session."""
         V = self._counts.matrix()
-        V /= np.maximum(V.sum(axis=0), 1.0)
-        W = rng.uniform(0.1, 1.0, (len(V), self.n_components))
-        W /= W.sum(axis=0)
-        H = rng.uniform(0.1, 1.0, (self.n_components, V.shape[1]))
-        for _ in range(self.n_iterations[0]):
-            H = _multiply_codes(V, W, H)
-            W = _multiply_basis(V, W, H)
-        self.basis_ = W
+        self._factorise(V / np.maximum(V.sum(axis=0), 1.0))
 
     def _score(self, session: Symbols) -> float:
-        """Return ``|sum(h) - 1|`` for the code `h` (r, 1) of the session's command frequencies `v` (n_commands, 1)."""
-        v = self._counts.vector(session)[0][:, None] / max(len(session), 1)
-        h = np.full((self.n_components, 1), 1.0 / self.n_components)
-        for _ in range(self.n_iterations[1]):
-            h = _multiply_codes(v, self.basis_, h)
-        return float(abs(h.sum() - 1))
+        """Return ``|sum(h) - 1|`` for the code `h` of the session's command frequencies."""
+        v = self._counts.vector(session)[0] / max(len(session), 1)
+        return float(abs(self._code(v, 1.0).sum() - 1))
 
     def update(self, session: Symbols) -> None:
         """Learn one more session."""
         self._counts.add(session)
-        self._factorise()
+        self._factorise_frequencies()
 
 
 class EigenCooccurrence(_Baseline):
@@ -314,11 +302,9 @@ class EigenCooccurrence(_Baseline):
         self.n_components = n_components
         self.scope = scope
 
-    def _check_parameters(self) -> None:
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
         check_count(self.n_components, "n_components")
         check_count(self.scope, "scope")
-
-    def _learn(self, sessions: Sequence[Symbols]) -> None:
         self._sessions = [list(session) for session in sessions]
         self._find_components()
 
@@ -382,15 +368,10 @@ class NaiveBayes(_Baseline):
         self.pseudo_count = pseudo_count
         self.vocabulary = vocabulary
 
-    def _check_parameters(self) -> None:
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
         check_number(self.pseudo_count, "pseudo_count", without_low=True)
         check_count(self.vocabulary, "vocabulary")
-
-    def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Count the commands of the sessions from nothing."""
-        self._counts: Counter[Hashable] = Counter()
-        for session in sessions:
-            self.update(session)
+        self._counts = Counter(chain.from_iterable(sessions))
 
     def _score(self, session: Symbols) -> float:
         """Return the mean of ``-log p`` over the commands, in nats, with smoothed frequencies `p`."""

@@ -327,14 +327,22 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
             f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
             f"{y.sum()} of them masquerades"
         )
-    own, other = np.sort(z[~y]), np.sort(z[y])  # scores of the user and of masqueraders
-    thresholds = _thresholds(z)
-    # For each threshold: the number of the user's sessions above it, and the percentage of the others not above it.
-    flagged = len(own) - np.searchsorted(own, thresholds, "right")
-    missed = 100 * np.searchsorted(other, thresholds, "right") / len(other)
+    flagged, missed = _errors(z, y)
+    n_own, n_other = int((~y).sum()), int(y.sum())
+    missed = 100 * missed / n_other
     # Integers are compared, because 100 * (1 - 95 / 100) is more than 5 in floating point.
-    missing = {rate: float(missed[100 * flagged <= rate * len(own)].min()) for rate in (1, 5, 10)}
-    return _area_under_curve(z, y), missing, float((missed + 600 * flagged / len(own)).min())
+    missing = {rate: float(missed[100 * flagged <= rate * n_own].min()) for rate in (1, 5, 10)}
+    return _area_under_curve(z, y), missing, float((missed + 600 * flagged / n_own).min())
+
+
+def _errors(scores: Floats, labels: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return, for all thresholds that differ, the number of own sessions above and of masquerades not above them.
+
+    `labels` are true for masquerades. The thresholds rise; the first one is below all scores.
+    """
+    own, other = np.sort(scores[~labels]), np.sort(scores[labels])
+    thresholds = np.concatenate([[-np.inf], np.unique(scores)])
+    return len(own) - np.searchsorted(own, thresholds, "right"), np.searchsorted(other, thresholds, "right")
 
 
 def _area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
@@ -343,21 +351,6 @@ def _area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
     # The area is the share of pairs (own, other) in the right order. A tie is counted by one of the two searches.
     below = np.searchsorted(own, other, "left") + np.searchsorted(own, other, "right")
     return float(below.mean() / (2 * len(own)))
-
-
-def _roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the rates of false alarms and of masquerades found, from 0 to 1, over all rising thresholds."""
-    own, other = np.sort(scores[~labels]), np.sort(scores[labels])
-    thresholds = _thresholds(scores)
-    return (
-        1 - np.searchsorted(own, thresholds, "right") / len(own),
-        1 - np.searchsorted(other, thresholds, "right") / len(other),
-    )
-
-
-def _thresholds(scores: Floats) -> Floats:
-    """Return all thresholds that differ; scores above a threshold are flagged."""
-    return np.concatenate([[-np.inf], np.unique(scores)])
 
 
 def _check_drawable(path: str | Path, force: bool, inputs: Sequence[str]) -> None:
@@ -377,10 +370,12 @@ def _draw_curves(path: str | Path, methods: Mapping[str, _Pooled], force: bool) 
     FigureCanvasAgg(figure)
     whole, part = figure.subplots(1, 2)
     for name, pooled in methods.items():
-        false, found = _roc_curve(pooled.scores, pooled.intruder)
-        area = -float((np.diff(false) * (found[1:] + found[:-1]) / 2).sum())  # thresholds rise, so rates fall
+        flagged, missed = _errors(pooled.scores, pooled.intruder)
+        area = _area_under_curve(pooled.scores, pooled.intruder)
         for axes in (whole, part):
-            axes.plot(100 * false, 100 * found, label=f"{name} ({area:.3f})", linewidth=1.5)
+            axes.plot(
+                100 * flagged / flagged[0], 100 - 100 * missed / missed[-1], label=f"{name} ({area:.3f})", linewidth=1.5
+            )
     for axes, limit in ((whole, 100), (part, 100 * MAX_SHOWN)):
         axes.plot([0, 100], [0, 100], color="0.8", linewidth=1, zorder=0)
         axes.set(xlim=(0, limit), ylim=(0, 100.5), xlabel="false alarms, %", ylabel="sessions of others found, %")

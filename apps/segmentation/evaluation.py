@@ -45,19 +45,16 @@ def _ours(image: NDArray[Any]) -> Scales:
         yield float(scale), result.at(scale=float(scale))
 
 
-def _felzenszwalb(image: NDArray[Any]) -> Scales:
-    """Yield values of the parameter `scale`, and the segmentations of Felzenszwalb and Huttenlocher by scikit-image."""
-    from skimage.segmentation import felzenszwalb
+def _at_each(method: str, parameter: str, values: tuple[float, ...], **others: Any) -> Callable[[NDArray[Any]], Scales]:
+    """Return a function that yields the segmentations by a method of scikit-image at some values of a parameter."""
 
-    for scale in (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1300, 1700, 2200):
-        yield scale, felzenszwalb(image, scale=scale, sigma=0.8, min_size=50)
+    def find(image: NDArray[Any]) -> Scales:
+        from skimage import segmentation
 
+        for value in values:
+            yield value, getattr(segmentation, method)(image, **{parameter: value}, **others)
 
-def _quickshift(image: NDArray[Any]) -> Scales:
-    from skimage.segmentation import quickshift
-
-    for distance in (10, 20, 40, 80):
-        yield distance, quickshift(image, kernel_size=5, max_dist=distance, ratio=0.5, rng=0)
+    return find
 
 
 def _k_means(image: NDArray[Any]) -> Scales:
@@ -70,20 +67,21 @@ def _k_means(image: NDArray[Any]) -> Scales:
         yield count, KMeans(count, random_state=0).fit_predict(values).reshape(image.shape[:2])
 
 
-def _superpixels(image: NDArray[Any]) -> NDArray[Any]:
+def _superpixel_graph(image: NDArray[Any]) -> tuple[NDArray[Any], Any]:
+    """Return about 200 SLIC superpixels, and the graph of those that touch, weighted by how like their colours are."""
+    from skimage.graph import rag_mean_color
     from skimage.segmentation import slic
 
-    return np.asarray(slic(image, n_segments=200, compactness=10, start_label=1))
+    labels = slic(image, n_segments=200, compactness=10, start_label=1)
+    return labels, rag_mean_color(image, labels, mode="similarity")
 
 
 def _spectral(image: NDArray[Any]) -> Scales:
-    """Yield counts and segmentations by spectral clustering of SLIC superpixels that touch, by mean colour."""
-    from skimage.graph import rag_mean_color
-
-    labels = _superpixels(image)
+    """Yield counts and segmentations by spectral clustering of the graph of superpixels."""
+    labels, graph = _superpixel_graph(image)
     names = np.unique(labels)
     affinity = np.zeros((len(names), len(names)))
-    for pair in rag_mean_color(image, labels, mode="similarity").edges(data="weight"):
+    for pair in graph.edges(data="weight"):
         first, second = np.searchsorted(names, pair[:2])
         affinity[first, second] = affinity[second, first] = pair[2]
     for count in COUNTS:
@@ -96,30 +94,30 @@ def _spectral(image: NDArray[Any]) -> Scales:
 
 
 def _normalised_cuts(image: NDArray[Any]) -> Scales:
-    """Yield thresholds and segmentations by scikit-image's normalised cuts of SLIC superpixels."""
-    from skimage.graph import cut_normalized, rag_mean_color
+    """Yield thresholds and segmentations by scikit-image's normalised cuts of the graph of superpixels."""
+    from skimage.graph import cut_normalized
 
-    labels = _superpixels(image)
+    labels, graph = _superpixel_graph(image)
     for threshold in (1e-4, 3e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1):
-        graph = rag_mean_color(image, labels, mode="similarity")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield threshold, cut_normalized(labels, graph, thresh=threshold, rng=0)
-
-
-def _whole(image: NDArray[Any]) -> Scales:
-    """Yield the whole picture as one segment, a baseline that has no scale."""
-    yield 0, np.zeros(image.shape[:2], np.uint8)
+            yield threshold, cut_normalized(labels, graph, thresh=threshold, in_place=False, rng=0)
 
 
 METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
     OURS: _ours,
-    "felzenszwalb": _felzenszwalb,
+    "felzenszwalb": _at_each(
+        "felzenszwalb",
+        "scale",
+        (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1300, 1700, 2200),
+        sigma=0.8,
+        min_size=50,
+    ),
     "slic+ncut": _normalised_cuts,
     "k-means": _k_means,
     "spectral": _spectral,
-    "quickshift": _quickshift,
-    "whole": _whole,
+    "quickshift": _at_each("quickshift", "max_dist", (10, 20, 40, 80), kernel_size=5, ratio=0.5, rng=0),
+    "whole": lambda image: iter([(0, np.zeros(image.shape[:2], np.uint8))]),
 }
 """The methods by name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of
 200 SLIC superpixels by mean colour; k-means of colour and place; spectral clustering of those superpixels; quickshift

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import cv2
@@ -303,13 +303,8 @@ def segment_images(
     from visionnmf.engine.blocks import n_threads
 
     threads = 1 if n_jobs is None else n_threads() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
-
-    def one(image: ArrayLike) -> SegmentationResult:
-        """Segment one image; runs in a thread."""
-        return segment(image, n_segments, scale=scale, bands=bands)
-
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(one, images))
+        return list(pool.map(partial(segment, n_segments=n_segments, scale=scale, bands=bands), images))
 
 
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:

@@ -113,9 +113,9 @@ class Outputs:
             return
         from visionnmf._checks import check_choice, shown  # loads NumPy
 
-        if self.formats is not None and (isinstance(self.formats, str) or not isinstance(self.formats, Iterable)):
+        if isinstance(self.formats, str) or not isinstance(self.formats, Iterable):
             raise ParameterError(f"formats must be a list of names; got {shown(self.formats)}")
-        for name in self.formats or ():
+        for name in self.formats:
             check_choice(name, "formats", FORMATS)
 
     @property
