@@ -256,7 +256,11 @@ def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tup
 
 
 class _Pooled(NamedTuple):
-    """One method's scores, and scores minus thresholds, of all users' sessions; which are intruders; a row a user."""
+    """What one method says about the judged sessions of all users, one entry for each session.
+
+    `scores` are those of the ROC curve, `margins` the scores minus their user's threshold, and `intruder` marks the
+    sessions of other users. `rows` has the figures of each user.
+    """
 
     scores: Floats
     margins: Floats
@@ -270,10 +274,10 @@ class _Pooled(NamedTuple):
 
 
 def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bool) -> _Pooled:
-    """Put the scores of one method for all users together.
+    """Put the scores of one method for all users together, so that one ROC curve can be drawn over all sessions.
 
-    With `relative` they are pooled as differences from the users' thresholds. Ours are comparable across users like
-    that, and the baselines' as they are.
+    `scored` has the scores and the threshold of each task's user. With `relative` the curve is of the scores minus
+    their user's threshold, as suits :class:`SessionScorer`, else of the scores themselves, as suits the baselines.
     """
     intruder = [np.arange(len(scores)) >= task.n_own for task, (scores, _) in zip(tasks, scored, strict=True)]
     margins = [scores - threshold for scores, threshold in scored]

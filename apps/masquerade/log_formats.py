@@ -75,7 +75,11 @@ class Event(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a line says: a command line, or the name of one program, who ran it, if known, and when, if known."""
+    """What a line of a log says.
+
+    `text` is a command line or, with `is_program`, the name of one program. `user` ran it, and is empty if the line
+    does not say who; `time` is in seconds since 1970, or None.
+    """
 
     text: str
     user: str = ""
@@ -175,9 +179,10 @@ def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event |
 
 
 def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
-    """Return the format of a log that is followed from its end, and the lines without which the rest has no meaning.
+    """Return the format of a log that is followed from its end, and its header as a list of at most one line.
 
-    The format is ``"auto"`` as long as the log has no lines. The lines are the header of ``csv``.
+    Only ``csv`` has a header, which names the columns of all later lines. The format stays ``"auto"`` as long as the
+    log has no lines.
     """
     try:
         lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))

@@ -93,10 +93,12 @@ class Profile:
             self.context[first] = self.context.get(first, 0.0) + weight
 
     def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return the cost of a session in nats per command, and the contribution of each of its commands.
+        """Return how unusual a session is, as a cost in nats per command, and the contribution of each command to it.
 
-        The formula is in :mod:`visionnmf.apps.masquerade.session_scorer`. The session must not be empty. If it is in
-        the profile itself, `own` is its weight there, which is removed for the computation.
+        The cost is the mean of ``-log p(c)`` over the commands `c`, with `p` the smoothed share of the profile's
+        sessions that hold `c`, plus the mean of ``-log p(c | b)`` over the pairs of successive commands `b`, `c`, plus
+        NEW_COMMAND for each new command, of which a hundred make a session. The session must not be empty. If it is in
+        the profile itself, `own` is its weight there, which is subtracted for the computation.
         """
         # known[c], pairs[b, c]: weights of the sessions that hold them; context[b]: sum of pairs[b, c] over c.
         known, pairs, context = self.commands, self.pairs, self.context

@@ -133,9 +133,10 @@ def normalised(affinity: Array) -> Array:
 def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
     """Minimise ``sum |S - H^T H|`` over ``H >= 0`` (n_components, n) by the paper's sweeps over equation (61).
 
-    `S` (n, n) is symmetric. The diagonal enters as ``x^2``, under the paper's assumption ``h_j . h_j >= S_jj``, and
-    without the factor 2 that (61) lacks beside the sum. So a sweep may raise the objective; the best factor
-    that was met is returned.
+    `S` (n, n) is symmetric, and `n_components` the rank. A sweep minimises over one entry x of H after another. The
+    paper assumes that ``h_j . h_j >= S_jj``, with ``h_j`` column j of H, so it adds ``x^2`` for the diagonal; and its
+    equation (61) counts each entry beside the diagonal once instead of twice. This is done as printed. So a sweep may
+    raise the sum above; the best H of all sweeps from N_STARTS random starts is returned.
     """
     weights = np.ones(len(S))
     scratch = np.empty((3, len(S)))  # work space of the sweep

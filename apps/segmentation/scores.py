@@ -46,9 +46,9 @@ def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]
 
 
 def _places(labels: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Return the place of each pixel's label among the labels, flat, and the number of places.
+    """Return a number from 0 for each pixel's label, the same for equal labels, flat, and how many numbers there are.
 
-    Small labels are their own places, which may leave gaps but saves sorting all pixels.
+    Labels below 4096 are their own numbers. This leaves gaps, but saves sorting all pixels.
     """
     if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 4096:
         return labels.ravel().astype(np.int64), int(labels.max()) + 1
@@ -74,7 +74,11 @@ def covering(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> float
 
 
 def score_tables(tables: Iterable[NDArray[Any]]) -> SegmentationScores:
-    """Score contingency tables, one for each annotator; the Rand index and the variation are means over them."""
+    """Score a label map by its contingency tables, one for each annotator.
+
+    Entry (i, j) of a table counts the pixels that segment i shares with region j of the annotator. The Rand index and
+    the variation of information are means over the annotators.
+    """
     tables = list(tables)
     covered = sum(float(table.sum(axis=0) @ _best_overlaps(table)) for table in tables)
     return SegmentationScores(
@@ -85,7 +89,10 @@ def score_tables(tables: Iterable[NDArray[Any]]) -> SegmentationScores:
 
 
 def _best_overlaps(table: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the intersection over union of each true region with the label that fits it best."""
+    """Return, for each true region (a column of `table`), its largest intersection over union with a segment (a row).
+
+    Entries of `table` are the pixels that a segment and a region share.
+    """
     union = table.sum(axis=1)[:, None] + table.sum(axis=0)[None, :] - table
     return np.asarray((table / union).max(axis=0), np.float64)
 

@@ -54,11 +54,13 @@ def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
 def diffuse_affinity(affinity: Array, sizes: NDArray[Any], n_blocks: float) -> Array:
     """Diffuse an affinity (n, n) of regions of `sizes` pixels until it consists of about `n_blocks` (> 1) blocks.
 
-    A symmetric model with the Manhattan loss behaves like a median, so it needs matrices whose blocks are filled. The
-    random walk on the pixels has the symmetric transition operator ``S = C^(1/2) D^(-1/2) A D^(-1/2) C^(1/2)``, with C
-    the sizes and D the degrees ``A c``. Its power ``S^t`` is the walk after t steps, and its trace counts the groups
-    among which the walk has not mixed yet. t, from 1 to 100, is chosen so that the trace is `n_blocks`. For t = 1 this
-    is the affinity of normalised cuts (Shi & Malik 2000), with sizes. The result is divided by the sizes, of mean 1.
+    A block is a group of regions that are well connected with each other and hardly with others. The factorisation with
+    the Manhattan loss behaves like a median: a part appears only where most entries of its block are large, and
+    diffusion makes them so. The random walk on the pixels has the symmetric transition operator
+    ``S = C^(1/2) D^(-1/2) A D^(-1/2) C^(1/2)``, with C the sizes and D the degrees ``A c``. Its power ``S^t`` is the
+    walk after t steps, and its trace counts the groups among which the walk has not mixed yet. t, from 1 to 100, is
+    chosen so that the trace is `n_blocks`. For t = 1 this is the affinity of normalised cuts (Shi & Malik 2000), with
+    sizes. The result is divided by the sizes, of mean 1.
     """
     c = sizes / sizes.mean()
     scale = np.sqrt(c / (affinity @ c))
