@@ -25,7 +25,7 @@ def command(
     files: ExtractorFiles,
     kind: Annotated[
         str,
-        typer.Option("--kind", metavar="KIND,...", help="Features to extract, or all; docs/features.md lists them."),
+        typer.Option("--kind", metavar="KIND,...", help="Features to extract, all, or tagprop; see docs/features.md."),
     ] = ",".join(choices.FEATURE_KINDS),
     jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=-1, help="Processes; -1: all processors.")] = -1,
     verbatim: Verbatim = False,
@@ -47,9 +47,8 @@ def command(
     with running(json_, debug) as run:
         check_exists(*images)
         from visionnmf.apps.features import extract_features
-        from visionnmf.features import KINDS
 
-        kinds = list(KINDS) if kind == "all" else [name.strip() for name in kind.split(",")]
+        kinds = [name.strip() for name in kind.split(",")]
         with run.progress(str(out), rate_of="images") as progress:
             report = extract_features(
                 images,

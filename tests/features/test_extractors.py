@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,12 @@ from visionnmf.features import (
     FeatureExtraction,
     PatchNMF,
     RawPixels,
+    extractor as base,
     load_extraction,
     make_extractor,
     save_extraction,
 )
+from visionnmf.features.extractor_kinds import make_extractors
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "features.md"
 
@@ -58,7 +61,7 @@ def test_every_kind_keeps_the_contract(kind, images):
     assert X.dtype == np.float32 and X.shape == (len(images), extractor.n_features_out_)
     assert np.isfinite(X).all() and (X >= 0).all() and X.any(axis=1).all()
     names = extractor.get_feature_names_out()
-    assert len(set(names)) == X.shape[1] and names[0] == f"{kind}_0"
+    assert len(set(names)) == len(names) == X.shape[1] and all(name.startswith(f"{kind}_") for name in names)
     np.testing.assert_array_equal(extractor.transform(images[1:2]), X[1:2])  # each image by itself
     np.testing.assert_array_equal(clone(extractor).fit(images).transform(images), X)
     assert all((a == b).all() for a, b in zip(images, before, strict=True))
@@ -85,6 +88,64 @@ def test_the_guide_says_how_many_features(kind):
     assert re.search(
         rf"^\| `{kind}` \| `{type(extractor).__name__}\(.*\)` \| {found} \|", GUIDE.read_text(), re.MULTILINE
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "name"),
+    [
+        ("gist", 2 * 8 * 16 + 3 * 16 + 1, "gist_scale2_orient3_cell_0_1"),
+        ("rgb", 3 * 256 + 15, "rgb_r3_g0_b15"),
+        ("lab-3x1", 4096 + 1, "lab-3x1_l0_a0_b1_cell_1_0"),
+        ("hog", 4 * 9 + 2 * 9 + 5, "hog_block_0_1_cell_1_0_orient5"),
+        ("lbp", 59 + 3, "lbp_pattern3_cell_0_1"),
+        ("centrist", 0, "centrist_code1"),
+        ("raw-pixels", 33, "raw-pixels_row1_column1"),
+    ],
+)
+def test_names_say_what_a_feature_is(kind, number, name, images):
+    assert make_extractor(kind).fit(images).get_feature_names_out()[number] == name
+
+
+def test_names_stand_at_what_they_say():
+    """A red image of which the lower right quarter is black: the names of the two bins that are not empty say so."""
+    image = np.zeros((40, 60, 3), np.uint8)
+    image[..., 0] = 255
+    image[20:, 30:] = 0
+    extractor = make_extractor("rgb-2x2", n_bins=2)
+    X = extractor.fit_transform([image])[0]
+    names = extractor.get_feature_names_out()[X > 0]
+    assert set(names) == {
+        *(f"rgb-2x2_r1_g0_b0_cell_{cell}" for cell in ("0_0", "0_1", "1_0")),
+        "rgb-2x2_r0_g0_b0_cell_1_1",
+    }
+
+
+def test_layouts_of_one_kind_stand_side_by_side(images):
+    union = FeatureExtraction(["rgb", "rgb-3x1", make_extractor("lbp", layout=(2, 1)), "lbp"]).fit(images)
+    assert list(union.views_) == ["rgb", "rgb-3x1", "lbp-2x1", "lbp"]
+    with pytest.raises(ParameterError, match="kinds must be different; got 'lbp' twice"):
+        FeatureExtraction(["lbp", "lbp-4x4"]).fit(images)
+
+
+def test_a_preset_has_the_fifteen_features_of_tagprop():
+    made = make_extractors(["tagprop"])
+    assert len({extractor.view for extractor in made}) == 15
+    assert {e.n_bins for e in made if isinstance(e, ColorHistogram) and e.layout == (3, 1)} == {12}
+
+
+def test_images_are_described_with_one_thread_of_blas(images, monkeypatch):
+    inside = []
+
+    @contextmanager
+    def held():
+        inside.append(True)
+        yield
+        inside.pop()
+
+    monkeypatch.setattr(base, "one_blas_thread", held)
+    described = PatchNMF._describe
+    monkeypatch.setattr(PatchNMF, "_describe", lambda self, image: described(self, image) if inside else 1 / 0)
+    PatchNMF(4).fit_transform(images)
 
 
 def test_a_union_is_its_extractors_side_by_side(images):

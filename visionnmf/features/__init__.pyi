@@ -1,7 +1,7 @@
 from .affinity import proximity_affinity as proximity_affinity
 from .extraction import Extracted as Extracted, FeatureExtraction as FeatureExtraction
 from .extractor import Extractor as Extractor
-from .extractor_kinds import KINDS as KINDS, Kind as Kind, make_extractor as make_extractor
+from .extractor_kinds import KINDS as KINDS, PRESETS as PRESETS, Kind as Kind, make_extractor as make_extractor
 from .gist import GIST as GIST
 from .hue import DenseHue as DenseHue, HarrisHue as HarrisHue
 from .images import check_image as check_image, reduce_image as reduce_image

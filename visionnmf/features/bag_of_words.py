@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ from sklearn.cluster import MiniBatchKMeans
 from visionnmf._checks import RandomState, check_count, check_generator, check_seed
 from visionnmf.exceptions import ParameterError
 
-from .extractor import Extractor, Images, PreparedImage, check_layout, check_room, count_in_cells, sample_rows
+from .extractor import (
+    Extractor,
+    Images,
+    PreparedImage,
+    check_layout,
+    check_room,
+    count_in_cells,
+    named_in_cells,
+    sample_rows,
+)
 from .interest_points import check_grid, dense_grid, grid_size
 
 __all__ = ["AtCorners", "BagOfWords", "OnGrid"]
@@ -69,6 +79,9 @@ class BagOfWords(Extractor):
         n_words, size = self.dictionary_.shape
         if n_words > self.n_words or size != self._descriptor_size():
             raise ValueError("dictionary_ must be of the size of the descriptors and have at most n_words")
+
+    def _names(self) -> Iterator[str]:
+        return named_in_cells([f"word{i}" for i in range(len(self.dictionary_))], self.layout)
 
     def _n_features(self) -> int:
         """Return the number of words in all cells; the dictionary may have fewer than `n_words`."""

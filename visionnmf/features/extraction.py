@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import brief, check_count, shown
@@ -24,7 +24,7 @@ from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import ArrayCache, image_digest
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images
-from .extractor_kinds import make_extractor
+from .extractor_kinds import make_extractors
 
 __all__ = ["Extracted", "FeatureExtraction"]
 
@@ -64,7 +64,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     kinds : sequence of str or Extractor, default=("gist", "dense-hue", "dense-sift", "lab")
-        Names of :data:`.KINDS`, or extractors with other parameters.
+        Names of :data:`.KINDS`, with another layout if wanted (``"rgb-3x1"``), names of :data:`.PRESETS`, or
+        extractors with other parameters.
     n_jobs : int or None, default=None
         The number of processes; -1 takes as many as there are processors. The result is the same.
     max_pixels : int or None, default=98_304
@@ -207,7 +208,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return Extracted(np.stack(rows), np.array(readable, np.intp), [str(error) for error in skipped])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features: the view's name and a number.
+        """Return the names of the features: the view's name, what is measured, and in which cell.
 
         Returns
         -------
@@ -228,8 +229,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         if self.cache is not None and not isinstance(self.cache, str | Path):
             raise ParameterError(f"cache must be the name of a file, or None; got {shown(self.cache)}")
         self.extractors_: dict[str, Extractor] = {}
-        for kind in self.kinds:
-            extractor = clone(kind) if isinstance(kind, Extractor) else make_extractor(kind)
+        for extractor in make_extractors(self.kinds):
             if extractor.view in self.extractors_:
                 raise ParameterError(f"kinds must be different; got {extractor.view!r} twice")
             self.extractors_[extractor.view] = extractor.set_params(max_pixels=self.max_pixels)

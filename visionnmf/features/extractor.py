@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
+from inspect import signature
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, shown
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory, read_image
 from visionnmf.io.model_state import Restorable
@@ -33,6 +35,7 @@ __all__ = [
     "check_room",
     "count_in_cells",
     "divide_axis",
+    "named_in_cells",
     "sample_rows",
 ]
 
@@ -97,6 +100,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     """
 
     WORKING: ClassVar[int] = 128  # bytes a pixel while an image is described
+    kind: str  # the key in the table of kinds
     max_pixels: int | None
 
     def fit(self, images: Images, y: Any = None) -> Self:
@@ -137,26 +141,34 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         needed = self.WORKING * height * width
         if needed > LARGE:
             check_memory(f"{self.view} of {width} x {height} pixels", needed)
-        return self._describe(image).astype(np.float32, copy=False)
+        with one_blas_thread():  # more threads cost much and gain nothing in products of an image's size
+            return self._describe(image).astype(np.float32, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features: the extractor's name and a number.
+        """Return the names of the features: the extractor's name, what is measured, and in which cell.
 
         Returns
         -------
         ndarray of object [shape=(n_features,)]
         """
         check_is_fitted(self)
-        return np.array([f"{self.view}_{i}" for i in range(self.n_features_out_)], object)
+        return np.array([f"{self.view}_{name}" for name in self._names()], object)
 
     @property
-    @abstractmethod
     def view(self) -> str:
-        """The extractor's name where several are used together."""
+        """The extractor's name where several are used together: its kind, and a layout that is not the default."""
+        layout = getattr(self, "layout", None)
+        if layout is None or tuple(layout) == signature(type(self)).parameters["layout"].default:
+            return self.kind
+        return f"{self.kind}-{layout[0]}x{layout[1]}"
 
     @abstractmethod
     def _describe(self, image: PreparedImage) -> Array:
         """Return the features of one image."""
+
+    @abstractmethod
+    def _names(self) -> Iterator[str]:
+        """Yield what each feature is, for its name; called after :meth:`_learn`."""
 
     @abstractmethod
     def _n_features(self) -> int:
@@ -205,9 +217,10 @@ def sample_rows(
     chosen = rng.permutation(len(images))[:FIT_IMAGES]
     quota = math.ceil(n_rows / len(chosen))
     found = []
-    for i in chosen:
-        rows = describe(PreparedImage(images[i], max_pixels))
-        found.append(rows[rng.permutation(len(rows))[:quota]])
+    with one_blas_thread():
+        for i in chosen:
+            rows = describe(PreparedImage(images[i], max_pixels))
+            found.append(rows[rng.permutation(len(rows))[:quota]])
     return np.concatenate(found)
 
 
@@ -231,6 +244,13 @@ def check_layout(layout: Any) -> tuple[int, int]:
     raise ParameterError(
         f"layout must be the rows and columns of cells, two whole numbers from 1 to 64; got {shown(layout)}"
     )
+
+
+def named_in_cells(names: Sequence[str], layout: tuple[int, int]) -> Iterator[str]:
+    """Yield names of what each cell has, cell by cell, row by row; a single cell is not mentioned."""
+    for row, column in product(range(layout[0]), range(layout[1])):
+        where = f"_cell_{row}_{column}" if math.prod(layout) > 1 else ""
+        yield from (name + where for name in names)
 
 
 def check_room(names: str, count: int, size: int) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from typing import Any, NamedTuple
+
+from sklearn.base import clone
 
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import ParameterError
 
 from .extractor import Extractor
 
-__all__ = ["KINDS", "Kind", "make_extractor"]
+__all__ = ["KINDS", "PRESETS", "Kind", "make_extractor", "make_extractors"]
 
 
 class Kind(NamedTuple):
@@ -40,13 +43,37 @@ KINDS: dict[str, Kind] = {
 }
 
 
+# Several kinds under one name. TagProp's fifteen are GIST, and seven others each in the whole image and in three
+# horizontal bands, where colour histograms have twelve bins a channel (Guillaumin et al. 2009, section 3.1).
+_WHOLE = ("rgb", "lab", "hsv", "dense-sift", "harris-sift", "dense-hue", "harris-hue")
+PRESETS: dict[str, tuple[str, ...]] = {
+    "all": tuple(KINDS),
+    "tagprop": ("gist", *_WHOLE, *(f"{kind}-3x1" for kind in _WHOLE)),
+}
+PRESET_PARAMETERS: dict[str, dict[str, dict[str, Any]]] = {
+    "tagprop": {f"{space}-3x1": {"n_bins": 12} for space in ("rgb", "lab", "hsv")}
+}
+
+
+def make_extractors(kinds: Sequence[str | Extractor]) -> list[Extractor]:
+    """Return extractors that are not fitted: copies of those given, and those that names of kinds or presets mean."""
+    made: list[Extractor] = []
+    for kind in kinds:
+        if isinstance(kind, Extractor):
+            made.append(clone(kind))
+        else:
+            parameters = PRESET_PARAMETERS.get(kind, {})
+            made += [make_extractor(name, **parameters.get(name, {})) for name in PRESETS.get(kind, (kind,))]
+    return made
+
+
 def make_extractor(kind: str, **params: Any) -> Extractor:
     """Make the extractor of a kind of features.
 
     Parameters
     ----------
     kind : str
-        A key of :data:`KINDS`.
+        A key of :data:`KINDS`, or one with a layout, such as ``"rgb-3x1"`` for three horizontal bands.
     **params
         Parameters of its class, in place of the defaults.
 
@@ -66,6 +93,9 @@ def make_extractor(kind: str, **params: Any) -> Extractor:
     >>> make_extractor("gist")
     GIST()
     """
+    found = re.fullmatch(r"(.+)-([0-9]{1,2})x([0-9]{1,2})", kind) if isinstance(kind, str) else None
+    if found:
+        kind, params = found[1], {"layout": (int(found[2]), int(found[3])), **params}
     entry = KINDS[check_choice(kind, "kind", KINDS)]
     cls = getattr(import_module(f".{entry.module}", __package__), entry.name)
     for name in params:

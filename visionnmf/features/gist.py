@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from scipy.fft import fft2, ifft2
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError
 
-from .extractor import MAX_PIXELS, Extractor, PreparedImage
+from .extractor import MAX_PIXELS, Extractor, PreparedImage, named_in_cells
 
 __all__ = ["GIST"]
 
@@ -58,7 +60,7 @@ class GIST(Extractor):
     (1, 512)
     """
 
-    view = "gist"
+    kind = "gist"
 
     def __init__(
         self,
@@ -81,6 +83,12 @@ class GIST(Extractor):
         check_count(self.n_orientations, "n_orientations", 1, 16)
         check_count(self.n_cells, "n_cells", 1, 16)
         check_size(self.size, self.n_cells)
+
+    def _names(self) -> Iterator[str]:
+        """Yield the scale, the finest being 0, the orientation and the cell of each feature."""
+        filters = product(range(self.n_scales), range(self.n_orientations))
+        for scale, orientation in filters:
+            yield from named_in_cells([f"scale{scale}_orient{orientation}"], (self.n_cells, self.n_cells))
 
     def _n_features(self) -> int:
         """Return one feature for each filter and cell."""

@@ -103,7 +103,7 @@ class DenseHue(OnGrid, HueWords):
     (1, 20)
     """
 
-    view = "dense-hue"
+    kind = "dense-hue"
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class HarrisHue(AtCorners, HueWords):
     (1, 5)
     """
 
-    view = "harris-hue"
+    kind = "harris-hue"
 
 
 def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float = 0.0) -> NDArray[np.float32]:

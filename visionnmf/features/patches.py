@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,16 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_seed
 
-from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_layout, check_room, sample_rows
+from .extractor import (
+    MAX_PIXELS,
+    Extractor,
+    Images,
+    PreparedImage,
+    check_layout,
+    check_room,
+    named_in_cells,
+    sample_rows,
+)
 
 __all__ = ["PatchNMF", "split_patches"]
 
@@ -68,7 +78,7 @@ class PatchNMF(Extractor):
     (1, 32)
     """
 
-    view = "patch-nmf"
+    kind = "patch-nmf"
     components_: NDArray[np.float32]
     encoder_: NDArray[np.float32]
 
@@ -121,6 +131,9 @@ class PatchNMF(Extractor):
         """Raise ValueError if components from a file do not fit the parameters: 3 colours, above and below the mean."""
         if self.components_.shape != (self.n_components, 6 * self.patch**2):
             raise ValueError("components_ must be of the shape of the patches")
+
+    def _names(self) -> Iterator[str]:
+        return named_in_cells([f"part{i}" for i in range(self.n_components)], self.layout)
 
     def _n_features(self) -> int:
         """Return one feature for each part and cell."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import cv2
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice, check_count, check_image_shape
 
-from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, divide_axis
+from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, divide_axis, named_in_cells
 
 __all__ = ["ColorHistogram", "RawPixels"]
 
@@ -66,8 +68,8 @@ class ColorHistogram(Extractor):
         self.max_pixels = max_pixels
 
     @property
-    def view(self) -> str:
-        """The extractor's name where several are used together."""
+    def kind(self) -> str:  # type: ignore[override]
+        """The key in the table of kinds."""
         return self.space
 
     def _check_parameters(self) -> None:
@@ -75,6 +77,11 @@ class ColorHistogram(Extractor):
         check_choice(self.space, "space", SPACES)
         check_count(self.n_bins, "n_bins", 1, 64)
         check_layout(self.layout)
+
+    def _names(self) -> Iterator[str]:
+        """Yield the bin of each channel, and the cell: ``r3_g0_b15_cell_1_0``."""
+        bins = product(*([f"{channel}{i}" for i in range(self.n_bins)] for channel in self.space))
+        return named_in_cells(["_".join(each) for each in bins], self.layout)
 
     def _n_features(self) -> int:
         """Return the number of bins of a joint histogram of three channels, in all cells."""
@@ -115,7 +122,7 @@ class RawPixels(Extractor):
     (1, 1024)
     """
 
-    view = "raw-pixels"
+    kind = "raw-pixels"
 
     def __init__(self, size: tuple[int, int] = (32, 32), *, max_pixels: int | None = MAX_PIXELS) -> None:
         self.size = size
@@ -124,6 +131,9 @@ class RawPixels(Extractor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_image_shape(self.size, "size")
+
+    def _names(self) -> Iterator[str]:
+        return (f"row{row}_column{column}" for row, column in product(range(self.size[0]), range(self.size[1])))
 
     def _n_features(self) -> int:
         return self.size[0] * self.size[1]

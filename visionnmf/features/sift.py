@@ -86,7 +86,7 @@ class DenseSift(OnGrid, SiftWords):
     (1, 20)
     """
 
-    view = "dense-sift"
+    kind = "dense-sift"
     WORKING = 256
 
     def __init__(
@@ -128,7 +128,7 @@ class HarrisSift(AtCorners, SiftWords):
     (1, 5)
     """
 
-    view = "harris-sift"
+    kind = "harris-sift"
 
 
 def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:

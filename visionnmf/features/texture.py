@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from skimage.feature import hog, local_binary_pattern
 
 from visionnmf._checks import check_count
 
-from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, count_in_cells
+from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, count_in_cells, named_in_cells
 
 __all__ = ["CENTRIST", "HOG", "LBP", "census_transform"]
 
@@ -47,7 +49,7 @@ class HOG(Extractor):
     (1, 1764)
     """
 
-    view = "hog"
+    kind = "hog"
 
     def __init__(
         self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
@@ -62,6 +64,13 @@ class HOG(Extractor):
         check_count(self.n_orientations, "n_orientations", 1, 180)
         check_count(self.cell, "cell", 2, 512)
         check_count(self.size, "size", 2 * self.cell, 4096)
+
+    def _names(self) -> Iterator[str]:
+        """Yield the block, the cell in the block, and the orientation of each feature."""
+        blocks = range(self.size // self.cell - 1)
+        for row, column, down, across in product(blocks, blocks, range(2), range(2)):
+            where = f"block_{row}_{column}_cell_{down}_{across}"
+            yield from (f"{where}_orient{i}" for i in range(self.n_orientations))
 
     def _n_features(self) -> int:
         """Return the histograms of all blocks: four cells each, with a bin for each orientation."""
@@ -118,11 +127,14 @@ class LBP(PatternHistogram):
     (1, 944)
     """
 
-    view = "lbp"
+    kind = "lbp"
 
     def __init__(self, *, layout: tuple[int, int] = (4, 4), max_pixels: int | None = MAX_PIXELS) -> None:
         self.layout = layout
         self.max_pixels = max_pixels
+
+    def _names(self) -> Iterator[str]:
+        return named_in_cells([f"pattern{i}" for i in range(PATTERNS)], self.layout)
 
     def _n_features(self) -> int:
         """Return one feature for each uniform pattern, and one for all others, in each cell."""
@@ -157,11 +169,14 @@ class CENTRIST(PatternHistogram):
     (1, 254)
     """
 
-    view = "centrist"
+    kind = "centrist"
 
     def __init__(self, *, layout: tuple[int, int] = (1, 1), max_pixels: int | None = MAX_PIXELS) -> None:
         self.layout = layout
         self.max_pixels = max_pixels
+
+    def _names(self) -> Iterator[str]:
+        return named_in_cells([f"code{i}" for i in range(1, CENSUS - 1)], self.layout)
 
     def _n_features(self) -> int:
         """Return one feature for each census code but 0 and 255 in each cell."""

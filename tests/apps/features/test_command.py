@@ -35,7 +35,7 @@ def test_a_folder_becomes_a_table(folder, tmp_path):
     table = read_table(tmp_path / "f.npz")
     assert [os.path.relpath(name, folder) for name in table.files] == ["a.png", "b.JPG", "below/d.png", "below/ü c.png"]
     np.testing.assert_array_equal(table.X, FeatureExtraction(["rgb", "lbp"]).fit_transform(table.files))
-    assert table.views == ["rgb", "lbp"] and table.feature_names[4096] == "lbp_0"
+    assert table.views == ["rgb", "lbp"] and table.feature_names[4096] == "lbp_pattern0_cell_0_0"
     assert np.bincount(table.groups).tolist() == [4096, 944]
 
 
