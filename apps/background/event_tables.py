@@ -140,8 +140,8 @@ class EventFinder:
         self._begin: float | None = None  # time of the first frame of the video
         self._before = -1.0  # time of the previous frame
 
-    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> MotionEvent | None:
-        """Take the next frame and the boxes of its mask; return an event that has ended by `time`, in seconds.
+    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
+        """Take the next frame and the boxes of its mask; return the event that has ended by `time`, if there is one.
 
         An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
         touch the next event. Two frames in a row that both have boxes belong to one event even if the frame rate varies
@@ -149,7 +149,7 @@ class EventFinder:
         """
         before, self._before = self._before, time
         self._begin = time if self._begin is None else self._begin
-        done = None
+        done: list[MotionEvent] = []
         if self._open is not None:
             longest = 2 * self._settings.padding + self._step + ROUNDING
             in_a_row = bool(boxes) and self._open.last == before
@@ -159,13 +159,13 @@ class EventFinder:
             self._extend(time, frame, mask, boxes)
         return done
 
-    def end(self) -> MotionEvent | None:
+    def end(self) -> list[MotionEvent]:
         """End the open event; return it unless there is none or it is too short."""
         event, self._open = self._open, None
         if event is None or event.last - event.first + self._step < self._settings.min_length - ROUNDING:
-            return None
+            return []
         event.end = min(event.last + self._settings.padding, self._before) + self._step
-        return event
+        return [event]
 
     def _extend(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> None:
         """Add a frame to the open event, or open one; the frame with the largest area is its thumbnail."""

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +75,9 @@ def follow_source(
 
     A run that was killed resumes from its `live.state` and gives the same masks as one that was not. Of a source that
     starts again from its beginning, such as a file, the frames that are done are skipped. The names of its masks as
-    video, its events and its tables then have ``_from`` and the number of its first frame. Where a source fails after
-    its first mask, or a file cannot be written, the run ends as if it had been asked to, and `skipped` has the failure.
+    video, its events and its tables then have ``_from`` and the number of its first frame. Where all frames are done,
+    nothing is written, and a note says so. Where a source fails after its first mask, or a file cannot be written, the
+    run ends as if it had been asked to, and `skipped` has the failure.
 
     Parameters
     ----------
@@ -125,12 +126,12 @@ def follow_source(
         if value:
             raise ParameterError(f"{name} must be False for a stream; got True")
     run = _Run(job, live, callbacks)
-    with job.writer(run.files, run.clip) as writer:
+    written: list[Path] = []
+    with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
-        if run.frames == 0:
-            raise run.failure()
         written, _ = writer.finish()
-    run.save()
+    if run.frames:
+        run.save()
     clip, seconds = run.clip, time.perf_counter() - began
     return LiveReport(
         width=clip.width,
@@ -139,15 +140,19 @@ def follow_source(
         first_frame=run.first,
         seconds=seconds,
         frames_per_second=run.frames / seconds,
-        foreground_share=run.marked / (run.frames * clip.width * clip.height),
+        foreground_share=run.marked / max(1, run.frames * clip.width * clip.height),
         damaged=clip.damaged,
         reconnections=clip.reconnections,
         events=writer.events,
         inputs=[without_password(source)],
-        outputs=run.files.listed(written),
+        outputs=run.files.listed(written) if run.frames else [],
         skipped=list(dict.fromkeys(map(str, run.failures))),
-        notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)],
+        notes=run.notes(),
     )
+
+
+class _AlreadyFinished(Exception):
+    """The state has seen all frames of a source that starts again from its beginning; nothing is written."""
 
 
 class _Run:
@@ -176,7 +181,7 @@ class _Run:
         self.failures: list[VisionNMFError] = []  # kept for the report
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
-        """Mask and write frames until the source ends or fails, or the end is asked for."""
+        """Mask and write frames until the source ends or fails, or the end is asked for; raise if there is no frame."""
         clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
@@ -189,13 +194,28 @@ class _Run:
                 part = within(whole, self._region)
                 self.frames += 1
                 self.marked += cv2.countNonZero(part.mask)
-                event = writer.write(part, at)
-                if event is not None and callbacks.on_event is not None:
-                    callbacks.on_event(event)
+                self._report_events(writer.write(part, at))
                 if callbacks.on_frame is not None:
                     callbacks.on_frame(part, at)
                 if not times:  # the frames of the warm-up come together, when the model has seen later ones
                     self._save_when_due(at)
+        if self.frames == 0:
+            raise self._reason_for_nothing()
+        self._report_events(writer.end_events())
+
+    def _report_events(self, rows: list[dict[str, Any]]) -> None:
+        """Pass the rows of events that have ended to the caller."""
+        if self._callbacks.on_event is not None:
+            for row in rows:
+                self._callbacks.on_event(row)
+
+    def notes(self) -> list[str]:
+        """Return the notes of the report."""
+        if not self.frames:
+            state = self._live.state
+            return [f"already finished, its {self.first} frames are done; to begin again, remove the state {state}"]
+        lost = ["the sound is not in the results"] * (self.clip.has_sound and self._job.outputs.overlay)
+        return [*self.clip.notes, *lost]
 
     def _asked_to_end(self) -> bool:
         """Return whether the caller asks for the end of the run."""
@@ -229,8 +249,10 @@ class _Run:
             with self._keep_failure():
                 self._model.save(self._live.state, force=True)
 
-    def failure(self) -> VisionNMFError:
+    def _reason_for_nothing(self) -> Exception:
         """Return why there is no frame."""
+        if self.first and self.clip.begins_anew and not self.failures and not self._asked_to_end():
+            return _AlreadyFinished()
         stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
         done = f", after the {self.first} that are done" if self.first else ""
         return next(iter(self.failures), UnreadableError(f"{without_password(self._job.source)}: {stopped}{done}"))

@@ -115,12 +115,7 @@ class BackgroundReport(Report):
         )
         if ours.f_measure is not None:
             lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
-        if self.events is not None:
-            lines.append(f"  events: {len(self.events)}")
-            lines += [f"    {event_sentence(event)}" for event in self.events[:SHOWN_EVENTS]]
-            if len(self.events) > SHOWN_EVENTS:
-                lines.append(f"    and {len(self.events) - SHOWN_EVENTS} more")
-        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._ending())])
 
 
 @dataclass(frozen=True)
@@ -132,7 +127,8 @@ class LiveReport(Report):
     width, height : int
         Size of the frames, in pixels.
     frames, first_frame : int
-        Number of frames of this run, and the number of its first one, above 0 where it resumed from a state.
+        Number of frames of this run, and the number of its first one, above 0 where it resumed from a state. There is
+        no frame where the state had seen all of them.
     seconds, frames_per_second : float
         How long it ran, and how fast.
     foreground_share : float, 0 to 1
@@ -156,15 +152,23 @@ class LiveReport(Report):
 
     def summary(self) -> str:
         """Return the report as a few lines of text to print."""
+        if not self.frames:
+            return "\n".join([f"{printable(self.inputs[0])}: {line}" for line in self._ending()])
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
             f"({self.frames_per_second:.0f} frames/s){resumed}",
             f"  foreground: {self.foreground_share:.2%} of all pixels",
         ]
-        if self.events is not None:
-            lines.append(f"  events: {len(self.events)}")
-        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._ending())])
+
+
+def _event_lines(events: list[dict[str, Any]] | None) -> list[str]:
+    """Return the lines of a summary about events, of which the first 20 are listed; none where none were asked for."""
+    if events is None:
+        return []
+    lines = [f"  events: {len(events)}", *(f"    {event_sentence(event)}" for event in events[:SHOWN_EVENTS])]
+    return lines + [f"    and {len(events) - SHOWN_EVENTS} more"] * (len(events) > SHOWN_EVENTS)
 
 
 def time_code(seconds: float) -> str:

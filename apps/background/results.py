@@ -311,20 +311,24 @@ class ResultWriter:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def write(self, part: Separated, time: float) -> dict[str, Any] | None:
-        """Write the next frame, shown at `time` seconds; return the row of an event that has ended by then."""
+    def write(self, part: Separated, time: float) -> list[dict[str, Any]]:
+        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then."""
         self._videos.write(part, time)
         if self._files.masks is not None:
             self._files.masks.write(part)
         if self._files.coco is not None:
             self._add_annotations(part, time)
         if not self._has_rows:
-            return None
+            return []
         row = self._frame_row(part, time, self._settings.min_area)
         if self._files.frame_table is not None:
             self._add_row(row)
-        event = None if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
-        return None if event is None else self._event_table.add(event)
+        ended = [] if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
+        return [self._event_table.add(event) for event in ended]
+
+    def end_events(self) -> list[dict[str, Any]]:
+        """End the events that go on; return their rows."""
+        return [] if self.events is None else [self._event_table.add(event) for event in self._finder.end()]
 
     def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut the events out of the video `cut_from` unless it is None.
@@ -334,8 +338,6 @@ class ResultWriter:
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
             return tables, []
-        last = self._finder.end()
-        if last is not None:
-            self._event_table.add(last)
+        self.end_events()
         cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
         return [*tables, *cut, *self._event_table.write()], problems

@@ -166,8 +166,10 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
         run.line(report.as_dict())
         for sentence in report.skipped:
             run.fail(sentence, source)
-    else:
-        run.report(report)
+        return
+    run.report(report)
+    if options["outputs"].masks is None and report.frames:
+        run.remark("  the masks were not kept; --masks png or --masks ffv1 keeps them")
 
 
 @command.command("evaluate")

@@ -44,10 +44,8 @@ def found(active, times, **settings):
         mask = np.zeros((HEIGHT, WIDTH), np.uint8)
         if index in active:
             mask[10:20, index : index + 5 + index % 3] = 255
-        event = finder.add(time, np.full((HEIGHT, WIDTH, 3), index, np.uint8), mask, find_boxes(mask, 0))
-        events += [] if event is None else [event]
-    last = finder.end()
-    return [*events, last] if last else events
+        events += finder.add(time, np.full((HEIGHT, WIDTH, 3), index, np.uint8), mask, find_boxes(mask, 0))
+    return events + finder.end()
 
 
 EVEN = [i / 10 for i in range(50)]

@@ -171,6 +171,39 @@ def test_the_command(clip, tmp_path):
     assert done.exit_code == 0 and "event 1: 00:00:" in done.output and "120 frames of 64x48" in done.output
 
 
+def test_events_are_listed_as_in_a_batch_and_the_last_is_also_printed(clip, tmp_path):
+    done = invoke(clip, "--live", "--out", tmp_path, "--warm-up", 10, "--events", "--padding", 0)
+    lines = done.output.splitlines()
+    ended = [line.removeprefix("event ") for line in lines if line.startswith("event ")]
+    count = next(index for index, line in enumerate(lines) if line.startswith("  events: "))
+    assert lines[count] == f"  events: {len(ended)}" and ended
+    assert [line.strip() for line in lines[count + 1 : count + 1 + len(ended)]] == ended
+    with (tmp_path / "yard_events.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(ended)
+
+
+def test_a_command_that_keeps_no_masks_says_how(clip, tmp_path):
+    kept = "the masks were not kept; --masks png or --masks ffv1 keeps them"
+    assert kept in invoke(clip, "--live", "--out", tmp_path / "a", "--max-frames", 10).output.splitlines()[-1]
+    assert kept not in invoke(clip, "--live", "--out", tmp_path / "b", "--max-frames", 10, "--masks", "png").output
+    done = invoke(clip, "--live", "--out", tmp_path / "c", "--max-frames", 10, "--json")
+    assert kept not in done.output
+
+
+def test_the_same_command_again_says_that_it_is_finished(clip, tmp_path):
+    command = [clip, "--live", "--out", tmp_path, "--state", tmp_path / "at.npz", "--masks", "ffv1", "--events"]
+    assert invoke(*command).exit_code == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for _ in range(2):
+        done = invoke(*command)
+        assert done.exit_code == 0, done.output
+        expected = "yard.mkv: already finished, its 120 frames are done; to begin again, remove the state "
+        assert expected in done.output and len(done.output.splitlines()) == 1
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    as_json = invoke(*command, "--json")
+    assert as_json.exit_code == 0 and json.loads(as_json.stdout)["frames"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -204,8 +237,8 @@ def test_a_run_that_is_stopped_before_its_first_frame_says_so(clip, tmp_path):
     with pytest.raises(UnreadableError, match=r"yard.mkv: was stopped before a frame came$"):
         follow(clip, out=tmp_path, until=lambda: True)
     follow(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
-    with pytest.raises(UnreadableError, match=r"yard.mkv: no frame has come, after the 30 that are done"):
-        follow(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
+    with pytest.raises(UnreadableError, match=r"yard.mkv: was stopped before a frame came, after the 30 that are done"):
+        follow(clip, out=tmp_path, state=tmp_path / "at.npz", until=lambda: True)
 
 
 def test_pictures_are_a_clip(made, tmp_path):
