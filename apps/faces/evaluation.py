@@ -148,7 +148,7 @@ def make_split(faces: Faces, corruption: str, number: int, evaluation: FaceEvalu
     for person in np.unique(faces.labels):
         own = rng.permutation(np.flatnonzero(faces.labels == person))
         if len(own) < 2:
-            name = repr(faces.names[person - 1]) if 0 < person <= len(faces.names) else str(person)
+            name = repr(str(faces.names[person - 1])) if 0 < person <= len(faces.names) else str(person)
             raise ParameterError(f"faces must have two images or more of each person; got one of person {name}")
         count = min(evaluation.per_person, len(own) - 1)
         train.append(own[:count])

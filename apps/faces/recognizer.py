@@ -54,6 +54,7 @@ CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly com
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 1000  # images by which a search is chosen
+CHOOSING_PIXELS = 1300  # of fits that only serve a choice; of larger images every second, third, ... row and column
 
 
 @dataclass(frozen=True)
@@ -315,14 +316,15 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
         if not seen or not calibration.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
-        rows = calibration.some_people(people, MOST_CHOOSING)
+        chosen = np.ix_(calibration.some_people(people, MOST_CHOOSING), self._fewer_pixels(data.shape[1]))
+        some, names = data[chosen], people[chosen[0][:, 0]]
         scores = {}
         for choice in (*seen, "none"):
-            missing = (masks[choice] | given)[rows]
-            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice})
+            missing = (masks[choice] | given)[chosen]
+            part = self._fitted_part(some, missing, names, {"missing": choice})
             # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
             # search is judged at its best limit, with which it would be used.
-            found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
+            found = part.outliers_scores_ or part._limit_scores(some, missing, (part.outliers_,))
             scores[choice] = max(found.values())
         return max(scores, key=scores.__getitem__), scores
 
@@ -333,6 +335,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         """
         people, found = self.labels_, []
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
+        grain = self._grain(np.where(missing, self.reconstructions_, data))  # this measure needs all pixels
+        pixels = self._fewer_pixels(data.shape[1])
+        data, missing = data[:, pixels], missing[:, pixels]
         for unknown, known in calibration.people_folds(people):
             rest = np.ones(len(data), bool)
             rest[unknown] = rest[known] = False
@@ -343,7 +348,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
             parts = part._decompose(data[new], missing[new])
             distances = relative_distance(part._distances(data[new], missing[new], parts))
-            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, parts.noise))
+            noise = np.hstack([parts.noise, grain[new]])
+            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise))
         if not found:
             return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)))
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
@@ -351,9 +357,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
         """Return a recognizer with these parameters, fitted without a threshold to some of the images.
 
-        What depends on all images, such as the value of white, is taken over from this recognizer.
+        The images may have fewer pixels than those of this recognizer. What depends on all images, such as the value of
+        white, is taken over from it.
         """
-        part = clone(self).set_params(**parameters)
+        part = clone(self).set_params(image_shape=None, **parameters)
         present, numbers = np.unique(people, return_inverse=True)
         part.classes_, part.missing_ = self.classes_[present], part.missing
         for name in ("brightest_", "white_", "background_", "n_features_in_"):
@@ -496,6 +503,15 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         found = cleaning.missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
         return found.reshape(data.shape)
 
+    def _fewer_pixels(self, n_pixels: int) -> Array:
+        """Return the pixels that fits use which only serve a choice: a grid of at most :data:`CHOOSING_PIXELS`."""
+        if self.image_shape is None:
+            return np.arange(0, n_pixels, -(-n_pixels // CHOOSING_PIXELS))
+        numbers, step = np.arange(n_pixels).reshape(self.image_shape), 1
+        while numbers[::step, ::step].size > CHOOSING_PIXELS:
+            step += 1
+        return numbers[::step, ::step].ravel()
+
     def _as_images(self, data: Array) -> Array:
         """Return rows of pixels as images (n_images, height, width)."""
         return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
@@ -516,10 +532,15 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)
         cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
         corrupted = missing | (residuals > self._judged(scale))
-        noise = [own[:, 0] / self.white_, outlying, np.maximum(missing.mean(axis=1), FEW_MISSING)]
-        if self.image_shape is not None and min(self.image_shape) > 2:
-            noise.append(cleaning.grain(self._as_images(np.where(missing, reconstructions, data))) / self.white_)
-        return Decomposition(reconstructions, cleaned, corrupted, np.column_stack(noise))
+        grain = self._grain(np.where(missing, reconstructions, data))
+        noise = [own / self.white_, outlying[:, None], np.maximum(missing.mean(axis=1, keepdims=True), FEW_MISSING)]
+        return Decomposition(reconstructions, cleaned, corrupted, np.hstack([*noise, grain]))
+
+    def _grain(self, data: Array) -> Array:
+        """Return the scale of the finest detail over white (n_images, 1), or no column if it cannot be measured."""
+        if self.image_shape is None or min(self.image_shape) < 3:
+            return np.empty((len(data), 0), data.dtype)
+        return cleaning.grain(self._as_images(data))[:, None] / self.white_
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""

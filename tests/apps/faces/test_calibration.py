@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
 
-from visionnmf.apps.faces import FaceRecognizer, calibration
+from visionnmf.apps.faces import FaceRecognizer, calibration, recognizer
 from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, people_folds
 
 
@@ -107,3 +107,26 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     rejected = np.mean([one.person is None for one in recognizer.identify(noisy[known & ~trained])])
     assert recognizer.false_rejection_rate_ / 2 <= rejected <= 2 * recognizer.false_rejection_rate_
     assert not any(one.calibrated for one in recognizer.identify(rows(images)[~known]))  # cleaner
+
+
+def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
+    """The threshold is about that of all pixels, and the noise is measured as on new images."""
+    images, names = made_faces(rng, 6, 6)
+    X = rows(np.kron(images, np.ones((2, 2), np.uint8)))
+    shape, found = (32, 32), {}
+    for most in (1024, 300):
+        monkeypatch.setattr(recognizer, "CHOOSING_PIXELS", most)
+        seen = []
+        fitted = FaceRecognizer._fitted_part
+
+        def spy(self, data, *arguments, seen=seen, fitted=fitted):
+            seen.append(data.shape[1])
+            return fitted(self, data, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FaceRecognizer, "_fitted_part", spy)
+            found[most] = FaceRecognizer(image_shape=shape, missing="none", random_state=0).fit(X, names)
+        assert set(seen) == {1024 if most == 1024 else 256}
+    exact, fewer = found.values()
+    assert fewer.threshold_ == pytest.approx(exact.threshold_, rel=0.1)
+    np.testing.assert_array_equal(fewer.cleaned_, exact.cleaned_)
