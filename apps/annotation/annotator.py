@@ -28,7 +28,7 @@ from visionnmf._checks import (
 )
 from visionnmf.exceptions import ParameterError
 
-from .image_codes import Block, check_coder, coded, fit_blocks
+from .image_codes import Block, Progress, check_coder, coded, fit_blocks
 from .neighbours import TRANSFERS, distances_of, manhattan, mutual, nearest, nearest_and
 from .word_probabilities import (
     START,
@@ -168,7 +168,15 @@ class ImageAnnotator(BaseEstimator):
         self.balance = balance
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, Y: Any, *, views: Mapping[str, slice] | None = None, words: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        Y: Any,
+        *,
+        views: Mapping[str, slice] | None = None,
+        words: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Learn from images with words.
 
         Parameters
@@ -181,6 +189,8 @@ class ImageAnnotator(BaseEstimator):
             The columns of each view: all columns, in their order. By default they are one view.
         words : sequence of str, optional
             The vocabulary; numbers by default.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)`` when codes, and with "weighted" weights, have been learnt.
         """
         ranks = self.check_parameters()
         X = _features(X)
@@ -189,8 +199,8 @@ class ImageAnnotator(BaseEstimator):
         self.Y_ = _labels(Y, len(X))
         self.words_ = _vocabulary(words, self.Y_.shape[1])
         seed = check_seed(self.random_state)
-        self.blocks_, codes = fit_blocks(X, self.views_, self.coder, ranks, self.hellinger, seed)
-        self._learn(codes, np.random.default_rng(seed))
+        self.blocks_, codes = fit_blocks(X, self.views_, self.coder, ranks, self.hellinger, seed, progress)
+        self._learn(codes, np.random.default_rng(seed), progress or (lambda *_: None))
         return self
 
     def annotate(self, X: ArrayLike) -> Neighbourhood:
@@ -258,7 +268,7 @@ class ImageAnnotator(BaseEstimator):
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
         return coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
 
-    def _learn(self, codes: Array, rng: np.random.Generator) -> None:
+    def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
         """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids.
 
         `codes` (n_images, n_columns) are of the training images and are changed in place. Afterwards `columns_`
@@ -272,7 +282,7 @@ class ImageAnnotator(BaseEstimator):
         self.sigmoids_: Sigmoids | None = None
         self.regression_: Regression | None = None
         if weighted:
-            self._learn_words(codes, rng)
+            self._learn_words(codes, rng, step)
         # A weighted sum of Manhattan distances is one Manhattan distance of codes times the weights.
         factors = self._per_column(self.weights_)
         codes *= factors
@@ -334,7 +344,7 @@ class ImageAnnotator(BaseEstimator):
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 
-    def _learn_words(self, codes: Array, rng: np.random.Generator) -> None:
+    def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
         """Learn weights, votes and sigmoids from the scores that training rows get from the other rows.
 
         `landmarks` are the training images of the kernel regression; the first `count` of them, `rows`, also teach the
@@ -347,12 +357,16 @@ class ImageAnnotator(BaseEstimator):
         landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
         rows = landmarks[:count]
         shares = np.zeros((len(rows), self.Y_.shape[1]))
-        for _ in range(ROUNDS if n_images > 1 else 0):  # neighbours depend on the weights, and these on the neighbours
+        for number in range(
+            ROUNDS if n_images > 1 else 0
+        ):  # neighbours depend on the weights, and these on the neighbours
+            step("learning words", number, ROUNDS + 1)
             which = self._others(codes, rows)
             # D (n_rows, k, n_blocks): the distances to each neighbour, by each block
             D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
             self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
             shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)[1]
+        step("learning words", ROUNDS, ROUNDS + 1)
         some = codes[landmarks] * self._per_column(self.weights_)
         self.regression_, left_out = fit_regression(mutual(some), self.Y_[landmarks].toarray(), landmarks)
         # Smoothed, because the sigmoids need its logit, which is infinite at 0 and 1.
@@ -360,6 +374,7 @@ class ImageAnnotator(BaseEstimator):
         truth = self.Y_[rows].toarray() > 0
         # Roots of the shares spread the many small ones, between which the sigmoids have to tell.
         self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
+        step("learning words", ROUNDS + 1, ROUNDS + 1)
 
     def check_parameters(self) -> tuple[int, ...]:
         """Raise ParameterError for a parameter with a value that is not allowed.

@@ -13,7 +13,8 @@ from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 
-from .image_features import Progress, Sources, names_of
+from .image_codes import Progress
+from .image_features import Sources, names_of
 from .image_words import images_with_words
 from .store import AnnotationModel
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from visionnmf import NMF
 from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["PLAIN", "Block", "check_coder", "coded", "fit_blocks", "prepared"]
+__all__ = ["PLAIN", "Block", "Progress", "check_coder", "coded", "fit_blocks", "prepared"]
 
 Array = NDArray[Any]
+Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
 PLAIN = "none"  # the features themselves
 MAX_SHARE = 0.9  # the largest number of components, as a share of a view's features
@@ -46,18 +47,25 @@ def check_coder(coder: Any) -> None:
 
 
 def fit_blocks(
-    X: Array, views: Mapping[str, slice], coder: Any, ranks: Sequence[int], hellinger: bool, random_state: Any
+    X: Array,
+    views: Mapping[str, slice],
+    coder: Any,
+    ranks: Sequence[int],
+    hellinger: bool,
+    random_state: Any,
+    progress: Progress | None = None,
 ) -> tuple[list[Block], Array]:
     """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
 
-    One model is learnt for each view and each number of components in `ranks`.
+    One model is learnt for each view and each number of components in `ranks`. `progress`, if given, is called as
+    ``progress("coding", done, total)`` after each view.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
     # Components are learnt from at most MAX_FITTED images; all images are coded.
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(len(X), MAX_FITTED, replace=False)) if len(X) > MAX_FITTED else slice(None)
-    for view, columns in views.items():
+    for done, (view, columns) in enumerate(views.items(), 1):
         part = prepared(X[:, columns], hellinger)
         most = max(1, int(MAX_SHARE * min(part.shape)))
         # Rank 0 stands for the features themselves (coder "none"), without a model.
@@ -67,6 +75,8 @@ def fit_blocks(
             start = sum(other.shape[1] for other in parts)  # the first column of these codes
             blocks.append(Block(view, learnt, slice(start, start + codes.shape[1])))
             parts.append(codes)
+        if progress is not None:
+            progress("coding", done, len(views))
     return blocks, np.concatenate(parts, axis=1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +18,11 @@ from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import expand_images
 
-__all__ = ["Described", "Progress", "Sources", "describe", "files_of", "is_table", "names_of", "usual_extractors"]
+from .image_codes import Progress
+
+__all__ = ["Described", "Sources", "describe", "files_of", "is_table", "names_of", "usual_extractors"]
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 Sources = str | Path | Sequence[str]  # a folder, images or patterns, or a table of features
 
 

@@ -21,7 +21,8 @@ from visionnmf.io.inputs import read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
-from .image_features import Described, Progress, Sources, describe, files_of, is_table
+from .image_codes import Progress
+from .image_features import Described, Sources, describe, files_of, is_table
 
 __all__ = ["ImagesWithWords", "images_with_words", "read_words"]
 

@@ -15,7 +15,8 @@ from visionnmf.io import check_outputs, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .image_features import Progress, Sources, describe, files_of, names_of
+from .image_codes import Progress
+from .image_features import Sources, describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 

@@ -18,7 +18,8 @@ from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs
 
 from .annotator import ImageAnnotator
-from .image_features import Progress, Sources, files_of, names_of, usual_extractors
+from .image_codes import Progress
+from .image_features import Sources, files_of, names_of, usual_extractors
 from .image_words import ImagesWithWords, images_with_words
 from .store import AnnotationModel, save
 
@@ -99,7 +100,8 @@ def train(
     force : bool, default=False
         Whether an existing file may be replaced.
     progress : callable, optional
-        Called with ("extracting", number of images done, number of all images).
+        Called as ``progress(stage, done, total)``: with the images whose features are extracted, the views that are
+        coded, and the steps that learn words.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def train(
         raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
     extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)
     found = _without_copies(images_with_words(source, labels, extraction, fit=True, n_jobs=n_jobs, progress=progress))
-    annotator.fit(found.X, found.Y, views=found.views, words=found.words)
+    annotator.fit(found.X, found.Y, views=found.views, words=found.words, progress=progress)
     trained = AnnotationModel(annotator, found.files, found.extraction)
     save(trained, model, force=force)
     return AnnotatorTrained(

@@ -76,7 +76,7 @@ def train(
         check_exists(source)
         from visionnmf.apps import annotation
 
-        with run.progress(source, rate_of="images") as progress:
+        with run.progress(source, rate_of="") as progress:
             report = annotation.train(
                 source,
                 model,
@@ -174,4 +174,6 @@ def similar(
         from visionnmf.apps import annotation
 
         known = annotation.load(model)
-        run.report(annotation.similar(known, image, k=count, out=out, photos=photos, force=force))
+        with run.status(f"looking for photographs like {image}"):
+            report = annotation.similar(known, image, k=count, out=out, photos=photos, force=force)
+        run.report(report)

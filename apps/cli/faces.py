@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -83,8 +84,10 @@ def train(
 
         if pictures is not None:
             _make_folder_outside(pictures, source, "--pictures")
-        with run.status(f"learning the people of {source}"):
-            report = faces.train(source, model, training=training, reading=reading, pictures=pictures, force=force)
+        with run.progress(source, rate_of="") as bar:
+            report = faces.train(
+                source, model, training=training, reading=reading, pictures=pictures, force=force, progress=bar
+            )
         run.report(report)
 
 
@@ -158,7 +161,9 @@ def verify(
         check_exists(model)
         from visionnmf.apps import faces
 
-        run.report(faces.verify(faces.load(model), first, second, threshold=threshold))
+        with run.status(f"comparing {first} and {second}"):
+            report = faces.verify(faces.load(model), first, second, threshold=threshold)
+        run.report(report)
 
 
 @command.command("add")
@@ -182,8 +187,9 @@ def add(
         from visionnmf.apps import faces
         from visionnmf.io import expand_inputs
 
-        known = faces.load(model)
-        run.report(faces.add_person(known, name, expand_inputs(images), out, force=force))
+        with run.status(f"adding {name} to {model}"):
+            report = faces.add_person(faces.load(model), name, expand_inputs(images), out, force=force)
+        run.report(report)
 
 
 @command.command("cluster")
@@ -238,8 +244,9 @@ def shadows(
         from visionnmf.apps import faces
 
         _make_folder_outside(out, source, "--out")
-        with run.status(f"removing the shadows of {source}"):
-            report = faces.unshadow(source, out, removal=removal, reading=reading, force=force)
+        with run.progress(source, rate_of="") as bar:
+            progress = None if bar is None else partial(bar, "people")
+            report = faces.unshadow(source, out, removal=removal, reading=reading, force=force, progress=progress)
         run.report(report)
 
 
@@ -286,7 +293,7 @@ def evaluate(
                 jobs=jobs,
                 plots=plots,
                 force=force,
-                progress=None if bar is None else lambda done, total: bar("splits", done, total),
+                progress=None if bar is None else partial(bar, "splits"),
             )
         run.report(report)
 

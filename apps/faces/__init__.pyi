@@ -1,3 +1,4 @@
+from .calibration import Identity as Identity
 from .cleaning import Decomposition as Decomposition
 from .clustering import FaceClustersReport as FaceClustersReport, cluster as cluster, cluster_faces as cluster_faces
 from .evaluation import FaceComparisonReport as FaceComparisonReport, evaluate as evaluate
@@ -7,7 +8,7 @@ from .identification import (
     identify as identify,
     verify as verify,
 )
-from .recognizer import FaceRecognizer as FaceRecognizer, Identity as Identity
+from .recognizer import FaceRecognizer as FaceRecognizer
 from .settings import (
     FaceClustering as FaceClustering,
     FaceEvaluation as FaceEvaluation,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +16,14 @@ from .classifiers import ClassResidual, Labels, Nearest, relative_distance
 
 __all__ = [
     "Calibration",
+    "Identity",
     "LeftOut",
     "calibrated",
     "can_choose",
     "image_folds",
     "left_out",
     "people_folds",
+    "pixel_grid",
     "some_people",
 ]
 
@@ -29,6 +32,7 @@ Array = NDArray[Any]
 FOLDS = 5  # for the choice of the limit of cleaning
 PEOPLE_FOLDS = 10  # for the threshold; with more folds, the remaining people are more like all people
 MANY, FOLDS_OF_MANY = 2000, 5  # fewer folds if there are more images than this
+CHOOSING_PIXELS = 1300  # of fits that only serve a choice; of larger images every second, third, ... row and column
 MOST_TESTED = 200  # images of unknown people, and of known people, per fold
 UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
 KNOWN_RATE_LEAST = 15  # people; the error rates of fewer say little about other people
@@ -70,6 +74,37 @@ class Calibration(NamedTuple):
         return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
 
 
+@dataclass(frozen=True)
+class Identity:
+    """Who is on an image.
+
+    Attributes
+    ----------
+    person : object or None
+        The label, or None if the distance is above the threshold: an unknown person, or not a face.
+    nearest : object
+        The label of the nearest person, accepted or not.
+    distance : float
+        The distance from the nearest person over the harmonic mean of the distances from all people, 0 to 1.
+    threshold : float
+        Larger distances are rejected.
+    corrupted : float
+        Share of the pixels that were judged corrupted.
+    calibrated : bool
+        Whether the image is as noisy as the training images, so that the reported error rates hold for it.
+    ranking : tuple of (object, float)
+        The nearest people and their distances, as many as were asked for; the first is `nearest`.
+    """
+
+    person: Any
+    nearest: Any
+    distance: float
+    threshold: float
+    corrupted: float
+    calibrated: bool = False
+    ranking: tuple[tuple[Any, float], ...] = ()
+
+
 def can_choose(people: Labels) -> bool:
     """Return whether images can be left out: there are two people or more, and two images or more of each."""
     counts = np.bincount(people)
@@ -107,6 +142,16 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
         known = rng.permutation(np.flatnonzero(image_fold == fold))[:MOST_TESTED]
         if len(unknown) or len(known):
             yield unknown, np.sort(known)
+
+
+def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
+    """Return the pixels that fits use which only serve a choice: a grid of at most :data:`CHOOSING_PIXELS`."""
+    if image_shape is None:
+        return np.arange(0, n_pixels, -(-n_pixels // CHOOSING_PIXELS))
+    numbers, step = np.arange(n_pixels).reshape(image_shape), 1
+    while numbers[::step, ::step].size > CHOOSING_PIXELS:
+        step += 1
+    return numbers[::step, ::step].ravel()
 
 
 def some_people(people: Labels, most: int) -> Labels:

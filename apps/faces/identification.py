@@ -20,9 +20,9 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
 
+from .calibration import Identity
 from .pictures import residual_picture
 from .reading import Box, ProbeFaces, read_probe
-from .recognizer import Identity
 from .settings import FaceIdentification
 from .store import FaceModel
 

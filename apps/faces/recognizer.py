@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -24,19 +24,21 @@ from sklearn.utils.validation import (
 )  # fmt: skip
 
 from visionnmf import NMF, choices
-from visionnmf._checks import check_choice, check_count, check_image_shape, check_number, shown
+from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, shown
 from visionnmf.apps.saving import Saveable
 from visionnmf.exceptions import ParameterError
 
 from . import calibration, cleaning
+from .calibration import Identity
 from .classifiers import ClassResidual, Nearest, relative_distance
 from .cleaning import Decomposition
 
-__all__ = ["WHITENING", "FaceRecognizer", "Identity"]
+__all__ = ["WHITENING", "FaceRecognizer", "Progress"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 Labels = NDArray[np.intp]
+Progress = Callable[[str, int, int | None], object]  # called with a stage, and how much of how much of it is done
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
 ITERATIONS = 100  # of the default model
@@ -54,38 +56,6 @@ CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly com
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 1000  # images by which a search is chosen
-CHOOSING_PIXELS = 1300  # of fits that only serve a choice; of larger images every second, third, ... row and column
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who is on an image.
-
-    Attributes
-    ----------
-    person : object or None
-        The label, or None if the distance is above the threshold: an unknown person, or not a face.
-    nearest : object
-        The label of the nearest person, accepted or not.
-    distance : float
-        The distance from the nearest person over the harmonic mean of the distances from all people, 0 to 1.
-    threshold : float
-        Larger distances are rejected.
-    corrupted : float
-        Share of the pixels that were judged corrupted.
-    calibrated : bool
-        Whether the image is as noisy as the training images, so that the reported error rates hold for it.
-    ranking : tuple of (object, float)
-        The nearest people and their distances, as many as were asked for; the first is `nearest`.
-    """
-
-    person: Any
-    nearest: Any
-    distance: float
-    threshold: float
-    corrupted: float
-    calibrated: bool = False
-    ranking: tuple[tuple[Any, float], ...] = ()
 
 
 class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
@@ -128,6 +98,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         Height and width. Blocks are not searched for if it is None.
     unknown_rate : float, default=0.05
         Share of unknown people who may be taken for a known one; sets the threshold.
+    thorough : bool, default=False
+        Whether the threshold and "auto" are judged by all pixels of images with more than 1300, instead of a grid of
+        them. It takes three to four times as long, and the threshold is more accurate if many pixels are corrupted.
     random_state : int, RandomState instance or None, default=None
         Seed of the default model.
 
@@ -188,6 +161,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         missing: str = choices.FACE_MISSING_AUTO,
         image_shape: tuple[int, int] | None = None,
         unknown_rate: float = choices.FACE_UNKNOWN_RATE,
+        thorough: bool = False,
         random_state: Any = None,
     ) -> None:
         # As in every estimator of scikit-learn, parameters are kept as they are and checked in `fit`.
@@ -198,6 +172,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self.missing = missing  # the search for missing pixels, or "auto"
         self.image_shape = image_shape  # (height, width)
         self.unknown_rate = unknown_rate  # share of unknown people who may pass the threshold
+        self.thorough = thorough  # whether cross-validation uses all pixels of large images
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -206,7 +181,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         tags.input_tags.positive_only = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None, progress: Progress | None = None
+    ) -> FaceRecognizer:
         """Learn people `y` from images as the rows of `X`, in which float32 stays float32.
 
         Parameters
@@ -215,12 +192,16 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         y : array-like [shape=(n_samples,)]
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
             Pixels to count as missing, besides those that `missing` finds.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)`` after each fit of a model. The stages choose the search for
+            missing pixels, learn the people, and set the threshold.
 
         Raises
         ------
         ValueError
             If a parameter is not allowed, or `X`, `y` and `mask` do not fit together.
         """
+        step = progress or (lambda *_: None)
         self._check_parameters()
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
         check_non_negative(data, "FaceRecognizer (input X)")
@@ -232,12 +213,14 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         if self.image_shape is not None:
             self.background_ = cleaning.flat_background(self._as_images(data), self.brightest_)
         given = self._given(data, mask)  # missing pixels by the caller, besides those that a search finds
-        self.missing_, self.missing_scores_ = self._choose_missing(data, given, people)
+        self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
         missing = given | self._found(data, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
             missing = given  # so few are chance, and leaving them out would give another fit
+        step("learning the people", 0, 1)
         self._learn(data, missing, people, self._model(data.shape, ITERATIONS))
-        found = calibration.calibrated(self._left_out(data, missing), len(self.classes_), self.unknown_rate)
+        step("learning the people", 1, 1)
+        found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
         self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
         return self
 
@@ -300,7 +283,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             scores[outliers] = float((nearest == self.labels_).mean())
         return scores
 
-    def _choose_missing(self, data: Array, given: Mask, people: Labels) -> tuple[str, dict[str, float]]:
+    def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
         """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified."""
         if not _takes_weights(self.model):
             if self.missing not in (choices.FACE_MISSING_AUTO, "none"):
@@ -316,19 +299,21 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
         if not seen or not calibration.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
-        chosen = np.ix_(calibration.some_people(people, MOST_CHOOSING), self._fewer_pixels(data.shape[1]))
-        some, names = data[chosen], people[chosen[0][:, 0]]
+        rows = calibration.some_people(people, MOST_CHOOSING)
+        chosen = np.ix_(rows, self.choosing_pixels(data.shape[1]))
         scores = {}
-        for choice in (*seen, "none"):
+        for number, choice in enumerate([*seen, "none"]):
+            step("choosing missing pixels", number, len(seen) + 1)
             missing = (masks[choice] | given)[chosen]
-            part = self._fitted_part(some, missing, names, {"missing": choice})
+            part = self._fitted_part(data[chosen], missing, people[rows], {"missing": choice})
             # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
             # search is judged at its best limit, with which it would be used.
-            found = part.outliers_scores_ or part._limit_scores(some, missing, (part.outliers_,))
+            found = part.outliers_scores_ or part._limit_scores(data[chosen], missing, (part.outliers_,))
             scores[choice] = max(found.values())
+        step("choosing missing pixels", len(scores), len(scores))
         return max(scores, key=scores.__getitem__), scores
 
-    def _left_out(self, data: Array, missing: Mask) -> calibration.LeftOut:
+    def _left_out(self, data: Array, missing: Mask, step: Progress) -> calibration.LeftOut:
         """Judge left-out training images by recognizers that saw neither them nor the people who play unknown.
 
         In each fold, `unknown` are the images of people who are left out, and `known` left-out images of the others.
@@ -336,9 +321,11 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         people, found = self.labels_, []
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
         grain = self._grain(np.where(missing, self.reconstructions_, data))  # this measure needs all pixels
-        pixels = self._fewer_pixels(data.shape[1])
+        pixels = self.choosing_pixels(data.shape[1])
         data, missing = data[:, pixels], missing[:, pixels]
-        for unknown, known in calibration.people_folds(people):
+        folds = list(calibration.people_folds(people))
+        for number, (unknown, known) in enumerate(folds):
+            step("setting the threshold", number, len(folds))
             rest = np.ones(len(data), bool)
             rest[unknown] = rest[known] = False
             if len(np.unique(people[rest])) < 2:
@@ -350,6 +337,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             distances = relative_distance(part._distances(data[new], missing[new], parts))
             noise = np.hstack([parts.noise, grain[new]])
             found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise))
+        step("setting the threshold", len(folds), len(folds))
         if not found:
             return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)))
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
@@ -487,6 +475,15 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         check_non_negative(data, "FaceRecognizer (input X)")
         return data, self._given(data, mask) | self._found(data, self.missing_)
 
+    def choosing_pixels(self, n_pixels: int) -> Array:
+        """Return the pixels, of `n_pixels`, that fits use which only serve a choice: all, or with large images a grid.
+
+        Returns
+        -------
+        ndarray of int
+        """
+        return np.arange(n_pixels) if self.thorough else calibration.pixel_grid(self.image_shape, n_pixels)
+
     def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
         """Return the mask that the caller gave, in the shape of the images."""
         if mask is None:
@@ -502,15 +499,6 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         images = self._as_images(data) if self.image_shape is not None else data[:, None]
         found = cleaning.missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
         return found.reshape(data.shape)
-
-    def _fewer_pixels(self, n_pixels: int) -> Array:
-        """Return the pixels that fits use which only serve a choice: a grid of at most :data:`CHOOSING_PIXELS`."""
-        if self.image_shape is None:
-            return np.arange(0, n_pixels, -(-n_pixels // CHOOSING_PIXELS))
-        numbers, step = np.arange(n_pixels).reshape(self.image_shape), 1
-        while numbers[::step, ::step].size > CHOOSING_PIXELS:
-            step += 1
-        return numbers[::step, ::step].ravel()
 
     def _as_images(self, data: Array) -> Array:
         """Return rows of pixels as images (n_images, height, width)."""
@@ -575,6 +563,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         check_choice(self.rule, "rule", choices.FACE_RULES)
         check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
         check_count(self.n_components, "n_components")
+        check_flag(self.thorough, "thorough")
         check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
         if self.model is not None and not hasattr(self.model, "fit_transform"):
             raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(self.model)}")

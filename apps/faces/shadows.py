@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,7 @@ def unshadow(
     removal: ShadowRemoval = ShadowRemoval(),
     reading: FaceReading = FaceReading(),
     force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ShadowRemovalReport:
     """Remove shadows and highlights from images of people under changing light, person by person.
 
@@ -138,6 +140,8 @@ def unshadow(
         How the images are read.
     force : bool, default=False
         Whether existing files may be replaced; the images themselves never are.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each person.
 
     Returns
     -------
@@ -168,9 +172,11 @@ def unshadow(
     for folder in {path.parent for path in (*images, sheet)}:
         output_folder(folder)
     found = np.empty_like(X)
-    for label in people:
+    for done, label in enumerate(people, 1):
         own = labels == label
         found[own] = remove_shadows(X[own], n_components=removal.n_components, random_state=removal.random_state)[0]
+        if progress is not None:
+            progress(done, len(people))
     shape = (faces.images.shape[1], faces.images.shape[2])
     for path, image in zip(images, np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, *shape), strict=True):
         write_image(path, image, force=force)

@@ -18,7 +18,7 @@ from visionnmf.io import check_outputs, check_outside, transaction, write_image
 from .calibration import KNOWN_RATE_LEAST, UNKNOWN_LEAST
 from .pictures import residual_picture
 from .reading import as_rows, open_faces, read_probe
-from .recognizer import FaceRecognizer
+from .recognizer import FaceRecognizer, Progress
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, save
 
@@ -121,6 +121,7 @@ def train(
     reading: FaceReading = FaceReading(),
     pictures: str | Path | None = None,
     force: bool = False,
+    progress: Progress | None = None,
 ) -> FaceTrainingReport:
     """Learn people from images, and write a model.
 
@@ -139,6 +140,8 @@ def train(
         Folder for ``components.png`` and ``corrupted.png``.
     force : bool, default=False
         Whether existing files may be replaced.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``; see :meth:`FaceRecognizer.fit`.
 
     Returns
     -------
@@ -168,7 +171,8 @@ def train(
     faces, skipped = open_faces(source, reading=reading, named=True)
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
-    recognizer = FaceRecognizer(image_shape=shape, **asdict(training)).fit(as_rows(faces.images), names)
+    recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
+    recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)
     with transaction():
         if pictures is not None:
@@ -180,7 +184,14 @@ def train(
             write_image(files[2], sheet, force=force)
         save(trained, model, force=force)
     outputs = [str(path) for path in files]
-    return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped)
+    n_pixels, notes = shape[0] * shape[1], []
+    used = len(recognizer.choosing_pixels(n_pixels))
+    if used < n_pixels:
+        notes.append(
+            f"the threshold was set by {used} of the {n_pixels} pixels; --thorough uses all, which takes three to four "
+            "times as long and is more accurate if many pixels are corrupted"
+        )
+    return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
+from visionnmf.apps.annotation import train
 from visionnmf.apps.annotation.image_words import images_with_words, read_words
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
@@ -241,6 +242,14 @@ def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypat
         result = run_command("annotate", *command)
         assert result.exit_code == 2
         assert "none of the 30 images has keywords" in result.stderr and "--labels FILE" in result.stderr
+
+
+def test_each_step_of_training_is_reported(photos, tmp_path):
+    folder, table = photos
+    seen = []
+    train(folder, tmp_path / "m.npz", labels=table, kinds=["rgb", "lab"], progress=lambda *step: seen.append(step))
+    assert list(dict.fromkeys(stage for stage, _, _ in seen)) == ["extracting", "coding", "learning words"]
+    assert seen[-1][1] == seen[-1][2] == 3 and ("coding", 2, 2) in seen
 
 
 def test_folders_are_looked_for_before_the_work(model, photos, tmp_path, monkeypatch):

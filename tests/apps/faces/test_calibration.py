@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
 
-from visionnmf.apps.faces import FaceRecognizer, calibration, recognizer
+from visionnmf.apps.faces import FaceRecognizer, calibration
 from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, people_folds
 
 
@@ -114,8 +114,8 @@ def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     images, names = made_faces(rng, 6, 6)
     X = rows(np.kron(images, np.ones((2, 2), np.uint8)))
     shape, found = (32, 32), {}
-    for most in (1024, 300):
-        monkeypatch.setattr(recognizer, "CHOOSING_PIXELS", most)
+    monkeypatch.setattr(calibration, "CHOOSING_PIXELS", 300)
+    for thorough in (True, False):
         seen = []
         fitted = FaceRecognizer._fitted_part
 
@@ -125,8 +125,9 @@ def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(FaceRecognizer, "_fitted_part", spy)
-            found[most] = FaceRecognizer(image_shape=shape, missing="none", random_state=0).fit(X, names)
-        assert set(seen) == {1024 if most == 1024 else 256}
+            recognizer = FaceRecognizer(image_shape=shape, missing="none", thorough=thorough, random_state=0)
+            found[thorough] = recognizer.fit(X, names)
+        assert set(seen) == {1024 if thorough else 256}
     exact, fewer = found.values()
     assert fewer.threshold_ == pytest.approx(exact.threshold_, rel=0.1)
     np.testing.assert_array_equal(fewer.cleaned_, exact.cleaned_)

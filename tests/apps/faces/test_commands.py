@@ -14,6 +14,7 @@ from visionnmf.apps.faces import (
     FaceIdentification,
     FaceModel,
     FaceRecognizer,
+    calibration,
     evaluation,
     load,
     reading,
@@ -145,6 +146,14 @@ def test_what_is_left_out_is_said_once(folder, tmp_path, command):
     options = ("--methods", "raw", "--splits", 1, "--train", 3) if command == "evaluate" else ()
     result = run("faces", command, folder, *options, "--out", tmp_path / "out")
     assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
+
+
+def test_pixels_that_set_no_threshold_are_reported(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "CHOOSING_PIXELS", 64)
+    fast = run("faces", "train", folder, "--model", tmp_path / "m.npz")
+    assert "the threshold was set by 64 of the 256 pixels; --thorough uses all" in fast.stdout
+    thorough = run("faces", "train", folder, "--model", tmp_path / "n.npz", "--thorough")
+    assert thorough.exit_code == 0 and "--thorough" not in thorough.stdout
 
 
 def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):

@@ -436,3 +436,12 @@ def test_shadows_are_removed(rng):
     squares = (left[:, :3] * values[:3]) @ right[:3]
     assert np.linalg.norm(faces - clean) < 0.3 * np.linalg.norm(squares - clean)
     assert (shadows[dark & (clean > 0.2)] < -0.1).mean() > 0.95
+
+
+def test_each_fit_of_a_model_is_reported(rng):
+    images, names = made_faces(rng, 4, 4)
+    seen = []
+    FaceRecognizer(missing="none").fit(rows(images), names, progress=lambda *step: seen.append(step))
+    assert seen[:2] == [("learning the people", 0, 1), ("learning the people", 1, 1)]
+    last = ("setting the threshold", len(seen) - 3, len(seen) - 3)
+    assert seen[-1] == last and [done for _, done, _ in seen[2:]] == list(range(last[1] + 1))
