@@ -323,7 +323,7 @@ _RECORDS = (
     LossRecord(
         name="frobenius",
         formula="(x - p)^2 / 2",
-        noise="Gaussian noise of equal variance, no outliers",
+        noise="Gaussian noise of equal variance, no outliers; half-zero data such as digits",
         degree=2,
         beta=2.0,
         rows=_frobenius_rows,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
+from .optimality import optimality
 from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
 from .solvers import SOLVERS, admm, hals, sbcd, spg
@@ -58,7 +59,8 @@ def fit(
     after each iteration with the objective before it, and stops the fit by returning a true value.
     """
     # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end
-    stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0)
+    confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
+    stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     converged = False
     for step in SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter):
         enough = stopping.add(step.objective, step.residual) or step.done
@@ -66,6 +68,7 @@ def fit(
         if enough or asked:
             converged = True
             break
+    converged = converged or stopping.converged  # at `max_iter` the rule may hold without having been confirmed
     return Fit(len(stopping.history), [*stopping.history, problem.objective(Wt, H)], converged, stopping.change)
 
 

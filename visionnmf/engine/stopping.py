@@ -13,10 +13,14 @@ the look ahead grow with ``t``, slow convergence is not mistaken for the end: of
 or like ``0.99^t`` the rule predicts the rest. Ten times the iterations are a little over three doublings, each of which
 gains less than the one before. The measure is free of the scale of the data, of the start and of the solver.
 
-Three details:
+Four details:
 
 - Near a saddle point an objective hardly falls, and then falls faster and faster. So the rule also asks that the newer
   half of the window did not gain more than the older half, unless both are below what rounding can do.
+- A plateau can be as flat as the end. Only the gradient tells them apart, so a fit by a divergence, whose plateaus are
+  the longest, asks for :func:`.optimality.optimality` when the rule begins to hold. Up to :data:`STATIONARY` it stops.
+  Above, the promise is kept by running it: the fit goes on to twice as many iterations and stops if the rule has held
+  all the while.
 - An objective can go to 0. A fit whose objective is at most that of residuals of a hundred-thousandth of the data is
   *exact*, and stops: see :func:`exact_objective`.
 - A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how
@@ -27,6 +31,7 @@ Three details:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from .problem import Problem
 
 LEAST_WINDOW = 10  # iterations
+STATIONARY = 5e-4  # optimality up to which a fit that hardly moves is at its end and not on a plateau
 WINDOW_SHARE = 4  # the window is one part in this many of all iterations
 EXACT = 1e-5  # relative residual below which a model counts as exact
 # On a path the loss is within the tolerance long before the factors are: with outliers, the error of the reconstruction
@@ -63,10 +69,20 @@ class Stopping:
 
     With `tol` 0 only an exact fit stops: an objective of at most `exact`. Relative decreases below `rounding` over half
     a window count as rounding. `change` is the predicted relative decrease, infinite before the first window is full.
+    `optimality()`, if given, returns how far the present factors are from a stationary point. `converged` says whether
+    the rule holds now; :meth:`add` returns whether to stop, which may be later if that measure is large.
     """
 
-    def __init__(self, tol: float, *, exact: float = 0.0, rounding: float = 1e-12) -> None:
-        self.tol, self.exact, self.rounding = tol, exact, rounding
+    def __init__(
+        self,
+        tol: float,
+        *,
+        exact: float = 0.0,
+        rounding: float = 1e-12,
+        optimality: Callable[[], float] | None = None,
+    ) -> None:
+        self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
+        self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
         self.change, self.converged = float("inf"), False
 
@@ -98,11 +114,24 @@ class Stopping:
             # near a saddle point decreases are small but growing, which is no convergence
             slowing = newer <= max(older, self.rounding * objective)
             self.converged = self.change < self.tol and slowing
+            if not self.converged:
+                self.confirmed_at = None
         elif n_iter and objective > 0:
             self.change = max(0.0, history[0] - objective) / objective  # too early to tell
         if objective <= self.exact:
             self.converged, self.change = True, 0.0
-        return self.converged
+            return True
+        return self.converged and self._is_confirmed(n_iter)
+
+    def _is_confirmed(self, n_iter: int) -> bool:
+        """Return whether a fit for which the rule holds after `n_iter` iterations is at its end, not on a plateau.
+
+        If the factors are not stationary, the rule must hold until the number of iterations has doubled.
+        """
+        if self.confirmed_at is None:
+            plateau = self.optimality is not None and self.optimality() > STATIONARY
+            self.confirmed_at = 2 * n_iter if plateau else n_iter
+        return n_iter >= self.confirmed_at
 
 
 def exact_objective(problem: Problem) -> float:
