@@ -7,6 +7,8 @@ Coordinates are pixels of the video from its upper left corner. Corners and edge
 
 from __future__ import annotations
 
+import os
+
 import cv2
 import numpy as np
 
@@ -19,14 +21,15 @@ from .settings import RegionSettings
 __all__ = ["read_region"]
 
 WHITE, HALF = 255, 127
+FORMS = "a region must be x,y,width,height, three or more corners x,y x,y x,y, or a picture"
 
 
 def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray:
     """Return a mask (height, width) that is 255 where foreground counts.
 
-    `shape` is the size of the results and `scale` their size relative to the video. Raises ParameterError where numbers
-    are no box or polygon or nothing is left, UnsupportedError for a picture of another size than the video, and
-    UnreadableError for a picture that cannot be read.
+    `shape` is the size of the results and `scale` their size relative to the video. Raises ParameterError for a text
+    that is not a region, a region outside the video, and where nothing is left, UnsupportedError for a picture of
+    another size than the video, and UnreadableError for a picture that cannot be read.
     """
     inside = np.full(shape, 0 if region.roi else WHITE, np.uint8)
     for text in region.roi:
@@ -44,6 +47,8 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
     try:
         numbers = [[float(number) for number in corner] for corner in points]
     except ValueError:
+        if not os.path.lexists(region):
+            raise ParameterError(f"{FORMS}; got {region!r}, and there is no such file") from None
         return _picture(region, shape, scale)
     if len(numbers) == 1 and len(numbers[0]) == 4:
         x, y, width, height = numbers[0]
@@ -54,11 +59,12 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
         usable = len(numbers) > 2 and all(len(corner) == 2 for corner in numbers)
         corners = [(corner[0], corner[-1]) for corner in numbers]
     if not usable or not np.isfinite(corners).all() or np.abs(corners).max() > 1e6:
-        raise ParameterError(
-            f"a region must be x,y,width,height, three or more corners x,y x,y x,y, or a picture; got {region!r}"
-        )
+        raise ParameterError(f"{FORMS}; got {region!r}")
     mask = np.zeros(shape, np.uint8)
     cv2.fillPoly(mask, [np.round(np.array(corners) * scale).astype(np.int32)], (WHITE,))
+    if not mask.any():
+        size = " x ".join(f"{side / scale:.0f}" for side in reversed(shape))
+        raise ParameterError(f"a region must lie in the picture, which has {size} pixels; got {region!r}")
     return mask
 
 

@@ -48,6 +48,18 @@ def test_half_a_file_on_standard_input_is_reported(cut, tmp_path, live):
 
 
 @pytest.mark.slow
+def test_an_mp4_in_a_pipe_needs_its_index_at_the_beginning(tmp_path, rng):
+    frames = list(rng.integers(0, 256, (40, 240, 320, 3), dtype=np.uint8))
+    path = encode(tmp_path / "clip.mp4", "libx264", "yuv420p", frames=frames, rate=10)
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", "-", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as piped:
+        ended = subprocess.run(command, stdin=piped.stdout, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "an MP4 whose index stands at its end cannot be read from a pipe: save it to a file" in ended.stderr
+    assert "-movflags +faststart" in ended.stderr
+
+
+@pytest.mark.slow
 def test_a_signal_while_a_lost_source_is_looked_for_finishes_the_results(tmp_path):
     file = io.BytesIO()
     with av.open(file, "w", format="mpegts") as output:  # no duration: as a camera's

@@ -52,6 +52,16 @@ def test_pictures(tmp_path):
         read_regions([str(tmp_path / "here.png")], [], (20, 31))
 
 
+def test_a_word_and_a_region_outside_the_picture_are_refused(tmp_path):
+    forms = "a region must be x,y,width,height, three or more corners x,y x,y x,y, or a picture; got 'banana'"
+    with pytest.raises(ParameterError, match=forms):
+        read_regions(["banana"], [], (20, 30))
+    for region in ("30,0,5,5", "-9,-9,5,5", "0,25 9,25 9,40"):
+        for given in (([region], []), ([], [region])):
+            with pytest.raises(ParameterError, match=r"must lie in the picture, which has 30 x 20 pixels; got '"):
+                read_regions(*given, (10, 15), 0.5)
+
+
 @pytest.mark.parametrize("region", ["1,2,3", "1,2,0,4", "1,2 3,4", "1,2 3,4 5", "nan,2,3,4", "1e9,2,3,4"])
 def test_what_is_no_region(region):
     with pytest.raises(ParameterError, match="a region must be x,y,width,height, three or more corners"):

@@ -130,7 +130,7 @@ class LiveReader:
         self._frames = self._decoded()  # pairs of time and frame, which can be gone through once
         self._first = next(self._frames, None)  # only a decoded frame says the true size
         if self._first is None:
-            raise UnreadableError(f"{self._name}: no frame has come{self._why()}")
+            raise UnreadableError(f"{self._name}: {self._nothing}{self._why()}")
         self.width, self.height = self._wanted.scaled(self._first[1].shape[1::-1])
 
     @property
@@ -238,6 +238,7 @@ class LiveReader:
             self.problem = f"read {self.frames_read} frames: the source broke off{self._why()}"
         self.truncated = self.problem is not None
 
+    _nothing = "no frame has come"  # the message if there is no frame
     _error: str | None = None  # the latest error of reading or decoding, in words
     _step = float(1 / FALLBACK_RATE)  # seconds between two frames of the current connection
 
@@ -278,6 +279,8 @@ class LiveReader:
         if self.source == "-":
             file: Any = sys.stdin.buffer
             what = "not a video that can be read"
+            if _is_mp4(file):  # reported where it cannot be opened and where no frame comes
+                what = self._nothing = _MP4_IN_A_PIPE
             options |= {"protocol_whitelist": "", "format_whitelist": f"{CONTAINERS},rawvideo"}
             if self._raw is not None:
                 more["format"] = "rawvideo"
@@ -322,6 +325,18 @@ class LiveReader:
                 yield last, np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), np.uint8)
         finally:
             camera.release()
+
+
+_MP4_IN_A_PIPE = (
+    "an MP4 whose index stands at its end cannot be read from a pipe: save it to a file, or write it by "
+    "ffmpeg -movflags +faststart or +frag_keyframe"
+)
+
+
+def _is_mp4(file: Any) -> bool:
+    """Return whether a file that can only be read once begins as an MP4 does, without reading from it."""
+    peek = getattr(file, "peek", None)
+    return peek is not None and not file.seekable() and peek(8)[4:8] == b"ftyp"
 
 
 def _came_to_its_end(decoder: Decoder) -> bool:
