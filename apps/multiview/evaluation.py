@@ -353,14 +353,21 @@ def _scores(
     seed: int,
     start: float,
 ) -> list[dict[str, Any]]:
-    """Return a row for each of several test sets of one training set; `start` is the processor time at the start.
+    """Fit a classifier to the features of the training samples, and return one row of scores for each test set.
 
-    `variants` are (name of the missing view, training views, test views); `y` are the labels of the training samples,
-    `truth` those of the test samples. Labels are classes (n,), or words as a matrix of 0 and 1 (n, n_words), which are
-    scored by average precision only. Samples without any view left are not tested.
+    `variants` are (name of the missing view, training views, test views); all have the training set of the first. `y`
+    are the labels of the training samples, and `truth` those of the test samples: classes (n_samples,), or words as a
+    matrix of 0 and 1 (n_samples, n_words), which are scored by average precision only. `roots` says whether the
+    classifier may try square roots of the features, `seed` is that of the clustering, and `start` the processor time at
+    which learning began. Samples without any view left are not tested.
     """
+    # Features are coordinates of components that overlap. The inner products H @ H.T of the components turn distances
+    # between coordinates into distances between reconstructions; see `signed_roots`. Without components, as for views
+    # side by side, the coordinates need no conversion.
     H = features.components
-    classifier, inner = fit_classifier(features.train, y, None if H is None else H @ H.T, roots=roots)
+    gram = None if H is None else H @ H.T
+    # `inner` is the accuracy in cross-validation on the training samples, by which `summarise` chooses the rank.
+    classifier, inner = fit_classifier(features.train, y, gram, roots=roots)
     rows = []
     for missing, _, after in variants:
         kept = observed(after)

@@ -356,8 +356,13 @@ def _judge_block(views: Views, components: Components, usual: Array, threshold: 
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
     def residuals(rows: Array, kept: Array) -> Array:
-        """Return the residuals (n_rows, n_views) of some samples by codes of the views that `kept` marks."""
-        # Also stores the codes: the last call for a sample uses the views that are finally kept.
+        """Return the mean absolute residual of each view of the samples `rows`, of shape (len(rows), n_views).
+
+        `kept`, a boolean array of the same shape, is False for the views that are left out. The codes are found from
+        the other views alone, and the residuals of the views that are left out are NaN.
+        """
+        # `find_outlying` calls this again each time it has left out a view of a sample. So the codes that the last call
+        # for a sample stores in `codes` are those by the views that are finally kept.
         part = views.rows(rows).keep(kept)
         codes[rows] = find_view_codes(part, components)
         return block_residuals(part, codes[rows], components.H)
