@@ -9,11 +9,14 @@ import typer
 
 from visionnmf.apps.multiview.settings import Comparison, Labels, ViewFit
 
+from .console import is_quiet, say
 from .options import Debug, Force, Json, Out, Processes
 from .records import with_records
 from .run import running
 
 __all__ = ["command"]
+
+WORDS = ("method", "split", "condition")  # what an evaluation goes through
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -133,6 +136,9 @@ def evaluate(
     The scores are the accuracy of a linear support vector machine on the codes of new samples (mean average precision
     for words), and the accuracy and normalised mutual information of clusters. The command writes results.csv.
 
+    The default, four methods on three splits, takes two to three minutes of one processor for 400 samples of two views
+    with 300 features together. --splits 10 takes ten thirds of that, and the means differ less from run to run.
+
     \b
     Methods:
       multiview             MultiviewNMF
@@ -159,6 +165,8 @@ def evaluate(
     with running(json_, debug) as run:
         from visionnmf.apps import multiview
 
+        if not is_quiet():
+            say(_cost(comparison))
         with run.progress(views[0], rate_of="") as progress:
             report = multiview.evaluate_files(
                 views,
@@ -172,3 +180,14 @@ def evaluate(
                 progress=None if progress is None else lambda done, total: progress("comparing", done, total),
             )
         run.report(report)
+
+
+def _cost(comparison: Comparison) -> str:
+    """Return a sentence that says, before an evaluation begins, how much work it is."""
+    counts = [len(comparison.methods), comparison.n_splits, len(comparison.conditions)]
+    words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in zip(counts, WORDS, strict=True)]
+    ranks = ", ".join(map(str, comparison.ranks))
+    return (
+        f"comparing {words[0]} on {words[1]} under {words[2]}: {counts[0] * counts[1] * counts[2]} jobs, each with the "
+        f"ranks {ranks}; --splits, --ranks and --methods change that, and --jobs runs several at a time"
+    )

@@ -135,6 +135,14 @@ def test_what_cannot_be_used_is_one_line(files):
         assert result.exit_code == 2 and sentence in result.stderr, result.stderr
 
 
+@NOT_CONVERGED
+def test_evaluate_says_how_much_work_it_is_before_it_begins(files):
+    arguments = ("both.npz", "--ranks", "2,3", "--methods", "pca", "--out", "r")
+    result = run_command("multiview", "evaluate", *arguments)
+    assert "comparing 1 method on 3 splits under 1 condition: 3 jobs, each with the ranks 2, 3;" in result.stderr
+    assert "comparing" not in run_command("--quiet", "multiview", "evaluate", *arguments).stderr
+
+
 def test_every_method_and_condition_is_in_the_help():
     text = run_command("multiview", "evaluate", "--help").stdout
     assert set(METHODS) == set(COMPARED)
