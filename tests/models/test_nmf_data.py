@@ -281,3 +281,10 @@ def test_codes_that_overflow_are_an_error(model, rng):
     model.components_ = (model.components_.astype(float) * 1e-40).astype(np.float32)
     with pytest.raises(ParameterError, match="X must have codes within float32; got some beyond"):
         model.transform(X)
+
+
+@pytest.mark.parametrize("make", [NMF, MultiviewNMF, OnlineNMF])
+def test_negative_data_are_refused_with_a_scaler_to_use(make, rng):
+    X = rng.standard_normal((20, 20))
+    with pytest.raises(ValueError, match=f"Negative values in data passed to {make.__name__} .*MinMaxScaler"):
+        make(2).fit(X)

@@ -28,6 +28,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "check_room",
+    "check_signs",
     "check_weights",
     "find_loss",
     "finite_codes",
@@ -100,7 +101,7 @@ def check_data(
         if gaps.any():
             observed = ~gaps
             data = np.where(observed, data, data.dtype.type(0))
-    check_non_negative(data, f"{type(estimator).__name__} (input X)")
+    check_signs(data, type(estimator).__name__)
     check_range(data)
     return data, observed
 
@@ -125,6 +126,17 @@ def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_arr
     if missing == 0 and fitting and not data.nnz:
         raise ParameterError("X must not be missing in all entries; got no observed entry")
     return data
+
+
+def check_signs(data: Any, name: str) -> None:
+    """Raise ParameterError if the data of the estimator called `name` hold negative numbers."""
+    try:
+        check_non_negative(data, f"{name} (input X)")
+    except ValueError as error:
+        raise ParameterError(
+            f"{str(error).rstrip('.')}; scale each feature to 0 ... 1, for example by "
+            "sklearn.preprocessing.MinMaxScaler(clip=True) in place of StandardScaler"
+        ) from None
 
 
 def check_range(data: Any, *, small: bool = False) -> None:
