@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from model_files import rewrite
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import NMF, MultiviewNMF, load_model
@@ -269,3 +270,12 @@ def test_views_that_would_be_lost_are_refused(views):
         model.fit([a, b[:, :0]])
     with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
         MultiviewNMF(2, random_state=0, max_iter=5, tol=1).fit([a, b]).transform([None, None])
+
+
+def test_a_fit_that_has_not_converged_names_the_class_and_both_steps(views):
+    with pytest.warns(ConvergenceWarning) as caught:
+        MultiviewNMF(3, max_iter=8, random_state=0).fit(views)
+    for warning in caught:
+        text = str(warning.message)
+        assert text.startswith("MultiviewNMF stopped after") and "increase max_iter=8, of which the second" in text
+        assert warning.filename == __file__

@@ -316,7 +316,7 @@ class NMF(WithPenalties, LinearModel):
                 f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
             )
         if not result.converged and self.tol > 0:
-            warn_not_converged("NMF", result, self.tol)
+            warn_not_converged(type(self).__name__, result, self.tol)
         self.n_iter_ = result.n_iter
         # the last objective is evaluated again for the final codes
         return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])

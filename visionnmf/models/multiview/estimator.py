@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -356,7 +357,14 @@ class MultiviewNMF(LinearModel):
                 check_random_state(self.random_state),
             )
         complete = complete_views(model, views, given, weights / sizes)
-        self._keep(*fit_components(model, complete, weights / sizes, sparsity), given, weights)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = fit_components(model, complete, weights / sizes, sparsity)
+        for warning in caught:  # they name NMF and the parameters of its fit
+            text = str(warning.message).replace("NMF", type(self).__name__, 1)
+            cure = f"increase max_iter={self.max_iter}, of which the second step has a quarter"
+            warnings.warn(text.replace("increase max_iter", cure), warning.category, stacklevel=3)
+        self._keep(*found, given, weights)
         codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, self.components_)
         prior = learn_prior(views, codes, self.components_)
