@@ -77,7 +77,7 @@ def _restored(
     for block in known.blocks_:
         _check_block(block, known)
     if all(block.coder is None for block in known.blocks_):
-        known.coder = PLAIN
+        known.coder = PLAIN  # the default would be NMF, but this model was trained on the features themselves
     weighted = known.method == "weighted"
     if (known.sigmoids_ is None) == weighted or (known.regression_ is None) == weighted:
         raise ValueError("sigmoids and a regression must be there for the method 'weighted' alone")

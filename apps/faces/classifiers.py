@@ -80,6 +80,8 @@ class ClassResidual(BaseEstimator):
     def _fit(self, images: Array, y: Labels, products: Array, of_pixels: bool) -> ClassResidual:
         """Learn people from images of unit norm and the products of all pairs of images or of pixels.
 
+        The eigenvalues and eigenvectors of the products are kept, because with them the coefficients of a new image for
+        any ridge cost two products of matrices, without solving a system for each ridge.
         With fewer pixels than images (`of_pixels`), ``directions_`` are the eigenvectors (n_pixels, n_pixels) of the
         products of pixels, and ``gram_`` is None. Otherwise they are the eigenvectors (n_images, n_images) of
         ``gram_``, the products of images.

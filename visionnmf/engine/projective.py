@@ -179,8 +179,13 @@ class _Log:
         return self.stopping.history
 
     def add(self, objective: float) -> bool:
-        """Append the objective of the start or after an iteration to the history; return whether to stop."""
-        no_data = not self.stopping.exact  # the scale of the loss is 0, so there is nothing to fit
+        """Pass the objective of the start or after an iteration to the stopping rule; return whether to stop.
+
+        The stopping rule appends it to the history. `converged` is also set where the callback asks to stop.
+        """
+        # An objective of at most `exact` counts as 0. It is a share of the loss of a model of zeros, so it is 0 only if
+        # all data are 0, and then there is nothing to fit.
+        no_data = not self.stopping.exact
         self.converged = self.stopping.add(objective) or no_data
         n_iter = len(self.history) - 1
         if n_iter and self.callback is not None and self.callback(n_iter, objective):

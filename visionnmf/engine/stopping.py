@@ -162,7 +162,9 @@ def exact_objective(problem: Problem) -> float:
 def warn_not_converged(name: str, result: Any, tol: float) -> None:
     """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change."""
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
-    if not np.isfinite(result.change):
+    if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
+        gain = "the objective is still falling fast, or the iterates are far from satisfying the model"
+    elif not np.isfinite(result.change):
         gain = "they are too few to predict how far the objective would still fall"
     warnings.warn(
         f"{name} stopped after {result.n_iter} iterations before it had converged: {gain} (tol={tol:.2g}); "

@@ -338,7 +338,7 @@ def _certainty(what: _Measured, usual: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class _Levels:
-    """Two levels of each pixel, and the frames that show them."""
+    """The two colours (levels) between which each pixel alternates, and the frames in which they are measured."""
 
     frames: FrameArray  # (n, n_pixels, channels)
     picks: Pixels  # the frames that are measured
@@ -351,7 +351,11 @@ class _Levels:
     found: Flags  # where there is a second level
 
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
-        """Return which level the frames show at some pixels: -1 the first, 1 the second, 0 neither."""
+        """Return, of shape (len(picks), len(pixels)), the level that each picked frame shows at some pixels.
+
+        It is -1 for the first level, 1 for the second, and 0 for neither. A value is first corrected for the difference
+        between the illumination of its frame and `typical`. It is neither if it is further than `apart` from both.
+        """
         result = np.empty((len(self.picks), len(pixels)), np.int8)
         model = self.frames, self.picks, self.H, self.Wt, self.typical
         assign_levels(*model, self.first, self.other, tuning.TUNING.alternating_modes.apart, pixels, result)

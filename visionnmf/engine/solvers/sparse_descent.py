@@ -30,8 +30,8 @@ CODES_SWEEPS = 500
 CODES_TOLERANCE = 1e-6  # of a row's largest code
 CODES_ITERATIONS = 200  # of ADMM for the Manhattan loss; the constants below have the meaning they have in :mod:`.admm`
 CODES_GROWTH = 30.0
-CODES_COUPLING = 0.01
-CODES_START_SWEEPS = 30
+CODES_COUPLING = 0.01  # weight of the difference between the codes of ADMM's linear step and their copy in the bounds
+CODES_START_SWEEPS = 30  # maximum number of least-squares sweeps that provide the start of ADMM
 CODES_POLISH = 30
 TRACE = 1e-9  # a component with less than this share of its sum on a row's stored entries counts as absent there
 LEAST_SHARE = 1e-100  # the same for its norm there, relative to the largest component and to the code's cost
@@ -176,7 +176,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
     Coordinate descent alone can stall, so ADMM provides its start.
     """
-    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     points = np.ascontiguousarray(H.T)
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
