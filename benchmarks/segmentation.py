@@ -57,11 +57,17 @@ def normalised_cuts(image: Image) -> Any:
 
 
 def defaults() -> None:
-    """Print the scores at the default scale, and of five segments."""
-    print("\n| segments | covering | Rand index | variation of information, bits |\n| --- | --- | --- | --- |")
-    for name, count in (("auto", None), (str(SEGMENTS), SEGMENTS)):
-        found = [score_segmentation(segment(p.image, count).labels, p.segmentations) for p in photographs()]
-        print(f"| {name} |", " | ".join(mean([s[k] for s in found]) for k in (2, 0, 1)), "|", flush=True)
+    """Print the scores of the default number of segments, and of five, by each method."""
+    print("\n| method | segments | covering | Rand index | variation of information, bits |\n|" + " --- |" * 5)
+    for method, loss in (("tree", "manhattan"), ("nmf", "manhattan"), ("nmf", "frobenius")):
+        name = method if method == "tree" else f"{method}, {loss}"
+        for count in (None, SEGMENTS):
+            found = [
+                score_segmentation(segment(p.image, count, method=method, loss=loss).labels, p.segmentations)
+                for p in photographs()
+            ]
+            scores = " | ".join(mean([s[k] for s in found]) for k in (2, 0, 1))
+            print(f"| {name} | {count or 'auto'} | {scores} |", flush=True)
 
 
 def boundaries() -> None:

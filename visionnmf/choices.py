@@ -6,6 +6,8 @@ ONLINE_STARTS = ("batch", *STARTS)
 # visionnmf segment
 MAX_SEGMENTS = 1000
 MAX_PAPER_SEGMENTS = 100
+SEGMENT_METHODS = ("tree", "nmf", "paper")
+SEGMENT_LOSSES = ("manhattan", "frobenius")
 PAPER_METHODS = ("manhattan", "ncut", "spectral")
 
 # visionnmf background

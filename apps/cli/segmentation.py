@@ -41,9 +41,6 @@ def segment_images(
     wanted: WantedSegments,
     outputs: Outputs,
     existing: ExistingResults,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Use the method of the MahNMF paper, beside normalised and spectral cuts.")
-    ] = False,
     recursive: Recursive = False,
     jobs: Jobs = 1,
     out: Out = Path("."),
@@ -60,10 +57,11 @@ def segment_images(
     segment. Alone, the markers divide the whole image. With --scale or --segments, auto included, they correct the
     segments found there, and segments without a marker stay.
 
-    --paper writes NAME_paper.png, three methods on a thumbnail side by side, and the labels of each.
+    --method nmf groups the regions of the tree by symmetric NMF, which also says how far each pixel belongs to each
+    segment. --method paper writes NAME_paper.png, three methods on a thumbnail side by side, and the labels of each.
 
     How strong a border is was learnt beforehand, from 200 photographs of BSDS500, which is for non-commercial research
-    and education. --paper uses nothing that was learnt.
+    and education. --method paper uses nothing that was learnt.
 
     \b
     Examples:
@@ -73,11 +71,13 @@ def segment_images(
       visionnmf segment photo.jpg --scale 0.2
       visionnmf segment photo.jpg --formats coco,svg --cutouts
       visionnmf segment photo.jpg --markers scribbles.png --segments auto
+      visionnmf segment photo.jpg --method nmf --segments 5 --memberships
       visionnmf segment sample:coffee --json
       visionnmf segment evaluate --help
     """
-    if paper and (wanted != WantedSegments(n_segments=wanted.n_segments) or outputs != Outputs()):
-        raise typer.BadParameter("--paper goes with --segments alone")
+    paper = wanted.method == "paper"
+    if paper and outputs != Outputs():
+        raise typer.BadParameter("--method paper writes labels only; leave out --formats, --cutouts and --memberships")
     with running(json_, debug) as run:
         make_folder(out)
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out)

@@ -23,6 +23,7 @@ from .boundaries import COUNTS as BOUNDARY_COUNTS, count_matches, label_boundari
 from .merging import load_border_model
 from .scores import score_segmentation
 from .segmenter import segment
+from .soft_parts import find_segments
 
 __all__ = ["METHODS", "SegmentationScoresReport", "evaluate", "read_truth"]
 
@@ -30,7 +31,7 @@ METRICS = ("covering", "pri", "voi")
 COLUMNS = ("image", "method", "scale", "n_segments", *METRICS, "seconds")
 
 OURS = "visionnmf"
-DEFAULT = f"{OURS}, default"
+DEFAULTS = {OURS: "tree", "nmf": "nmf"}  # method of :func:`.segment`, also scored with its default number of segments
 COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)  # segments that clustering is asked for
 
 Rows = list[dict[str, Any]]
@@ -104,8 +105,16 @@ def _normalised_cuts(image: NDArray[Any]) -> Scales:
             yield threshold, cut_normalized(labels, graph, thresh=threshold, in_place=False, rng=0)
 
 
+def _nmf(image: NDArray[Any]) -> Scales:
+    """Yield counts and segmentations by symmetric NMF of the regions of the tree, with the Manhattan loss."""
+    hierarchy = segment(image).hierarchy
+    for count in COUNTS:
+        yield count, find_segments(hierarchy, count, "manhattan")[0][hierarchy.labels]
+
+
 METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
     OURS: _ours,
+    "nmf": _nmf,
     "felzenszwalb": _at_each(
         "felzenszwalb",
         "scale",
@@ -119,9 +128,9 @@ METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
     "quickshift": _at_each("quickshift", "max_dist", (10, 20, 40, 80), kernel_size=5, ratio=0.5, rng=0),
     "whole": lambda image: iter([(0, np.zeros(image.shape[:2], np.uint8))]),
 }
-"""The methods by name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of
-200 SLIC superpixels by mean colour; k-means of colour and place; spectral clustering of those superpixels; quickshift
-(Vedaldi and Soatto 2008); the whole picture as one segment."""
+"""The methods by name: :func:`.segment`; the same with the method "nmf"; Felzenszwalb and Huttenlocher 2004;
+normalised cuts (Shi and Malik 2000) of 200 SLIC superpixels by mean colour; k-means of colour and place; spectral
+clustering of those superpixels; quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""
 
 
 @dataclass(frozen=True)
@@ -317,9 +326,14 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
 
     for name in methods:
         score(name, lambda name=name: list(METHODS[name](image)))  # type: ignore[misc]
-        if name == OURS:
-            score(DEFAULT, lambda: [(load_border_model().scale, segment(image).labels)])
+        if name in DEFAULTS:
+            score(f"{name}, default", lambda name=name: [_default(image, DEFAULTS[name])])  # type: ignore[misc]
     return rows
+
+
+def _default(image: NDArray[Any], method: str) -> tuple[float, NDArray[Any]]:
+    """Return the default scale, and the labels by a method of :func:`.segment` that a user gets without options."""
+    return load_border_model().scale, segment(image, method=method).labels
 
 
 def _summary(name: str, rows: Rows) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-__all__ = ["OUTSIDE", "colours", "draw_beside", "overlay", "to_eight_bits"]
+__all__ = ["OUTSIDE", "colours", "draw_beside", "draw_memberships", "overlay", "to_eight_bits"]
 
 OUTSIDE = 65535  # the label of pixels outside a mask
 PANEL = 480  # the largest width of a picture beside others
@@ -84,6 +84,11 @@ def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np
         cv2.putText(caption, name, (4, 17), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (0, 0, 0), 1, cv2.LINE_AA)
         drawn.append(np.vstack([caption, small]))
     return np.hstack(drawn)
+
+
+def draw_memberships(memberships: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Draw how far pixels belong to segments, (K, height, width), as mixtures (height, width, 3) of K colours."""
+    return np.rint(np.tensordot(memberships, colours(len(memberships)), (0, 0))).astype(np.uint8)
 
 
 def colours(count: int) -> NDArray[np.uint8]:

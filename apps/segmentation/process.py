@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from visionnmf import choices, io
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnsupportedError
+from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 
-from .overlays import colours, draw_beside
+from .overlays import colours, draw_beside, draw_memberships
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
@@ -55,7 +55,7 @@ class SegmentationReport(Report):
     sizes : list of int
         Pixels of segment 0, 1, ...
     scale : float
-        Where the tree of regions was cut, 0 to 1.
+        Where the tree of regions was cut, 0 to 1; None if it was not cut.
     n_regions : int
         The number of regions of which the tree is made.
     seconds : float
@@ -64,7 +64,7 @@ class SegmentationReport(Report):
 
     shape: tuple[int, int]
     sizes: list[int]
-    scale: float
+    scale: float | None
     n_regions: int
     seconds: float
 
@@ -73,7 +73,7 @@ class SegmentationReport(Report):
             "input": self.inputs[0],
             "shape": list(self.shape),
             "segments": [{"label": label, "pixels": pixels} for label, pixels in enumerate(self.sizes)],
-            "scale": round(self.scale, 4),
+            "scale": None if self.scale is None else round(self.scale, 4),
             "regions": self.n_regions,
             "seconds": round(self.seconds, 3),
             "files": self.outputs,
@@ -139,10 +139,11 @@ def process_image(
     source : str or Path
         A picture, or ``sample:NAME``.
     wanted : WantedSegments, optional
-        Which segments are wanted; as many as the picture has, when not given. Markers are read from a picture of the
-        image's size: its most frequent colour is the background, each other colour a marker. Markers are numbered by
-        red, then green, then blue. Without a number or a scale the whole image is divided among them; with one, or
-        with "auto", they correct the segments found there.
+        Which segments are wanted, and by which method; as many as the picture has, when not given. The method "paper"
+        is refused here; see :func:`.paper_segments`. Markers are read from a picture of the image's size: its most
+        frequent colour is the background, each other colour a marker. Markers are numbered by red, then green, then
+        blue. Without a number or a scale the whole image is divided among them; with one, or with "auto", they correct
+        the segments found there.
     outputs : Outputs, optional
         What is written besides the four pictures.
     out : str or Path, default="."
@@ -176,12 +177,20 @@ def process_image(
     name, stem, folder = str(source), _stem(source), Path(out)
     pictures = [folder / f"{stem}_{kind}.png" for kind in PICTURES]
     files = [folder / f"{stem}_{FORMATS[entry].ending}" for entry in outputs.names]
-    io.check_outputs([*pictures, *files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
-    earlier = _earlier_cutouts(folder, stem, force) if outputs.cutouts else []
+    sheets = [folder / f"{stem}_memberships.png"] if outputs.memberships else []
+    if outputs.memberships and wanted.method != "nmf":
+        raise ParameterError(f"memberships must be False with the method {wanted.method}; got True; use the method nmf")
+    io.check_outputs(
+        [*pictures, *files, *sheets], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])]
+    )
+    numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
+    earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image = io.read_image(source)
     io.check_memory(name, WORKING * image.shape[0] * image.shape[1])
     markers = None if wanted.markers is None else read_markers(wanted.markers)
-    result = segment(image, wanted.n_segments, scale=wanted.scale, markers=markers)
+    result = segment(
+        image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale, markers=markers
+    )
     io.output_folder(folder)
     with io.transaction():
         for file, picture in zip(pictures, PICTURES.values(), strict=True):
@@ -191,8 +200,10 @@ def process_image(
 
             for file, entry in zip(files, outputs.names, strict=True):
                 _write(file, FORMATS[entry].make(formats, Path(name).name, result), force)
-        cutouts = _write_cutouts(folder, stem, result, force) if outputs.cutouts else []
-    for file in set(earlier) - set(cutouts):
+        if outputs.memberships and result.memberships is not None:
+            io.write_image(sheets[0], draw_memberships(result.memberships), force=force)
+        each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
+    for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     return SegmentationReport(
         shape=result.labels.shape,
@@ -201,7 +212,7 @@ def process_image(
         n_regions=result.hierarchy.n_regions,
         seconds=time.perf_counter() - begin,
         inputs=[name],
-        outputs=[str(file) for file in (*pictures, *files, *cutouts)],
+        outputs=[str(file) for file in (*pictures, *files, *sheets, *each)],
     )
 
 
@@ -299,21 +310,28 @@ def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> No
         temporary.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
 
 
-def _earlier_cutouts(out: Path, stem: str, force: bool) -> list[Path]:
-    """List the cut-outs of an earlier run in ``<stem>_cutouts``; raise OutputExistsError unless `force` is true."""
-    folder = out / f"{stem}_cutouts"
+def _earlier_numbered(folder: Path, stem: str, force: bool) -> list[Path]:
+    """List the pictures of single segments of an earlier run; raise OutputExistsError unless `force` is true."""
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
-        raise OutputExistsError(f"{folder}: holds cut-outs already; {PASS_FORCE}")
+        raise OutputExistsError(f"{folder}: holds pictures of segments already; {PASS_FORCE}")
     return found
 
 
-def _write_cutouts(out: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
-    """Write each segment as ``<stem>_cutouts/<stem>_<label>.png``, and return the files."""
-    from .formats import cut_out
+def _write_numbered(folder: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
+    """Write a picture of each segment as ``<stem>_<label>.png``, and return the files.
 
-    folder = io.output_folder(out / f"{stem}_cutouts")
+    In a folder whose name ends with "memberships" they show how far pixels belong to the segment, else the segment
+    alone.
+    """
+    if folder.name.endswith("_memberships") and result.memberships is not None:
+        pictures: Iterable[NDArray[Any]] = (np.rint(255 * part).astype(np.uint8) for part in result.memberships)
+    else:
+        from .formats import cut_out
+
+        pictures = cut_out(result)
+    io.output_folder(folder)
     files = [folder / f"{stem}_{label}.png" for label in range(len(result.sizes))]
-    for file, picture in zip(files, cut_out(result), strict=True):
+    for file, picture in zip(files, pictures, strict=True):
         io.write_image(file, picture, force=force)
     return files

@@ -18,7 +18,8 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import RandomState, brief, check_count
+from visionnmf._checks import RandomState, brief, check_choice, check_count
+from visionnmf.exceptions import ParameterError
 from visionnmf.features import reduce_image
 
 from .cues import find_cues
@@ -47,8 +48,8 @@ class SegmentationResult:
         with a mask, outside of which it is 65535 (so ``labels + 1`` is 0 there).
     sizes : ndarray of int64 [shape=(K,)]
         Pixels of each segment.
-    scale : float in [0, 1]
-        The height of the last merge that was done.
+    scale : float in [0, 1] or None
+        The height of the last merge that was done; None if the segments are not those of a cut of the tree.
     hierarchy : Hierarchy
         The tree, from which other numbers of segments and other scales are read.
     image : ndarray [shape=(height, width, 3)]
@@ -57,15 +58,19 @@ class SegmentationResult:
         The time that the segmentation took.
     values : ndarray [shape=(height, width, n_channels)] or None
         What was given, if it is not `image`: bands, or RGB in its own units.
+    memberships : ndarray of float32 [shape=(K, height, width), in [0, 1]] or None
+        With the method "nmf": how far each pixel belongs to each segment. They sum to 1 over the segments, and a pixel
+        is in the segment to which it belongs most. Outside a mask they are 0.
     """
 
     labels: NDArray[Any]
     sizes: NDArray[np.int64]
-    scale: float
+    scale: float | None
     hierarchy: Hierarchy
     image: NDArray[Any]
     seconds: float
     values: NDArray[Any] | None = None
+    memberships: NDArray[np.float32] | None = None
 
     __repr__ = brief
 
@@ -114,7 +119,7 @@ class SegmentationResult:
         """
         numbered = None if markers is None else check_markers(markers, self.hierarchy.labels >= 0)
         labels, sizes, height, hierarchy = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
-        return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy)
+        return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy, memberships=None)
 
     @cached_property
     def boundaries(self) -> NDArray[np.float32]:
@@ -193,7 +198,7 @@ class SegmentationResult:
         from .soft_parts import find_soft_parts  # imports the estimators, which most runs do not need
 
         codes = find_soft_parts(self.hierarchy, n_components, loss=loss, random_state=random_state)
-        return np.pad(codes, ((0, 0), (0, 1)))[:, self.hierarchy.labels]  # label -1 takes the last column
+        return _of_pixels(codes, self.hierarchy)
 
     def overlay(self) -> NDArray[np.uint8]:
         """Draw the segments over the picture.
@@ -210,6 +215,8 @@ def segment(
     image: ArrayLike,
     n_segments: int | str | None = None,
     *,
+    method: str = "tree",
+    loss: str = "manhattan",
     scale: float | None = None,
     mask: ArrayLike | None = None,
     markers: ArrayLike | None = None,
@@ -224,6 +231,13 @@ def segment(
     n_segments : int from 1 to 1000, or "auto", optional
         The number of segments. There are fewer where there is no more to tell apart, as in a flat picture. "auto", and
         the default without `scale` and `markers`, gives those at the scale that was chosen on training photographs.
+        With the method "nmf" it gives as many segments as there are at this scale.
+    method : {"tree", "nmf"}, default="tree"
+        "tree" cuts a tree of regions over learnt borders. "nmf" factorises how well these regions are connected over
+        weak borders by symmetric NMF, and puts each region into the part to which it belongs most. The tree agrees
+        better with people; NMF also gives `memberships`.
+    loss : {"manhattan", "frobenius"}, default="manhattan"
+        The loss of the factorisation.
     scale : float in [0, 1], optional
         How strong a border must be to part two segments: smaller values give more segments.
     mask : array-like of bool [shape=(height, width)], optional
@@ -254,7 +268,10 @@ def segment(
     ((48, 64), 3)
     """
     begin = time.perf_counter()
-    wanted = WantedSegments(n_segments=n_segments, scale=scale)
+    wanted = WantedSegments(n_segments=n_segments, scale=scale, method=method, loss=loss)
+    check_choice(method, "method", ("tree", "nmf"))
+    if method == "nmf" and markers is not None:
+        raise ParameterError("markers must be left out with the method nmf; they divide a tree")
     picture = read_picture(image, mask, bands)
     inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
     numbered = None if markers is None else check_markers(markers, inside)
@@ -262,8 +279,15 @@ def segment(
     count, scale = wanted.n_segments, wanted.scale
     if count == AUTO or (count is None and scale is None and markers is None):
         count, scale = None, load_border_model().scale
-    cut = _cut(hierarchy, picture.shown, count, scale, numbered)
-    return SegmentationResult(*cut, image=picture.shown, seconds=time.perf_counter() - begin, values=picture.values)
+    height: float | None = None
+    memberships: NDArray[np.float32] | None = None
+    if method == "nmf":
+        n_parts = hierarchy.n_regions - hierarchy.n_merges(scale=scale) if count is None else count
+        labels, sizes, memberships = _factorise(hierarchy, n_parts, loss)
+    else:
+        labels, sizes, height, hierarchy = _cut(hierarchy, picture.shown, count, scale, numbered)
+    seconds = time.perf_counter() - begin
+    return SegmentationResult(labels, sizes, height, hierarchy, picture.shown, seconds, picture.values, memberships)
 
 
 def segment_images(
@@ -354,6 +378,25 @@ def _cut(
         n_merges += hierarchy.n_regions - n_regions  # the pieces of a region are merged first
     cut, height = cut_at_markers(hierarchy, marked, n_merges)
     return *_number_by_size(hierarchy, cut, n_named=int(marked.max()) + 1), height, hierarchy
+
+
+def _factorise(
+    hierarchy: Hierarchy, n_segments: int, loss: str
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float32]]:
+    """Return the labels of segments by symmetric NMF, their sizes, and the memberships of pixels (K, height, width)."""
+    from .soft_parts import find_segments  # imports the estimators, which other runs do not need
+
+    cut, codes = find_segments(hierarchy, n_segments, loss)
+    labels, sizes = _number_by_size(hierarchy, cut)
+    inside = hierarchy.labels >= 0
+    part = np.empty(len(sizes), np.int64)  # of each label
+    part[labels[inside]] = cut[hierarchy.labels[inside]]
+    return labels, sizes, _of_pixels(codes[part], hierarchy)
+
+
+def _of_pixels(codes: NDArray[np.float32], hierarchy: Hierarchy) -> NDArray[np.float32]:
+    """Return memberships of pixels (n, height, width) from those of regions (n, n_regions); 0 outside a mask."""
+    return np.pad(codes, ((0, 0), (0, 1)))[:, hierarchy.labels]  # label -1 takes the last column
 
 
 def _number_by_size(

@@ -60,8 +60,19 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 @settings
 class WantedSegments:
-    """Which segments are wanted: a number, a scale, those that a person has marked, or as many as there are."""
+    """Which segments are wanted: a number, a scale, those marked by a person, or as many as there are; and how."""
 
+    method: Annotated[
+        str,
+        Option(
+            "How segments are found. tree: a tree of regions, cut; nmf: symmetric NMF of how well these regions are "
+            "connected; paper: the MahNMF paper's method, beside normalised and spectral cuts",
+            choices=choices.SEGMENT_METHODS,
+        ),
+    ] = "tree"
+    loss: Annotated[str, Option("With --method nmf: the loss of the factorisation", choices=choices.SEGMENT_LOSSES)] = (
+        choices.SEGMENT_LOSSES[0]
+    )
     n_segments: Annotated[
         Any,
         Option(
@@ -82,7 +93,10 @@ class WantedSegments:
     ] = None
 
     def check(self) -> None:
-        """Raise ParameterError if the number is not allowed, or is given together with a scale."""
+        """Raise ParameterError if the number is not allowed, or options are given together that exclude each other."""
+        for name in ("scale", "markers"):
+            if self.method != "tree" and getattr(self, name) is not None:
+                raise ParameterError(f"{name} must be left out with the method {self.method}; only a tree is cut there")
         if self.n_segments is not None and self.scale is not None:
             raise ParameterError(
                 f"n_segments must be left out where a scale is given; got {self.n_segments!r} and {self.scale!r}"
@@ -106,6 +120,13 @@ class Outputs:
         ),
     ] = None
     cutouts: Annotated[bool, Option("Also write each segment alone, as NAME_cutouts/NAME_0.png and so on.")] = False
+    memberships: Annotated[
+        bool,
+        Option(
+            "With --method nmf: also write how far each pixel belongs to each segment, as NAME_memberships/NAME_0.png "
+            "and so on, and all of them in colour as NAME_memberships.png."
+        ),
+    ] = False
 
     def check(self) -> None:
         """Raise ParameterError if a format is not known."""

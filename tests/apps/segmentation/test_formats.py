@@ -245,7 +245,7 @@ def test_cutouts_of_before_are_kept_or_replaced(folder: Path, tmp_path: Path) ->
     (tmp_path / "a_cutouts" / "a_mine.png").write_bytes(b"mine")
     for file in tmp_path.glob("a_*.png"):
         file.unlink()
-    with pytest.raises(OutputExistsError, match="holds cut-outs already"):
+    with pytest.raises(OutputExistsError, match="holds pictures of segments already"):
         process_image(
             folder / "a.png", wanted=WantedSegments(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path
         )

@@ -103,7 +103,7 @@ def test_the_command_writes_three_methods_side_by_side(tmp_path: Path, monkeypat
     source = tmp_path / "tiles.png"
     cv2.imwrite(str(source), MOSAIC.image[..., ::-1])
     out = tmp_path / "out"
-    found = run_command("segment", source, "--paper", "--segments", 3, "--out", out, "--json")
+    found = run_command("segment", source, "--method", "paper", "--segments", 3, "--out", out, "--json")
     assert found.exit_code == 0, found.output
     (report,) = json.loads(found.stdout)["images"]
     names = ["tiles_paper.png", *(f"tiles_paper_{method}.png" for method in choices.PAPER_METHODS)]
@@ -113,7 +113,7 @@ def test_the_command_writes_three_methods_side_by_side(tmp_path: Path, monkeypat
         labels = cv2.imread(str(out / f"tiles_paper_{method}.png"), cv2.IMREAD_UNCHANGED)
         assert np.bincount(labels.ravel()).tolist() == sizes and len(sizes) == 3
     assert cv2.imread(str(out / "tiles_paper.png")).shape == (84, 360, 3)
-    text = run_command("segment", source, "--paper", "--out", out, "--force")
+    text = run_command("segment", source, "--method", "paper", "--out", out, "--force")
     assert text.exit_code == 0 and "manhattan 5 segments, ncut 5 segments, spectral 5 segments" in text.stdout
     for options in (["--scale", "0.1"], ["--cutouts"], ["--formats", "csv"], ["--markers", source]):
-        assert run_command("segment", source, "--paper", *options, "--out", out).exit_code == 2
+        assert run_command("segment", source, "--method", "paper", *options, "--out", out).exit_code == 2

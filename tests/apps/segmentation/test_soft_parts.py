@@ -1,7 +1,11 @@
 """Soft parts: memberships, and that connection follows weak borders."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from helpers import run_command
 
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
@@ -9,6 +13,7 @@ from visionnmf.apps.segmentation.scores import covering
 from visionnmf.apps.segmentation.soft_parts import connection, diffuse_affinity
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import read_image, write_image
 
 
 def test_connection_goes_over_the_weakest_borders() -> None:
@@ -32,11 +37,54 @@ def test_parts_are_memberships_that_find_the_segments(loss: str) -> None:
     assert covering(parts.argmax(axis=0), [mosaic.labels]) > 0.7  # the whole image: .3
 
 
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_segments_by_nmf_are_those_of_the_largest_memberships(loss: str) -> None:
+    mosaic = make_mosaic(120, 160, n_segments=4, random_state=3)
+    inside = np.ones((120, 160), bool)
+    inside[:, :10] = False
+    result = segment(mosaic.image, 4, method="nmf", loss=loss, mask=inside)
+    assert result.memberships is not None and result.scale is None
+    assert result.memberships.shape == (len(result.sizes), 120, 160)
+    np.testing.assert_array_equal(result.memberships.argmax(axis=0)[inside], result.labels[inside])
+    np.testing.assert_allclose(result.memberships.sum(axis=0), inside, atol=1e-5)
+    np.testing.assert_array_equal(result.sizes, np.bincount(result.labels[inside]))
+    assert (np.diff(result.sizes) <= 0).all()
+    assert covering(result.labels[inside], [mosaic.labels[inside]]) > 0.7
+    assert result.recut(n_segments=2).memberships is None  # a cut of the tree has none
+    assert len(segment(mosaic.image, method="nmf", loss=loss).sizes) <= len(segment(mosaic.image).sizes)
+
+
+def test_the_command_writes_memberships(tmp_path: Path) -> None:
+    source = tmp_path / "tiles.png"
+    write_image(source, make_mosaic(60, 90, n_segments=4, random_state=3).image)
+    command = ("segment", source, "--method", "nmf", "--out", tmp_path / "out")
+    found = run_command(*command, "--segments", 3, "--loss", "frobenius", "--memberships", "--json")
+    assert found.exit_code == 0, found.output
+    (report,) = json.loads(found.stdout)["images"]
+    assert report["scale"] is None
+    files = [Path(file) for file in report["files"]]
+    labels, sheet, *parts = (read_image(file) for file in (files[0], *files[4:]))
+    assert files[4].name == "tiles_memberships.png" and sheet.shape == (60, 90, 3)
+    assert [str(file.relative_to(tmp_path / "out")) for file in files[5:]] == [
+        f"tiles_memberships/tiles_{k}.png" for k in range(len(report["segments"]))
+    ]
+    shares = np.array([part[..., 0] for part in parts], int)
+    assert (abs(shares.sum(axis=0) - 255) <= 2).all()
+    largest = np.take_along_axis(shares, labels[np.newaxis, ..., 0].astype(int), 0)[0]
+    assert (largest >= shares.max(axis=0)).all()
+    for wrong in (["--scale", "0.1"], ["--markers", source], ["--method", "tree", "--memberships"]):
+        refused = run_command(*command, *wrong, "--force")
+        assert refused.exit_code == 2 and "method" in refused.stderr
+
+
 def test_more_parts_than_regions_and_refusals() -> None:
     result = segment(np.zeros((20, 30), np.uint8))
     parts = result.parts(3)
     np.testing.assert_array_equal(parts[0], 1)
     assert not parts[1:].any()
+    assert len(segment(np.zeros((20, 30), np.uint8), 3, method="nmf").sizes) == 1
+    with pytest.raises(ParameterError, match="method must be one of"):
+        segment(np.zeros((20, 30), np.uint8), method="paper")
     with pytest.raises(ParameterError, match="n_components must be a whole number >= 1; got 0"):
         result.parts(0)
 
