@@ -32,7 +32,7 @@ Array = NDArray[Any]
 FOLDS = 5  # for the choice of the limit of cleaning
 PEOPLE_FOLDS = 10  # for the threshold; with more folds, the remaining people are more like all people
 MANY, FOLDS_OF_MANY = 2000, 5  # fewer folds if there are more images than this
-CHOOSING_PIXELS = 1300  # of fits that only serve a choice; of larger images every second, third, ... row and column
+GRID_PIXELS = 1300  # of the grid that sets the threshold of clean images: every second, third, ... row and column
 MOST_TESTED = 200  # images of unknown people, and of known people, per fold
 UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
 KNOWN_RATE_LEAST = 15  # people; the error rates of fewer say little about other people
@@ -145,11 +145,11 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
 
 
 def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
-    """Return the pixels that fits use which only serve a choice: a grid of at most :data:`CHOOSING_PIXELS`."""
+    """Return a grid of at most :data:`GRID_PIXELS` pixels: all, or every second, third, ... row and column."""
     if image_shape is None:
-        return np.arange(0, n_pixels, -(-n_pixels // CHOOSING_PIXELS))
+        return np.arange(0, n_pixels, -(-n_pixels // GRID_PIXELS))
     numbers, step = np.arange(n_pixels).reshape(image_shape), 1
-    while numbers[::step, ::step].size > CHOOSING_PIXELS:
+    while numbers[::step, ::step].size > GRID_PIXELS:
         step += 1
     return numbers[::step, ::step].ravel()
 

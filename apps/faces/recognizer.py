@@ -54,6 +54,7 @@ FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 FURTHEST = 1e-6  # the nearest distance over the largest distance in a ranking
 CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
+CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 1000  # images by which a search is chosen
 
@@ -99,8 +100,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     unknown_rate : float, default=0.05
         Share of unknown people who may be taken for a known one; sets the threshold.
     thorough : bool, default=False
-        Whether the threshold and "auto" are judged by all pixels of images with more than 1300, instead of a grid of
-        them. It takes three to four times as long, and the threshold is more accurate if many pixels are corrupted.
+        Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
+        takes three times as long. All pixels of noisy images set it in any case.
     random_state : int, RandomState instance or None, default=None
         Seed of the default model.
 
@@ -125,6 +126,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
         it rejects a share `unknown_rate` of their own images; with one, or one image each, everything.
+    threshold_pixels_ : ndarray of int
+        The pixels that set the threshold.
     false_acceptance_rate_, false_rejection_rate_ : float
         Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN
         with fewer than 15 people, and if people differ so much that a rate is not known to a factor of two with 90 %
@@ -300,15 +303,14 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         if not seen or not calibration.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
         rows = calibration.some_people(people, MOST_CHOOSING)
-        chosen = np.ix_(rows, self.choosing_pixels(data.shape[1]))
         scores = {}
         for number, choice in enumerate([*seen, "none"]):
             step("choosing missing pixels", number, len(seen) + 1)
-            missing = (masks[choice] | given)[chosen]
-            part = self._fitted_part(data[chosen], missing, people[rows], {"missing": choice})
+            missing = (masks[choice] | given)[rows]
+            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice})
             # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
             # search is judged at its best limit, with which it would be used.
-            found = part.outliers_scores_ or part._limit_scores(data[chosen], missing, (part.outliers_,))
+            found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
             scores[choice] = max(found.values())
         step("choosing missing pixels", len(scores), len(scores))
         return max(scores, key=scores.__getitem__), scores
@@ -321,7 +323,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         people, found = self.labels_, []
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
         grain = self._grain(np.where(missing, self.reconstructions_, data))  # this measure needs all pixels
-        pixels = self.choosing_pixels(data.shape[1])
+        pixels = self.threshold_pixels_ = np.arange(data.shape[1])
+        # Noise of many pixels cancels out in distances, so that those of fewer pixels would set a threshold too high.
+        if not self.thorough and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
+            pixels = self.threshold_pixels_ = calibration.pixel_grid(self.image_shape, data.shape[1])
         data, missing = data[:, pixels], missing[:, pixels]
         folds = list(calibration.people_folds(people))
         for number, (unknown, known) in enumerate(folds):
@@ -474,15 +479,6 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
         check_non_negative(data, "FaceRecognizer (input X)")
         return data, self._given(data, mask) | self._found(data, self.missing_)
-
-    def choosing_pixels(self, n_pixels: int) -> Array:
-        """Return the pixels, of `n_pixels`, that fits use which only serve a choice: all, or with large images a grid.
-
-        Returns
-        -------
-        ndarray of int
-        """
-        return np.arange(n_pixels) if self.thorough else calibration.pixel_grid(self.image_shape, n_pixels)
 
     def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
         """Return the mask that the caller gave, in the shape of the images."""

@@ -114,7 +114,7 @@ def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     images, names = made_faces(rng, 6, 6)
     X = rows(np.kron(images, np.ones((2, 2), np.uint8)))
     shape, found = (32, 32), {}
-    monkeypatch.setattr(calibration, "CHOOSING_PIXELS", 300)
+    monkeypatch.setattr(calibration, "GRID_PIXELS", 300)
     for thorough in (True, False):
         seen = []
         fitted = FaceRecognizer._fitted_part
@@ -131,3 +131,5 @@ def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     exact, fewer = found.values()
     assert fewer.threshold_ == pytest.approx(exact.threshold_, rel=0.1)
     np.testing.assert_array_equal(fewer.cleaned_, exact.cleaned_)
+    noisy = np.clip(X + rng.normal(0, 40, X.shape), 0, 255)
+    assert len(FaceRecognizer(image_shape=shape, missing="none").fit(noisy, names).threshold_pixels_) == 1024
