@@ -150,69 +150,40 @@ class LossRecord:
 # --- values: ``rows(X, P, M, parameter, start, stop, out)``; too rarely called to be worth a compiled kernel ----------
 
 
-def _manhattan_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sum m |x - p|`` of each row.
+def _rows_of(
+    entries: Callable[[Array, float], Array], finish: Callable[[Array], Array] = np.asarray
+) -> Callable[..., None]:
+    """Return the function `rows` of a loss (see :class:`LossRecord`) that is a sum over the entries of each row.
 
-    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
-    weights or None. `out` (n_rows,) receives the losses of these rows; they do not depend on `parameter`.
+    ``entries(E, parameter)`` returns the losses of single entries with the residuals ``E = X - P`` (n_rows, n), and
+    ``finish(sums)`` the losses of the rows from the sums of these (n_rows,), each entry times its weight.
     """
-    out[start:stop] = _sums(np.abs(X[start:stop] - P), M, start)
+
+    def rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+        """Write the losses of rows ``start:stop`` of `X` to `out`; `P` is the model of these rows, `M` may be None."""
+        values = entries(X[start:stop] - P, parameter)
+        if M is not None:
+            values *= M[start:stop]
+        # NumPy sums pairwise, so float32 stays accurate in long rows
+        out[start:stop] = finish(values.sum(axis=1).astype(np.float64))
+
+    return rows
 
 
-def _frobenius_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sum m (x - p)^2 / 2`` of each row.
-
-    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
-    weights or None. `out` (n_rows,) receives the losses of these rows; they do not depend on `parameter`.
-    """
-    out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
-    out[start:stop] /= 2
-
-
-def _l21_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sqrt(sum m (x - p)^2)`` of each row.
-
-    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
-    weights or None. `out` (n_rows,) receives the losses of these rows; they do not depend on `parameter`.
-    """
-    out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
-    np.sqrt(out[start:stop], out=out[start:stop])
-
-
-def _huber_rows(X: Array, P: Array, M: Any, delta: float, start: int, stop: int, out: Array) -> None:
-    """Write the weighted Huber loss of each row: the sum of ``m s (|e| - s / 2)`` with ``s = min(|e|, delta)``.
-
-    Here e is ``x - p``. `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and
-    `M` (n_rows, n) the weights or None. `out` (n_rows,) receives the losses of these rows; `delta` is the loss's
-    parameter.
-    """
-    sizes = np.abs(X[start:stop] - P)
-    inner = np.minimum(sizes, X.dtype.type(delta))
+def _huber_entries(E: Array, delta: float) -> Array:
+    """Return the Huber loss ``s (|e| - s / 2)`` with ``s = min(|e|, delta)`` of each residual e of `E` (n_rows, n)."""
+    sizes = np.abs(E)
+    inner = np.minimum(sizes, E.dtype.type(delta))
     sizes -= inner / 2
     sizes *= inner
-    out[start:stop] = _sums(sizes, M, start)
+    return sizes
 
 
-def _elastic_net_rows(X: Array, P: Array, M: Any, alpha: float, start: int, stop: int, out: Array) -> None:
-    """Write ``sum m (|e| + alpha / 2 e^2)`` of each row, with ``e = x - p``.
-
-    `X` (n_rows, n) are the data, `P` (stop - start, n) the model of rows ``start:stop`` only, and `M` (n_rows, n) the
-    weights or None. `out` (n_rows,) receives the losses of these rows; `alpha` is the loss's parameter.
-    """
-    sizes = np.abs(X[start:stop] - P)
-    sizes += X.dtype.type(alpha / 2) * sizes * sizes
-    out[start:stop] = _sums(sizes, M, start)
-
-
-def _sums(values: Array, M: Any, start: int) -> Array:
-    """Return the weighted sum of each row of `values` (n_block, n), which are rows `start` onwards of the data.
-
-    The weights `M` (n_rows, n) of all rows may be None. NumPy sums pairwise, so float32 stays accurate in long rows.
-    `values` are overwritten.
-    """
-    if M is not None:
-        values *= M[start : start + len(values)]
-    return np.asarray(values.sum(axis=1))
+def _elastic_net_entries(E: Array, alpha: float) -> Array:
+    """Return the elastic-net loss ``|e| + alpha / 2 e^2`` of each residual e of `E` (n_rows, n)."""
+    sizes = np.abs(E)
+    sizes += E.dtype.type(alpha / 2) * sizes * sizes
+    return sizes
 
 
 # --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
@@ -309,7 +280,7 @@ _RECORDS = (
         noise="outlying entries: occlusion, dead pixels, moving objects; Laplace noise",
         degree=1,
         kink=1.0,
-        rows=_manhattan_rows,
+        rows=_rows_of(lambda E, parameter: np.abs(E)),
         derivative=_manhattan,
         proximal=ProximalForm(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
@@ -326,7 +297,7 @@ _RECORDS = (
         noise="Gaussian noise of equal variance, no outliers; half-zero data such as digits",
         degree=2,
         beta=2.0,
-        rows=_frobenius_rows,
+        rows=_rows_of(lambda E, parameter: np.square(E), lambda sums: sums / 2),
         derivative=_frobenius,
         sparse=SparseForm(
             value=lambda x, p, floor: float(np.square(x - p).sum()) / 2,
@@ -342,7 +313,7 @@ _RECORDS = (
         noise="outlying samples: whole rows that do not belong",
         degree=1,
         weight_degree=0.5,
-        rows=_l21_rows,
+        rows=_rows_of(lambda E, parameter: np.square(E), np.sqrt),
         derivative=_l21,
         proximal=ProximalForm(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
         codes="admm",
@@ -353,7 +324,7 @@ _RECORDS = (
         formula="(x - p)^2 / 2 to delta, then delta (|x - p| - delta / 2)",
         noise="Gaussian noise and outlying entries",
         parameter=Parameter("delta", default=lambda mean: mean / 10, positive=True),
-        rows=_huber_rows,
+        rows=_rows_of(_huber_entries),
         derivative=_huber,
         proximal=ProximalForm(
             _admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
@@ -366,7 +337,7 @@ _RECORDS = (
         noise="Laplace and Gaussian noise at once",
         parameter=Parameter("alpha", default=lambda mean: 1 / mean, positive=False),
         kink=1.0,
-        rows=_elastic_net_rows,
+        rows=_rows_of(_elastic_net_entries),
         derivative=_elastic_net,
         proximal=ProximalForm(
             _admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size
