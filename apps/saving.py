@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from visionnmf.io.model_state import Restorable
 
-__all__ = ["Saveable"]
+__all__ = ["SaveableEstimator"]
 
-T = TypeVar("T", bound="Saveable")
+T = TypeVar("T", bound="SaveableEstimator")
 
 
-class Saveable(Restorable):
+class SaveableEstimator(Restorable):
     """Give an estimator ``save`` and ``load``.
 
     The module ``store`` beside the estimator's own defines ``save(estimator, path, *, force)`` and

@@ -23,7 +23,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-__all__ = ["Field", "Option", "options_of", "settings"]
+__all__ = ["Option", "OptionField", "comma_separated", "comma_separated_numbers", "options_of", "settings"]
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Field:
+class OptionField:
     """One field of a record: its name, its type without None, whether None is allowed, its default and its option."""
 
     name: str
@@ -152,7 +152,19 @@ def settings(cls: type[T]) -> type[T]:
     return record
 
 
-def options_of(record: type) -> list[Field]:
+def comma_separated(text: str) -> tuple[str, ...]:
+    """Return the parts of a text with commas between them, without blanks around them."""
+    return tuple(part.strip() for part in text.split(","))
+
+
+def comma_separated_numbers(text: str) -> tuple[int, ...]:
+    """Return the whole numbers of a text with commas between them; raise ValueError for anything else."""
+    if not all(part.isdecimal() for part in comma_separated(text)):
+        raise ValueError(f"must be whole numbers, separated by commas; got {text!r:.60}")
+    return tuple(map(int, comma_separated(text)))
+
+
+def options_of(record: type) -> list[OptionField]:
     """Return the fields of a record in their order; empty for a class that is not one."""
     if not hasattr(record, "__dataclass_fields__"):
         return []
@@ -165,5 +177,5 @@ def options_of(record: type) -> list[Field]:
             kind, option = get_args(hint)[:2]
             kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
             named = [one for one in kinds if one is not type(None)]
-            found.append(Field(field.name, named[0], len(named) < len(kinds), field.default, option))
+            found.append(OptionField(field.name, named[0], len(named) < len(kinds), field.default, option))
     return found

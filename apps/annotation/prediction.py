@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
-from visionnmf.io import check_outputs, sidecar_of, write_csv, write_sidecar
+from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
@@ -137,8 +137,7 @@ def annotate(
     files = files_of(images)
     if outputs.table is not None:
         check_outputs([outputs.table], force, inputs=[*files, *model.source])
-        if not outputs.table.parent.is_dir():
-            raise MediaError(f"{outputs.table}: there is no folder {outputs.table.parent}; create it first")
+        check_parents([outputs.table])
     if outputs.sidecars and model.extraction is None:
         raise ParameterError("sidecars must be False for a table of features; got True")
     notes: list[str] = []

@@ -6,16 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, settings
+from visionnmf.apps.settings import Option, comma_separated_numbers, settings
 
 __all__ = ["AnnotatorSettings", "WordOutputs"]
-
-
-def _ranks(text: str) -> tuple[int, ...]:
-    """Return the numbers in a text such as "50,100,200"; ValueError if there are others."""
-    if not all(part.strip().isdecimal() for part in text.split(",")):
-        raise ValueError(f"must be whole numbers, comma-separated; got {text!r}")
-    return tuple(int(part) for part in text.split(","))
 
 
 @settings
@@ -27,7 +20,11 @@ class AnnotatorSettings:
     )
     n_components: Annotated[
         tuple[int, ...],
-        Option("Components for each kind of features; each number gives a distance.", flag="--ranks", parse=_ranks),
+        Option(
+            "Components for each kind of features; each number gives a distance.",
+            flag="--ranks",
+            parse=comma_separated_numbers,
+        ),
     ] = choices.ANNOTATION_COMPONENTS
     random_state: Annotated[
         int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction
-from visionnmf.io import check_outputs
+from visionnmf.io import check_outputs, check_parents
 
 from .annotator import ImageAnnotator
 from .image_codes import Progress
@@ -124,8 +123,7 @@ def train(
     annotator = ImageAnnotator() if annotator is None else clone(annotator)
     annotator.check_parameters()
     check_outputs([model], force, inputs=[*files_of(source), *([] if labels is None else [labels])])
-    if not Path(model).parent.is_dir():
-        raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
+    check_parents([model])
     extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)
     found = _without_copies(images_with_words(source, labels, extraction, fit=True, n_jobs=n_jobs, progress=progress))
     annotator.fit(found.X, found.Y, views=found.views, words=found.words, progress=progress)

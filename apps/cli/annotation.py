@@ -10,6 +10,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
+from visionnmf.apps.settings import comma_separated
 
 from .input_paths import check_exists, make_folder
 from .options import Debug, Force, Json, Out
@@ -81,7 +82,7 @@ def train(
                 source,
                 model,
                 labels=labels,
-                kinds=None if kinds is None else [kind.strip() for kind in kinds.split(",")],
+                kinds=None if kinds is None else comma_separated(kinds),
                 annotator=annotation.ImageAnnotator(**asdict(annotator)),
                 n_jobs=jobs,
                 force=force,

@@ -17,7 +17,7 @@ from visionnmf.apps.background.settings import (
     RegionSettings,
     VideoSettings,
 )
-from visionnmf.apps.settings import Option, settings
+from visionnmf.apps.settings import Option, comma_separated, settings
 
 from .input_paths import Input, make_folder
 from .options import SKIP_EXISTING, Debug, Force, Jobs, Json, one_of, with_default
@@ -216,5 +216,5 @@ def evaluate_methods(
                     bar("clips and methods", done, total)
 
             options: dict[str, Any] = {"out": out, "masks": masks, "jobs": jobs, "force": force}
-            report = evaluate(clips, methods=methods.split(","), progress=progress, **options)
+            report = evaluate(clips, methods=comma_separated(methods), progress=progress, **options)
         run.report(report)

@@ -9,6 +9,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.features.settings import ExtractorFiles
+from visionnmf.apps.settings import comma_separated
 
 from .input_paths import check_exists
 from .options import Debug, Force, Json, Verbatim
@@ -48,12 +49,11 @@ def command(
         check_exists(*images)
         from visionnmf.apps.features import extract_features
 
-        kinds = [name.strip() for name in kind.split(",")]
         with run.progress(str(out), rate_of="images") as progress:
             report = extract_features(
                 images,
                 out,
-                kinds=kinds,
+                kinds=comma_separated(kind),
                 files=files,
                 n_jobs=jobs,
                 verbatim=verbatim,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from visionnmf.apps.settings import Field, options_of
+from visionnmf.apps.settings import OptionField, options_of
 from visionnmf.exceptions import ParameterError
 
 from .options import one_of
@@ -88,7 +88,7 @@ def given_on_command_line(context: typer.Context) -> set[str]:
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
-def _parameter(field: Field) -> inspect.Parameter:
+def _parameter(field: OptionField) -> inspect.Parameter:
     """Return the typer parameter of a field.
 
     Typer gets the text of a field that is parsed by its own function (`option.parse`), and a list for a tuple of any
@@ -117,7 +117,7 @@ def _parameter(field: Field) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _value(field: Field, value: Any) -> Any:
+def _value(field: OptionField, value: Any) -> Any:
     """Return the value of a field from what typer has read: a list for a tuple, text for a field that is parsed."""
     if get_origin(field.type) is tuple and field.option.parse is None:
         return field.default if value is None else tuple(value)

@@ -9,6 +9,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
+from visionnmf.apps.settings import comma_separated
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
@@ -149,7 +150,7 @@ def evaluate(
             make_folder(out)
         from visionnmf.apps import segmentation
 
-        names = tuple(segmentation.METHODS) if methods is None else tuple(methods.split(","))
+        names = tuple(segmentation.METHODS) if methods is None else comma_separated(methods)
         with run.progress(str(images), rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 from visionnmf import NMF, choices
 from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, shown
-from visionnmf.apps.saving import Saveable
+from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
 from . import calibration, cleaning
@@ -59,7 +59,7 @@ NOTICED = 0.005  # a search is compared if it finds this share of the training p
 MOST_CHOOSING = 1000  # images by which a search is chosen
 
 
-class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
+class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     """Identify the person on an image, after training on images that may be corrupted.
 
     A robust low-rank model of all training images predicts each image. Pixels far from the prediction are pulled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, settings
+from visionnmf.apps.settings import Option, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
 __all__ = [
@@ -123,18 +123,13 @@ def parse_corruption(text: str) -> tuple[str, float | None]:
 def parse_ranks(text: str) -> tuple[int, ...]:
     """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step)."""
     ranks: list[int] = []
-    for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part.strip())
+    for part in comma_separated(text):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part)
         if found is None or (found[3] is not None and int(found[3]) == 0):
             raise ParameterError(f"ranks must be like 100, 10,50,100 or 10-150/10; got {text!r}")
         first = int(found[1])
         ranks += range(first, int(found[2] or first) + 1, int(found[3] or 1))
     return tuple(dict.fromkeys(ranks))
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    """Read names with commas between them."""
-    return tuple(part.strip() for part in text.split(","))
 
 
 @settings
@@ -149,7 +144,7 @@ class FaceEvaluation:
         tuple[str, ...],
         Option("Corruption of the training images; repeatable.", flag="--corruption", metavar="KIND[:SEVERITY]"),
     ] = ("none",)
-    methods: Annotated[tuple[str, ...], Option("Comma-separated.", parse=_parse_names)] = (
+    methods: Annotated[tuple[str, ...], Option("Comma-separated.", parse=comma_separated)] = (
         "recognizer", "manhattan", "frobenius", "kullback-leibler", "pca", "raw", "lda", "crc",
     )  # fmt: skip
     ranks: Annotated[

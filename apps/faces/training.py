@@ -13,7 +13,7 @@ import numpy as np
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io import check_outputs, check_outside, transaction, write_image
+from visionnmf.io import check_outputs, check_outside, check_parents, transaction, write_image
 
 from .calibration import KNOWN_RATE_LEAST, UNKNOWN_LEAST
 from .pictures import residual_picture
@@ -166,8 +166,7 @@ def train(
         check_outside(pictures, source)
         files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
     check_outputs(files, force, inputs=[source])
-    if not files[0].parent.is_dir():  # before the long computation
-        raise MediaError(f"{model}: there is no folder {files[0].parent}; create it first")
+    check_parents([model])
     faces, skipped = open_faces(source, reading=reading, named=True)
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)

@@ -11,9 +11,8 @@ from pathlib import Path
 from visionnmf import choices
 from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
-from visionnmf.io import check_outputs, expand_images, transaction
+from visionnmf.io import check_outputs, check_parents, expand_images, transaction
 
 from .settings import ExtractorFiles
 
@@ -110,9 +109,7 @@ def extract_features(
     check_outputs(outputs, force, inputs=inputs)
     if files.cache is not None:  # it may exist, but must be neither an input nor another output
         check_outputs([*outputs, files.cache], True, inputs=inputs)
-    for path in outputs:
-        if not path.parent.is_dir():
-            raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
+    check_parents(outputs)
     extraction = FeatureExtraction(kinds) if files.use is None else load_extraction(files.use)
     extraction.set_params(n_jobs=n_jobs, cache=files.cache)
     start = time.perf_counter()

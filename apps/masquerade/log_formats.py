@@ -30,7 +30,7 @@ from visionnmf import choices
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import regular_file
-from visionnmf.io.text_lines import Line, Place, check_is_text, file_lines, standard_input
+from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, file_lines, standard_input
 
 from .command_lines import clean, programs, without_here_documents
 
@@ -93,7 +93,7 @@ def read_events(
     format: str = "auto",
     user: str | None = None,
     whole_lines: bool = False,
-    place: Place | None = None,
+    place: CurrentLine | None = None,
 ) -> Iterator[Event | None]:
     """Read the commands of a log.
 
@@ -108,7 +108,7 @@ def read_events(
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
         Take a whole command line as one symbol, instead of the names of the programs in it.
-    place : Place, optional
+    place : CurrentLine, optional
         Follows the reader from line to line.
 
     Returns

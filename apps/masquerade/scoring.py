@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from visionnmf._checks import check_count
 from visionnmf.apps.pool import open_pool
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io.text_lines import Line, Place, check_is_text, follow, standard_input
+from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, follow, standard_input
 
 from .log_formats import FIRST_TIME, STANDARD_INPUT, Event, first_lines, read_events, with_commands
 from .session_cutter import Origin, Session, sessions
@@ -209,7 +209,7 @@ class _Reader:
     source: LogSource
     stop: Callable[[], bool] | None
     on_error: Callable[[str], None] | None
-    place: Place = field(default_factory=Place)
+    place: CurrentLine = field(default_factory=CurrentLine)
 
     @property
     def live(self) -> bool:

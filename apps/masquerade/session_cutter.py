@@ -11,7 +11,7 @@ from typing import NamedTuple
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError, UnsupportedError
-from visionnmf.io.text_lines import Place
+from visionnmf.io.text_lines import CurrentLine
 
 from .command_lines import clean_text
 from .log_formats import Event
@@ -81,7 +81,7 @@ def sessions(
     silence: float | None = None,
     growing: bool = False,
     now: Callable[[], float] | None = None,
-    place: Place | None = None,
+    place: CurrentLine | None = None,
 ) -> Iterator[Session]:
     """Cut each user's commands into sessions.
 
@@ -108,7 +108,7 @@ def sessions(
         commands and then each time they have grown by half.
     now : callable or None, default=None
         Returns the time of commands that have none, in seconds since 1970, for a log that is followed.
-    place : Place, optional
+    place : CurrentLine, optional
         The place of the reader of the events; it gives sessions their `origins`.
 
     Yields
@@ -188,7 +188,7 @@ class _Growing:
 class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
-    def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: Place | None) -> None:
+    def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: CurrentLine | None) -> None:
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
         self.by_time = idle is not None  # sessions end by silence instead of by their size
         self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
@@ -237,7 +237,7 @@ class _Cutter:
             self.held += len(session.origins[-1].text)
         return len(session.commands)
 
-    def _origin(self, place: Place) -> Origin:
+    def _origin(self, place: CurrentLine) -> Origin:
         """Return where the reader is, without the text of the line if too many texts wait to be judged."""
         origin = self.origin
         if origin is None or (origin.line, origin.source) != (place.number, place.source):

@@ -42,7 +42,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_count, check_flag, check_number
-from visionnmf.apps.saving import Saveable
+from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
 from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes, check_sequence, count_session
@@ -92,7 +92,7 @@ class Reason:
     origins: tuple[Any, ...] = ()
 
 
-class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
+class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     """Score sessions by how far they are from one user's habits.
 
     A session is a sequence of hashable symbols, usually the names of a hundred commands. Only the user's own sessions

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, settings
+from visionnmf.apps.settings import Option, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["DetectorComparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"]
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return choices.MASQUERADE_METHODS if text == "all" else tuple(name.strip() for name in text.split(","))
+    return choices.MASQUERADE_METHODS if text == "all" else comma_separated(text)
 
 
 FalseAlarmRate = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, settings
+from visionnmf.apps.settings import Option, comma_separated, comma_separated_numbers, settings
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["COMPARED", "CONDITIONS", "Comparison", "Labels", "ViewFit"]
@@ -22,18 +22,6 @@ COMPARED = (
 CONDITIONS = ("clean", "salt-and-pepper", "view-corrupted", "view-missing", "train-missing")
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Read words with commas between them."""
-    return tuple(text.split(","))
-
-
-def _ranks(text: str) -> tuple[int, ...]:
-    """Read whole numbers with commas between them; ValueError for anything else."""
-    if not all(rank.strip().isdigit() for rank in text.split(",")):
-        raise ValueError(f"must be whole numbers, separated by commas; got {text!r:.60}")
-    return tuple(int(rank) for rank in text.split(","))
-
-
 @settings
 class ViewFit:
     """How a model is fitted to views; see :class:`visionnmf.MultiviewNMF`."""
@@ -43,7 +31,7 @@ class ViewFit:
     )
     kinds: Annotated[
         tuple[str, ...] | None,
-        Option("Features of a folder's images, separated by commas, such as gist,dense-sift.", parse=_words),
+        Option("Features of a folder's images, separated by commas, such as gist,dense-sift.", parse=comma_separated),
     ] = None
     prepare: Annotated[str, Option("What is done to each view first.", choices=choices.VIEW_PREPARATIONS)] = "auto"
     loss: Annotated[
@@ -94,10 +82,12 @@ class Labels:
 class Comparison:
     """Which methods are compared, with which ranks, on how many random splits, under which conditions."""
 
-    methods: Annotated[tuple[str, ...], Option("Methods, separated by commas; see above.", parse=_words)] = (
+    methods: Annotated[tuple[str, ...], Option("Methods, separated by commas; see above.", parse=comma_separated)] = (
         *("multiview", "joint", "pca", "concatenation"),
     )
-    ranks: Annotated[tuple[int, ...], Option("Numbers of components, separated by commas.", parse=_ranks)] = RANKS
+    ranks: Annotated[
+        tuple[int, ...], Option("Numbers of components, separated by commas.", parse=comma_separated_numbers)
+    ] = RANKS
     n_splits: Annotated[
         int,
         Option(
@@ -108,9 +98,9 @@ class Comparison:
             high=1000,
         ),
     ] = 3
-    conditions: Annotated[tuple[str, ...], Option("Conditions, separated by commas; see above.", parse=_words)] = (
-        "clean",
-    )
+    conditions: Annotated[
+        tuple[str, ...], Option("Conditions, separated by commas; see above.", parse=comma_separated)
+    ] = ("clean",)
     prepare: Annotated[str, Option("What is done to each view first.", choices=choices.VIEW_PREPARATIONS)] = "auto"
     test_share: Annotated[float, Option("Share of the samples that are tested.", low=0.01, high=0.99)] = 0.5
     random_state: Annotated[

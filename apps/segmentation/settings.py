@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, settings
+from visionnmf.apps.settings import Option, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["AUTO", "FORMATS", "Format", "Outputs", "WantedSegments"]
@@ -51,7 +51,7 @@ def parse_segments(text: str) -> int | str:
 
 def parse_formats(text: str) -> tuple[str, ...]:
     """Read names of formats with commas between, or "all"."""
-    names = tuple(FORMATS) if text == "all" else tuple(text.split(","))
+    names = tuple(FORMATS) if text == "all" else comma_separated(text)
     for name in names:
         if name not in FORMATS:
             raise ValueError(f"{name} is not a format; give all, or some of {', '.join(FORMATS)}")

@@ -49,6 +49,12 @@ def test_xmp_iptc_and_sidecars(tmp_path):
     assert read_keywords(jpeg(tmp_path / "c.jpg")) == []
 
 
+def test_a_packet_without_an_end_is_reported(tmp_path):
+    path = jpeg(tmp_path / "a.jpg", packet("Nacht").replace(b"</x:xmpmeta>", b""), iptc("Wald"))
+    found = find_keywords(path)
+    assert found.words == ["Wald"] and found.damaged == [f"{path}: its XMP metadata have no end within 1 MiB"]
+
+
 def test_an_empty_keyword_of_iptc_is_passed_over(tmp_path):
     assert read_keywords(jpeg(tmp_path / "a.jpg", segment=iptc("", "Nacht"))) == ["Nacht"]
 

@@ -26,8 +26,8 @@ is loaded when it is first used.
 import lazy_loader
 
 _TOOLS = {
-    *("ArrayCache", "check_memory", "check_outputs", "check_outside", "clean_words", "decode_image", "expand_images"),
-    "image_digest",
+    *("ArrayCache", "check_memory", "check_outputs", "check_outside", "check_parents", "clean_words", "decode_image"),
+    *("expand_images", "image_digest"),
     *("expand_inputs", "find_files", "is_live", "output_file", "output_folder", "pictures_of", "place_results"),
     *("read_arrays", "regular_file", "resize_grey", "sidecar_of", "stem_of", "to_grey8", "transaction", "write_arrays"),
 }

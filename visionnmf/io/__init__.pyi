@@ -28,6 +28,7 @@ from .npz_files import read_arrays as read_arrays, write_arrays as write_arrays
 from .outputs import (
     check_outputs as check_outputs,
     check_outside as check_outside,
+    check_parents as check_parents,
     output_file as output_file,
     output_folder as output_folder,
     transaction as transaction,

@@ -94,11 +94,13 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
         else:
             _collect(_read(sidecar, MOST_XMP + 1), sidecar, found)  # one byte more shows that it is too large
     content = _read(path, MOST_SEARCHED)
-    # An XMP packet within the picture; one without an end within the largest allowed size is passed over.
-    start = content.find(START)
+    start = content.find(START)  # of an XMP packet within the picture
     if start >= 0:
         end = content.find(END, start, start + MOST_XMP)
-        _collect(content[start : end + len(END)] if end >= 0 else b"", path, found)
+        if end >= 0:
+            _collect(content[start : end + len(END)], path, found)
+        else:
+            found.damaged.append(f"{path}: its XMP metadata have no end within {MOST_XMP >> 20} MiB")
     words = clean_words([*found.words, *_iptc_words(path)])[:MOST_WORDS]
     return found._replace(words=words)
 
@@ -185,13 +187,13 @@ def _read(path: Path, most: int) -> bytes:
 def _collect(packet: bytes, path: Path, found: Keywords) -> None:
     """Add the words of an XMP packet to ``found.words``, or a sentence about its damage to ``found.damaged``.
 
-    `packet` is the XML text; an empty one adds nothing. `path` names its file in sentences.
+    `packet` is the XML text, and `path` names its file in sentences.
     """
     if len(packet) > MOST_XMP:
         found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
         return
     try:
-        found.words.extend(_SubjectReader().read(packet) if packet else [])
+        found.words.extend(_SubjectReader().read(packet))
     except (expat.ExpatError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         found.damaged.append(f"{path}: its XMP metadata are damaged ({error})")
 

@@ -27,7 +27,7 @@ from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, Para
 
 from .inputs import SAMPLE_PREFIX
 
-__all__ = ["check_outputs", "check_outside", "output_file", "output_folder", "transaction"]
+__all__ = ["check_outputs", "check_outside", "check_parents", "output_file", "output_folder", "transaction"]
 
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
 LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
@@ -141,7 +141,7 @@ def _create(temporary: Path, path: Path) -> None:
         # Not by tempfile, whose files only their owner may read.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileNotFoundError as error:
-        raise MediaError(f"{path}: there is no folder {path.parent}; create it first") from error
+        raise MediaError(_no_folder(path)) from error
     except OSError as error:
         raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
 
@@ -285,6 +285,18 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
             )
         seen.add(key)
         _check_free(path, force)
+
+
+def check_parents(paths: Iterable[str | Path]) -> None:
+    """Raise MediaError, before a long computation, if the folder of one of the outputs does not exist."""
+    for path in map(Path, paths):
+        if not path.parent.is_dir():
+            raise MediaError(_no_folder(path))
+
+
+def _no_folder(path: Path) -> str:
+    """Return the message about an output whose folder is missing."""
+    return f"{path}: there is no folder {path.parent}; create it first"
 
 
 def check_outside(out: str | Path, source: str | Path) -> None:

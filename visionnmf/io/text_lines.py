@@ -16,7 +16,7 @@ from typing import BinaryIO
 from visionnmf._checks import check_number
 from visionnmf.exceptions import UnreadableError
 
-__all__ = ["Line", "Place", "check_is_text", "file_lines", "follow", "standard_input"]
+__all__ = ["CurrentLine", "Line", "check_is_text", "file_lines", "follow", "standard_input"]
 
 Line = str | None  # None: a followed log has nothing new at the moment
 
@@ -32,7 +32,7 @@ _OTHER_FILES = (
 )
 
 
-class Place:
+class CurrentLine:
     """Which line a reader of a log is at: the name of the log, the line number from 1, and the text of the line."""
 
     __slots__ = ("number", "source", "text")
@@ -55,7 +55,7 @@ def follow(
     poll: float = 0.5,
     from_start: bool = False,
     stop: Callable[[], bool] | None = None,
-    place: Place | None = None,
+    place: CurrentLine | None = None,
 ) -> Iterator[Line]:
     """Yield the lines of a growing log as they are written, and None at each poll that finds nothing new.
 

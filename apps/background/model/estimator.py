@@ -38,7 +38,7 @@ from visionnmf.apps.background.frame_arrays import (
     to_uint8,
 )
 from visionnmf.apps.background.kernels import show_background
-from visionnmf.apps.saving import Saveable
+from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 
 from .difficult_scenes import shifted
@@ -48,7 +48,7 @@ from .mask import MaskDecision
 __all__ = ["BackgroundModel"]
 
 
-class BackgroundModel(Saveable, BaseEstimator):
+class BackgroundModel(SaveableEstimator, BaseEstimator):
     """Low-rank background of a fixed camera in the Manhattan loss, and the foreground that stands out from it.
 
     Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels

@@ -37,14 +37,14 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSamp
 from visionnmf.apps.background.kernels import update_rows
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision
-from visionnmf.apps.saving import Saveable
+from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["OnlineBackgroundModel"]
 
 
-class OnlineBackgroundModel(Saveable, BaseEstimator):
+class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     """Background and masks of a stream, frame by frame, in constant memory.
 
     Parameters

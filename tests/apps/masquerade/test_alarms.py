@@ -282,7 +282,7 @@ def test_known_users_outlive_made_up_names(monkeypatch):
 
 def test_the_lines_that_wait_are_bounded(monkeypatch):
     monkeypatch.setattr(session_cutter, "MAX_HELD", 1000)
-    place = text_lines.Place("log")
+    place = text_lines.CurrentLine("log")
     lines = (f"ls {'x' * 90} {i}" for i in range(2000))
     events = (Event(f"u{i}", e.command, None) for i, e in enumerate(read_events(lines, format="plain", place=place)))
     found = list(sessions(events, place=place))
