@@ -248,7 +248,7 @@ def test_each_step_of_training_is_reported(photos, tmp_path):
     folder, table = photos
     seen = []
     train(folder, tmp_path / "m.npz", labels=table, kinds=["rgb", "lab"], progress=lambda *step: seen.append(step))
-    assert list(dict.fromkeys(stage for stage, _, _ in seen)) == ["extracting", "coding", "learning words"]
+    assert list(dict.fromkeys(stage for stage, _, _ in seen))[-3:] == ["extracting", "coding", "learning words"]
     assert seen[-1][1] == seen[-1][2] == 3 and ("coding", 2, 2) in seen
 
 
