@@ -42,6 +42,8 @@ class Option:
         Its one-letter name, such as ``"-o"``.
     metavar : str, default=""
         What the help shows in place of the value.
+    panel : str, default=""
+        The heading of the help under which the option stands, where it is not that of the record.
     low, high : float, optional
         The range of a number. Both ends are allowed.
     above : bool, default=False
@@ -57,6 +59,7 @@ class Option:
     flag: str = ""
     short: str = ""
     metavar: str = ""
+    panel: str = ""
     low: float | None = None
     high: float | None = None
     above: bool = False

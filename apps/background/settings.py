@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
@@ -51,6 +51,8 @@ def _seconds(text: str) -> float:
 class VideoSettings:
     """Which frames of a source are read, and at which size."""
 
+    PANEL: ClassVar = "Input"
+
     scale: Annotated[
         float, Option("Work at this share of the width and height.", metavar="F", low=0, above=True, high=1)
     ] = 1.0
@@ -74,6 +76,8 @@ class VideoSettings:
 class RegionSettings:
     """Where foreground counts; see :mod:`.region` for the forms of a region."""
 
+    PANEL: ClassVar = "Region"
+
     roi: Annotated[
         tuple[str, ...],
         Option("Foreground counts only here: X,Y,W,H, 'X,Y X,Y X,Y', or a picture.", metavar="REGION"),
@@ -86,6 +90,8 @@ class RegionSettings:
 @settings
 class ModelSettings:
     """How the background is modelled."""
+
+    PANEL: ClassVar = "Advanced"
 
     method: Annotated[
         str,
@@ -114,8 +120,8 @@ class ModelSettings:
 class OutputSettings:
     """Which results are written."""
 
-    events: Annotated[bool, Option("Also list when something moves, with thumbnails.")] = False
-    clips: Annotated[bool, Option("Also cut the events out of the video, without encoding them again.")] = False
+    PANEL: ClassVar = "Output"
+
     frame_table: Annotated[str | None, Option("Also list all frames as a table.", choices=choices.FRAME_TABLES)] = None
     coco: Annotated[bool, Option("Also write all boxes as COCO annotations.")] = False
     masks: Annotated[
@@ -129,6 +135,10 @@ class OutputSettings:
     overlay: Annotated[bool, Option("Also write the video with its foreground coloured.")] = False
     alpha: Annotated[float, Option("Share of colour in --overlay.", metavar="F", low=0, high=1)] = choices.OVERLAY_ALPHA
     force: Annotated[bool, Option("Overwrite results that exist already.")] = False
+    events: Annotated[bool, Option("Also list when something moves, with thumbnails.", panel="Events")] = False
+    clips: Annotated[
+        bool, Option("Also cut the events out of the video, without encoding them again.", panel="Events")
+    ] = False
     videos: bool = True  # False writes no video of background, masks and preview; not an option of the command
 
     @property
@@ -140,6 +150,8 @@ class OutputSettings:
 @settings
 class EventSettings:
     """What counts as an event, and as a box in the tables."""
+
+    PANEL: ClassVar = "Events"
 
     min_length: Annotated[
         float, Option("Seconds that something must move.", flag="--min-event", metavar="S", low=0)
@@ -155,6 +167,8 @@ class EventSettings:
 @settings
 class LiveSettings:
     """How a stream is followed."""
+
+    PANEL: ClassVar = "Live"
 
     state: Annotated[Path | None, Option("With --live: resume from this file, and write it.", metavar="FILE")] = None
     forgetting: Annotated[

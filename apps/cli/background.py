@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -33,16 +33,20 @@ __all__ = ["command"]
 class WorkSettings:
     """How the command works on its inputs."""
 
-    live: Annotated[bool, Option("Mask each frame of one source as it comes.")] = False
-    out: Annotated[Path, Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR")] = Path(
-        "."
-    )
-    recursive: Annotated[bool, Option("Also read the sub-folders of folders. The results mirror them.", short="-r")] = (
+    PANEL: ClassVar = "Advanced"
+
+    live: Annotated[bool, Option("Mask each frame of one source as it comes.", panel="Live")] = False
+    out: Annotated[
+        Path, Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR", panel="Output")
+    ] = Path(".")
+    recursive: Annotated[
+        bool, Option("Also read the sub-folders of folders. The results mirror them.", short="-r", panel="Input")
+    ] = False
+    jobs: Annotated[int, Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)] = 1
+    skip_existing: Annotated[bool, Option(SKIP_EXISTING, panel="Output")] = False
+    json_: Annotated[bool, Option("Print one JSON document on standard output and nothing else.", panel="Output")] = (
         False
     )
-    jobs: Annotated[int, Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)] = 1
-    skip_existing: Annotated[bool, Option(SKIP_EXISTING)] = False
-    json_: Annotated[bool, Option("Print one JSON document on standard output and nothing else.")] = False
     debug: Annotated[bool, Option("Show the traceback of an error.")] = False
 
 
@@ -73,10 +77,10 @@ def separate_videos(
     ],
     video: VideoSettings,
     region: RegionSettings,
-    model: ModelSettings,
     outputs: OutputSettings,
     events: EventSettings,
     stream: LiveSettings,
+    model: ModelSettings,
     work: WorkSettings,
 ) -> None:
     """Model the background of a video from a fixed camera and mask what moves.

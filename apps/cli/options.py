@@ -80,7 +80,11 @@ class _Context(typer.Context):
 
 
 class PlainUsage(TyperCommand):
-    """A command whose usage line is written as in manuals: ``IMAGE...`` where typer writes ``{IMAGE...}...``."""
+    """A command whose help is written as in manuals.
+
+    The usage line has ``IMAGE...`` where typer writes ``{IMAGE...}...``, and options stand under the headings of their
+    panels.
+    """
 
     context_class = _Context
 
@@ -88,6 +92,18 @@ class PlainUsage(TyperCommand):
         """Write the usage line."""
         pieces = " ".join(self.collect_usage_pieces(ctx)).replace("{", "").replace("}", "")
         formatter.write_usage(ctx.command_path, pieces.replace("......", "..."))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, those that name a panel under its heading, without loading rich."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            described = parameter.get_help_record(ctx)
+            if described is not None:
+                kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panels.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(described)
+        for heading in sorted(panels, key=lambda heading: (heading != "Arguments", heading == "Options")):
+            with formatter.section(heading):
+                formatter.write_dl(panels[heading])
 
 
 def with_default(name: str) -> type[TyperGroup]:

@@ -24,11 +24,16 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command one option for each field of the records (:mod:`visionnmf.apps.settings`) among its parameters.
 
     The command is called with the records, made of what stands on the command line. Other parameters stay as they are.
+    The options of a record with an attribute ``PANEL`` stand under this heading in the help.
     """
     signature = inspect.signature(function, eval_str=True)
     records = {name: found for name, p in signature.parameters.items() if (found := options_of(p.annotation))}
     # Typer reads the options from the signature: the records are taken out of it, and their fields put in.
-    added = [_parameter(field) for found in records.values() for field in found]
+    added = [
+        _parameter(field, getattr(signature.parameters[name].annotation, "PANEL", ""))
+        for name, found in records.items()
+        for field in found
+    ]
     kept = [p.replace(kind=p.KEYWORD_ONLY) for name, p in signature.parameters.items() if name not in records]
     names = [p.name for p in [*kept, *added]]
     if len(set(names)) < len(names):
@@ -88,8 +93,8 @@ def given_on_command_line(context: typer.Context) -> set[str]:
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
-def _parameter(field: OptionField) -> inspect.Parameter:
-    """Return the typer parameter of a field.
+def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
+    """Return the typer parameter of a field, under the heading `panel` of the help unless its option names another.
 
     Typer gets the text of a field that is parsed by its own function (`option.parse`), and a list for a tuple of any
     length, which is an option that can be repeated; :func:`_value` makes the field's value of it.
@@ -111,6 +116,7 @@ def _parameter(field: OptionField) -> inspect.Parameter:
             *([option.short] if option.short else []),
             help=text,
             metavar=option.metavar or None,
+            rich_help_panel=option.panel or panel or None,
             **{name: field.type(limit) for name, limit in limits.items() if limit is not None},
         ),
     ]

@@ -162,6 +162,15 @@ def invoke(*arguments):
     return CliRunner().invoke(app, ["background", *map(str, arguments)])
 
 
+def test_the_help_has_headings():
+    lines = invoke("--help").output.splitlines()
+    headings = [line.rstrip(":") for line in lines if line and line[0] != " " and line.endswith(":")]
+    assert headings == ["Arguments", "Input", "Region", "Output", "Events", "Live", "Advanced", "Options"]
+    assert (
+        lines.index("Live:") < next(n for n, line in enumerate(lines) if "--live " in line) < lines.index("Advanced:")
+    )
+
+
 def test_the_command(clip, tmp_path):
     done = invoke(clip, "--live", "--out", tmp_path, "--warm-up", 10, "--json", "--masks", "png")
     assert done.exit_code == 0, done.output
