@@ -167,7 +167,7 @@ def test_the_help_has_headings():
     headings = [line.rstrip(":") for line in lines if line and line[0] != " " and line.endswith(":")]
     assert headings == ["Arguments", "Input", "Region", "Output", "Events", "Live", "Advanced", "Options"]
     assert (
-        lines.index("Live:") < next(n for n, line in enumerate(lines) if "--live " in line) < lines.index("Advanced:")
+        lines.index("Live:") < next(n for n, line in enumerate(lines) if line.startswith("  --live ")) < lines.index("Advanced:")
     )
 
 
