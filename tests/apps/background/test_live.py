@@ -166,9 +166,8 @@ def test_the_help_has_headings():
     lines = invoke("--help").output.splitlines()
     headings = [line.rstrip(":") for line in lines if line and line[0] != " " and line.endswith(":")]
     assert headings == ["Arguments", "Input", "Region", "Output", "Events", "Live", "Advanced", "Options"]
-    assert (
-        lines.index("Live:") < next(n for n, line in enumerate(lines) if line.startswith("  --live ")) < lines.index("Advanced:")
-    )
+    option = next(n for n, line in enumerate(lines) if line.startswith("  --live "))
+    assert lines.index("Live:") < option < lines.index("Advanced:")
 
 
 def test_the_command(clip, tmp_path):
