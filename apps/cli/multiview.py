@@ -165,8 +165,6 @@ def evaluate(
     with running(json_, debug) as run:
         from visionnmf.apps import multiview
 
-        if not is_quiet():
-            say(_cost(comparison))
         with run.progress(views[0], rate_of="") as progress:
             report = multiview.evaluate_files(
                 views,
@@ -177,6 +175,7 @@ def evaluate(
                 jobs=jobs,
                 plot=plot,
                 force=force,
+                begin=None if is_quiet() else lambda: say(_cost(comparison)),
                 progress=None if progress is None else lambda done, total: progress("comparing", done, total),
             )
         run.report(report)

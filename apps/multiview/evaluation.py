@@ -112,6 +112,7 @@ def evaluate_files(
     jobs: int = 1,
     plot: bool = False,
     force: bool = False,
+    begin: Callable[[], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> EvaluationReport:
     """Compare methods on the views of files; an interrupted run continues where it was.
@@ -132,6 +133,8 @@ def evaluate_files(
         Draw the scores against the rank (as figure 20 of Guan et al. 2012), which needs matplotlib.
     force : bool, default=False
         Whether results of another comparison in `out` may be replaced.
+    begin : callable, optional
+        Called once when the views and the labels have been read, before the first job.
     progress : callable, optional
         Called with the number of finished jobs and of all.
 
@@ -168,6 +171,8 @@ def evaluate_files(
     if y is None:
         raise UnreadableError(f"{sources[0]}: has no labels; give a file of them")
     y = _word_matrix(np.asarray(y))
+    if begin is not None:
+        begin()
     rows = evaluate_views(found.views, y, comparison, out=out, jobs=jobs, force=force, progress=progress, also=also)
     if plot:
         _draw(rows, outputs[-1])
