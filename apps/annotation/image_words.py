@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from visionnmf._checks import brief
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import clean_words
 from visionnmf.io.inputs import read_text
@@ -95,9 +95,9 @@ def _find_words(
         of_images = _matched(read_words(labels), images, root, notes)
     found = {image: words for image, words in zip(images, of_images, strict=True) if words}
     if not found and labels is None:
-        raise UnreadableError(
-            f"none of the {len(images)} images has keywords (IPTC, XMP or a sidecar); give a CSV or JSON Lines file of "
-            "their words as labels (--labels FILE)"
+        raise ParameterError(
+            "labels must be a CSV or JSON Lines file of words, because none of the "
+            f"{len(images)} images has keywords (IPTC, XMP or a sidecar)"
         )
     if not found:
         raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")

@@ -187,8 +187,8 @@ def train(
     used = len(recognizer.threshold_pixels_)
     if used < n_pixels:
         notes.append(
-            f"the threshold was set by {used} of the {n_pixels} pixels, because the images are clean; --thorough uses "
-            "all, which takes three times as long"
+            f"the threshold was set by {used} of the {n_pixels} pixels, because the images are clean; thorough "
+            "training uses all, which takes three times as long"
         )
     return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
 

@@ -241,7 +241,7 @@ def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypat
     for command in (("train", photos[0], "--model", tmp_path / "new.npz"), ("evaluate", model, photos[0])):
         result = run_command("annotate", *command)
         assert result.exit_code == 2
-        assert "none of the 30 images has keywords" in result.stderr and "--labels FILE" in result.stderr
+        assert "none of the 30 images has keywords" in result.stderr and "--labels must be a CSV" in result.stderr
 
 
 def test_each_step_of_training_is_reported(photos, tmp_path):
