@@ -181,7 +181,7 @@ def wrong() -> None:
 def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
     """Return the height at which the two regions of each pair (2, n) meet; 0 for a region and itself."""
     merges = tree.find_merges(regions.T)
-    return np.where(merges >= 0, tree.heights[merges], 0.0)
+    return np.where(merges >= 0, tree.heights[np.maximum(merges, 0)], 0.0)
 
 
 def pairs() -> None:

@@ -47,6 +47,9 @@ FORM = re.compile(r"\S.* must .+; got .*[^.]")
 
 EXCEPTIONS = {
     "penalty_{}: {}",  # whose factor it is, before the engine's sentence
+    # after scikit-learn's sentence
+    "{}; scale each feature to 0 ... 1, for example by sklearn.preprocessing.MinMaxScaler(clip=True) in place of "
+    "StandardScaler",
     "{}; {} cannot be saved like this",  # after the sentence of the field
 }
 

@@ -96,8 +96,8 @@ def _find_words(
     found = {image: words for image, words in zip(images, of_images, strict=True) if words}
     if not found and labels is None:
         raise ParameterError(
-            "labels must be a CSV or JSON Lines file of words, because none of the "
-            f"{len(images)} images has keywords (IPTC, XMP or a sidecar)"
+            f"labels must be a CSV or JSON Lines file of words; got none, and none of the {len(images)} images has "
+            "keywords (IPTC, XMP or a sidecar)"
         )
     if not found:
         raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")

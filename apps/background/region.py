@@ -21,7 +21,7 @@ from .settings import RegionSettings
 __all__ = ["read_region"]
 
 WHITE, HALF = 255, 127
-FORMS = "a region must be x,y,width,height, three or more corners x,y x,y x,y, or a picture"
+FORMS = "x,y,width,height, three or more corners x,y x,y x,y, or a picture"
 
 
 def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray:
@@ -48,7 +48,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
         numbers = [[float(number) for number in corner] for corner in points]
     except ValueError:
         if not os.path.lexists(region):
-            raise ParameterError(f"{FORMS}; got {region!r}, and there is no such file") from None
+            raise ParameterError(f"a region must be {FORMS}; got {region!r}, and there is no such file") from None
         return _picture(region, shape, scale)
     if len(numbers) == 1 and len(numbers[0]) == 4:
         x, y, width, height = numbers[0]
@@ -59,7 +59,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
         usable = len(numbers) > 2 and all(len(corner) == 2 for corner in numbers)
         corners = [(corner[0], corner[-1]) for corner in numbers]
     if not usable or not np.isfinite(corners).all() or np.abs(corners).max() > 1e6:
-        raise ParameterError(f"{FORMS}; got {region!r}")
+        raise ParameterError(f"a region must be {FORMS}; got {region!r}")
     mask = np.zeros(shape, np.uint8)
     cv2.fillPoly(mask, [np.round(np.array(corners) * scale).astype(np.int32)], (WHITE,))
     if not mask.any():

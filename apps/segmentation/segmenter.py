@@ -271,7 +271,7 @@ def segment(
     wanted = WantedSegments(n_segments=n_segments, scale=scale, method=method, loss=loss)
     check_choice(method, "method", ("tree", "nmf"))
     if method == "nmf" and markers is not None:
-        raise ParameterError("markers must be left out with the method nmf; they divide a tree")
+        raise ParameterError("markers must be left out with the method nmf, because they divide a tree; got markers")
     picture = read_picture(image, mask, bands)
     inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
     numbered = None if markers is None else check_markers(markers, inside)

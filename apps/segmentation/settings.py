@@ -96,7 +96,10 @@ class WantedSegments:
         """Raise ParameterError if the number is not allowed, or options are given together that exclude each other."""
         for name in ("scale", "markers"):
             if self.method != "tree" and getattr(self, name) is not None:
-                raise ParameterError(f"{name} must be left out with the method {self.method}; only a tree is cut there")
+                raise ParameterError(
+                    f"{name} must be left out with the method {self.method}, because it only applies to a tree; "
+                    f"got {getattr(self, name)}"
+                )
         if self.n_segments is not None and self.scale is not None:
             raise ParameterError(
                 f"n_segments must be left out where a scale is given; got {self.n_segments!r} and {self.scale!r}"
