@@ -269,9 +269,11 @@ def captioned(picture: FrameArray, text: str) -> FrameArray:
 
 
 class ResultWriter:
-    """Writes the videos, masks, tables and events of one run while frames come, each shown for `step` seconds.
+    """Writes the videos, masks, tables and events of one run while frames come.
 
-    `events` has the rows of the events that have ended, or is None where none are looked for.
+    `step` is the time from a frame to the next in seconds: an event ends that long after its last frame was shown.
+    `events` holds the rows of the events that have ended. It is None until :meth:`__enter__` opens the table of events,
+    and stays None if no events are wanted.
     """
 
     def __init__(
