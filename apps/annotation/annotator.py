@@ -357,9 +357,8 @@ class ImageAnnotator(BaseEstimator):
         landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
         rows = landmarks[:count]
         shares = np.zeros((len(rows), self.Y_.shape[1]))
-        for number in range(
-            ROUNDS if n_images > 1 else 0
-        ):  # neighbours depend on the weights, and these on the neighbours
+        # Neighbours depend on the weights, and these on the neighbours.
+        for number in range(ROUNDS if n_images > 1 else 0):
             step("learning words", number, ROUNDS + 1)
             which = self._others(codes, rows)
             # D (n_rows, k, n_blocks): the distances to each neighbour, by each block

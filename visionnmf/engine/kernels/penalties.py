@@ -164,8 +164,7 @@ def project(f):  # type: ignore[no-untyped-def]
     """Project the vector `f` onto the unit simplex, in place (Michelot 1986).
 
     The result is ``max(f - level, 0)``, where the level is the number with which this sums to 1. It is computed from
-    all entries, then repeatedly from those above it,
-    until none drops out.
+    all entries, then repeatedly from those above it, until none drops out.
     """
     top = f.max()
     for k in range(f.shape[0]):

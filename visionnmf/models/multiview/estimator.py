@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -360,10 +361,14 @@ class MultiviewNMF(LinearModel):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = fit_components(model, complete, weights / sizes, sparsity)
-        for warning in caught:  # they name NMF and the parameters of its fit
-            text = str(warning.message).replace("NMF", type(self).__name__, 1)
-            cure = f"increase max_iter={self.max_iter}, of which the second step has a quarter"
-            warnings.warn(text.replace("increase max_iter", cure), warning.category, stacklevel=3)
+        for warning in caught:
+            text = str(warning.message)
+            if issubclass(warning.category, ConvergenceWarning):  # it names the NMF inside and the parameters of that
+                cure = f"increase max_iter={self.max_iter}"
+                if sparsity.is_asked_for:
+                    cure += ", of which the second step has a quarter"
+                text = text.replace("NMF", type(self).__name__, 1).replace("increase max_iter", cure)
+            warnings.warn(text, warning.category, stacklevel=3)
         self._keep(*found, given, weights)
         codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, self.components_)
