@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["components_picture", "grey_pictures", "tiled"]
-
 Array = NDArray[Any]
 
 GAP = 2  # white pixels between tiles

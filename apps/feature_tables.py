@@ -16,8 +16,6 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError,
 from visionnmf.io import output_file, read_arrays, regular_file, write_arrays, write_csv
 from visionnmf.io.inputs import MAX_BYTES
 
-__all__ = ["FeatureTable", "check_format", "check_table_size", "read_table", "write_table"]
-
 SUFFIXES = (".npz", ".csv", ".parquet")
 
 

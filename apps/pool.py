@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 
 from visionnmf.exceptions import VisionNMFError
 
-__all__ = ["open_pool"]
-
 GRACE = 5.0  # seconds that a process has for removing half-written files before it is ended
 
 T = TypeVar("T")

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-__all__ = ["Report"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Report(ABC):

@@ -24,8 +24,6 @@ from visionnmf.io.inputs import read_text
 
 from .pool import open_pool
 
-__all__ = ["RESULTS", "run_jobs", "run_parallel", "settings_key"]
-
 RESULTS = "results.csv"
 
 T = TypeVar("T")

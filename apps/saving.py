@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from visionnmf.io.model_state import Restorable
 
-__all__ = ["SaveableEstimator"]
-
 T = TypeVar("T", bound="SaveableEstimator")
 
 

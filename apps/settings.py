@@ -23,8 +23,6 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-__all__ = ["Option", "OptionField", "comma_separated", "comma_separated_numbers", "options_of", "settings"]
-
 T = TypeVar("T")
 
 

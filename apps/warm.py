@@ -16,8 +16,6 @@ from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import VisionNMFError
 
-__all__ = ["warm_up"]
-
 N_SAMPLES, N_FEATURES, N_COMPONENTS = 24, 20, 3
 
 

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from visionnmf._checks import RandomState, brief, check_choice, check_count, check_generator, check_number
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["CORRUPTIONS", "CorruptedLowRank", "corrupt", "make_corrupted_low_rank"]
-
 Matrix = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 

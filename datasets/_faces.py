@@ -18,8 +18,6 @@ from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
 from visionnmf.io.inputs import check_bytes, check_is_path
 
-__all__ = ["PICTURE_SUFFIXES", "Faces", "load_faces"]
-
 PICTURE_SUFFIXES: tuple[str, ...] = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip

@@ -20,8 +20,6 @@ from visionnmf.io import output_file, output_folder
 
 from ._faces import Faces, load_faces
 
-__all__ = ["cache_folder", "fetch_orl", "fetch_yale", "fetch_yaleb"]
-
 _TIMEOUT = 30.0  # seconds without a byte
 _DEADLINE = 600.0  # seconds for one file
 _MAX_BYTES = 32 << 20

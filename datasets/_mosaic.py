@@ -12,8 +12,6 @@ from skimage.color import lab2rgb
 
 from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
-__all__ = ["Mosaic", "make_mosaic"]
-
 Plane = NDArray[np.float32]
 
 

@@ -11,8 +11,6 @@ from scipy.ndimage import gaussian_filter
 
 from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
-__all__ = ["Surveillance", "iter_surveillance", "make_surveillance"]
-
 Image = NDArray[np.float32]
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
-__all__ = ["PlantedViews", "make_views"]
-
 WIDTHS = (40, 60, 30, 50)  # features of the views
 USAGE = (  # which of the four views use each part
     (1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 0, 0), (0, 0, 1, 1), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1),

@@ -17,27 +17,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from visionnmf.exceptions import ParameterError, installed_by
 
-__all__ = [
-    "RandomState",
-    "brief",
-    "check_callable",
-    "check_choice",
-    "check_count",
-    "check_flag",
-    "check_frames_wanted",
-    "check_generator",
-    "check_image_shape",
-    "check_matplotlib",
-    "check_nonnegative_array",
-    "check_number",
-    "check_numbers",
-    "check_random_state",
-    "check_sample_weight",
-    "check_seed",
-    "check_sparse",
-    "shown",
-]
-
 Array = NDArray[Any]
 RandomState = int | np.random.RandomState | np.random.Generator | None
 

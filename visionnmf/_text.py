@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["one_line", "printable", "without_password"]
-
 LONGEST_ERROR = 10_000  # characters of an error that are looked at: it may quote a whole file
 # Control characters, invisible formatting (which can reverse what follows), halves of surrogate pairs (how Python
 # represents bytes of file names that are not UTF-8), and the two line separators of Unicode.

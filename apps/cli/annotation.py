@@ -17,8 +17,6 @@ from .options import Debug, Force, Json, Out
 from .records import with_records
 from .run import running
 
-__all__ = ["command"]
-
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 

@@ -19,11 +19,6 @@ import typer
 from visionnmf._text import printable
 from visionnmf.exceptions import MediaError
 
-__all__ = [
-    *("Progress", "echo", "is_quiet", "is_verbose", "progress_bar", "say", "set_verbosity", "spinner"),
-    "with_safe_names",
-]
-
 Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
 LINE_EVERY = 10.0  # seconds between two lines about progress where there is no terminal

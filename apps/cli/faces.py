@@ -25,8 +25,6 @@ from .options import Debug, Force, Json, Out, Processes, Recursive, SkipExisting
 from .records import with_records
 from .run import running
 
-__all__ = ["command"]
-
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 

@@ -16,8 +16,6 @@ from .options import Debug, Force, Json, Verbatim
 from .records import with_records
 from .run import running
 
-__all__ = ["command"]
-
 
 @with_records
 def command(

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import MediaError, UnreadableError
 
-__all__ = ["Input", "check_exists", "expanded", "find_inputs", "make_folder", "result_name"]
-
 
 class Input(NamedTuple):
     """An input of a batch: its source, and the sub-folder of the results that mirrors its place in a folder."""

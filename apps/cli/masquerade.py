@@ -33,8 +33,6 @@ from .signals import until_signal
 if TYPE_CHECKING:
     from visionnmf.apps.masquerade import SessionResult
 
-__all__ = ["command"]
-
 MAX_KEY_BYTES = 1 << 16  # of a key file
 MAX_COUNTED_USERS = 100_000
 

@@ -14,8 +14,6 @@ from .options import Debug, Force, Json, Out, Processes
 from .records import with_records
 from .run import running
 
-__all__ = ["command"]
-
 WORDS = ("method", "split", "condition")  # what an evaluation goes through
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -11,26 +11,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from visionnmf.apps.settings import Option, settings
 
-__all__ = [
-    "SKIP_EXISTING",
-    "Debug",
-    "ExistingResults",
-    "Force",
-    "Jobs",
-    "Json",
-    "Out",
-    "PlainUsage",
-    "Processes",
-    "Quiet",
-    "Recursive",
-    "Seed",
-    "SkipExisting",
-    "Verbatim",
-    "Verbose",
-    "one_of",
-    "with_default",
-]
-
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results. It is created if missing.")
 ]

@@ -27,8 +27,6 @@ from .records import in_flags
 from .signals import number_come
 from .work import Outcome, Work, call, call_in_processes
 
-__all__ = ["Result", "Run", "error_line", "running"]
-
 PREPARED_TOGETHER = 100  # inputs that `prepare` gets at a time
 
 

@@ -18,9 +18,6 @@ from .records import with_records
 from .run import running
 from .work import Work
 
-__all__ = ["command"]
-
-
 command = typer.Typer(cls=with_default("images"), rich_markup_mode=None)
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Ending", "Terminated", "ending_code", "number_come", "on_signal", "until_signal"]
-
 _come = 0  # kept because a signal inside a compiler's callback comes out as another exception, or not at all
 
 

@@ -15,8 +15,6 @@ from .options import Debug, Force, Json
 from .records import with_records
 from .run import running
 
-__all__ = ["command"]
-
 
 @with_records
 def command(

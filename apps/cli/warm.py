@@ -7,8 +7,6 @@ import typer
 from .options import Debug
 from .run import running
 
-__all__ = ["command"]
-
 
 def command(debug: Debug = False) -> None:
     """Compile all kernels for this machine, once: minutes now, none later. For container images.

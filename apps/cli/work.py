@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Outcome", "Work", "call", "call_in_processes"]
-
 
 @dataclass(frozen=True)
 class Work:

@@ -16,8 +16,6 @@ from visionnmf.io import check_outputs, check_parents, expand_images, transactio
 
 from .settings import ExtractorFiles
 
-__all__ = ["FeaturesReport", "extract_features"]
-
 Progress = Callable[[str, int, int | None], None]
 
 

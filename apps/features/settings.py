@@ -7,8 +7,6 @@ from typing import Annotated
 
 from visionnmf.apps.settings import Option, settings
 
-__all__ = ["ExtractorFiles"]
-
 
 @settings
 class ExtractorFiles:

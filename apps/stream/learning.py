@@ -22,8 +22,6 @@ from visionnmf.io.inputs import MAX_BYTES
 
 from .settings import CONSERVATIVE, Checkpoints, ComponentsPicture, SampleSource, StreamLearning
 
-__all__ = ["StreamReport", "learn_stream"]
-
 Progress = Callable[[str, int, int | None], None]
 
 MAX_SHOWN = 100  # components in the picture

@@ -9,8 +9,6 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Checkpoints", "ComponentsPicture", "SampleSource", "StreamLearning"]
-
 CONSERVATIVE = "conservative"
 
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, UnreadableError
 
-__all__ = ["ArrayCache"]
-
 AT_ONCE = 500  # keys of a query
 MOST_DATA = 64 << 20  # bytes of a packed array
 TABLE = "arrays (key TEXT PRIMARY KEY, size INTEGER, data BLOB)"

@@ -30,8 +30,6 @@ from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
 from .outputs import output_file
 from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
-__all__ = ["decode_image", "image_digest", "read_image", "sample_names", "write_image"]
-
 MAX_IMAGE_PIXELS = 100_000_000
 DECODING = 12  # bytes a pixel while a picture is decoded, as measured with 8 bits; 16 bits take more
 

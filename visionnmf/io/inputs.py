@@ -14,24 +14,6 @@ from visionnmf._text import without_password
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import TooLargeError, UnreadableError
 
-__all__ = [
-    "MAX_BYTES",
-    "SAMPLE_PREFIX",
-    "available_memory",
-    "check_bytes",
-    "check_is_path",
-    "check_memory",
-    "expand_images",
-    "expand_inputs",
-    "find_files",
-    "is_live",
-    "pictures_of",
-    "place_results",
-    "read_text",
-    "regular_file",
-    "stem_of",
-]
-
 SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")

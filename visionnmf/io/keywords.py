@@ -23,8 +23,6 @@ from .images import PICTURE_FORMATS
 from .inputs import regular_file
 from .outputs import output_file
 
-__all__ = ["Keywords", "clean_words", "find_keywords", "is_own_sidecar", "read_keywords", "sidecar_of", "write_sidecar"]
-
 MOST_SEARCHED = 64 << 20  # bytes of a file that are searched for XMP
 MOST_XMP = 1 << 20  # bytes of a packet
 MOST_DEPTH = 50  # elements within each other

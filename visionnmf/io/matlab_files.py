@@ -20,8 +20,6 @@ from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from .inputs import check_bytes
 from .npz_files import check_names
 
-__all__ = ["read_mat"]
-
 _HEADER = 128  # bytes
 _MATRIX, _COMPRESSED = 14, 15  # types of elements
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

@@ -46,8 +46,6 @@ from .model_state import Field, Place, StateError
 from .npz_files import NPY_HEADER, NUMBERS, check_directory, read_member, refuse_encrypted, write_members
 from .outputs import output_file
 
-__all__ = ["ModelFile"]
-
 MAX_HEADER = 32 << 20  # bytes of JSON
 MAX_NESTED = 250_000  # lists and objects in the JSON: each takes 30 times the memory of its brackets
 MAX_VALUES = 160 << 20  # bytes that the values of the JSON may take: short ones take 20 times their text

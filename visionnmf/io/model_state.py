@@ -20,11 +20,6 @@ from visionnmf.exceptions import ParameterError
 
 from .npz_files import NUMBERS
 
-__all__ = [
-    *("Array", "Estimator", "Field", "Flag", "FrameShape", "List", "Maybe", "Number", "Place", "Record", "Restorable"),
-    *("StateError", "Text", "Value", "Whole"),
-]
-
 
 class StateError(ValueError):
     """A value does not fit its field."""

@@ -23,11 +23,6 @@ from visionnmf.exceptions import MediaError, UnreadableError
 
 from .inputs import check_bytes
 
-__all__ = [
-    *("NPY_HEADER", "NUMBERS", "check_directory", "check_names", "check_npy", "read_arrays", "read_member"),
-    *("refuse_encrypted", "write_arrays", "write_members"),
-]
-
 Array = NDArray[Any]
 
 NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point

@@ -27,8 +27,6 @@ from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, Para
 
 from .inputs import SAMPLE_PREFIX
 
-__all__ = ["check_outputs", "check_outside", "check_parents", "output_file", "output_folder", "transaction"]
-
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
 LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
 

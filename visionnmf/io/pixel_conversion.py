@@ -14,17 +14,6 @@ from PIL import Image
 
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 
-__all__ = [
-    "check_scans",
-    "check_size",
-    "decode_by_opencv",
-    "from_float",
-    "resize_grey",
-    "rgb_on_white",
-    "to_grey8",
-    "upright",
-]
-
 MOST_SCANS = 500  # progressive files have about ten
 SCAN, END = 0xDA, 0xD9
 # The markers between segments, without stuffed bytes, restarts of a scan, and the start of the picture.

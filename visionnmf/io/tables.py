@@ -23,8 +23,6 @@ from .inputs import MAX_BYTES, check_bytes, check_memory, regular_file
 from .npz_files import NUMBERS, check_directory, read_arrays
 from .outputs import output_file
 
-__all__ = ["TABLE_SUFFIXES", "Table", "read_column", "read_tables", "text_of_cell", "write_csv"]
-
 Array = NDArray[Any]
 
 TABLE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet")

@@ -16,8 +16,6 @@ from typing import BinaryIO
 from visionnmf._checks import check_number
 from visionnmf.exceptions import UnreadableError
 
-__all__ = ["CurrentLine", "Line", "check_is_text", "file_lines", "follow", "standard_input"]
-
 Line = str | None  # None: a followed log has nothing new at the moment
 
 LINE_BYTES = 1 << 16  # kept of a line

@@ -15,8 +15,6 @@ from visionnmf.exceptions import UnreadableError, UnsupportedError
 
 from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
-__all__ = ["decode_tiff"]
-
 # Compressions that tifffile decodes itself and in bounded memory.
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 _DEFLATE = {8, 32946}

@@ -19,11 +19,6 @@ from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, Unre
 from visionnmf.io.inputs import check_bytes, regular_file
 from visionnmf.io.npz_files import NUMBERS, check_npy
 
-__all__ = [
-    *("Chunks", "DaskRows", "InMemory", "Indexed", "Iterated", "NpyRows", "Sequential", "Stored", "listed"),
-    *("only_dataset", "readable"),
-]
-
 Array = NDArray[Any]
 
 BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more

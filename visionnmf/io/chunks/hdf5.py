@@ -20,8 +20,6 @@ from visionnmf.io.npz_files import NUMBERS
 
 from .base import Stored, listed, only_dataset, readable
 
-__all__ = ["HDF5Rows"]
-
 Array = NDArray[Any]
 
 LINKS = 10  # soft links that lead to each other

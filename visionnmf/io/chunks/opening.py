@@ -18,8 +18,6 @@ from visionnmf.io.inputs import check_is_path, find_files
 from .base import Chunks, DaskRows, InMemory, Iterated, NpyRows, Stored
 from .text_rows import STANDARD_INPUT, TextRows
 
-__all__ = ["open_chunks"]
-
 HDF5 = (".h5", ".hdf5", ".hdf", ".he5")
 TABLES = (".csv", ".tsv", ".txt", ".dat")
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")

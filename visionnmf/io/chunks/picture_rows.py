@@ -20,8 +20,6 @@ from visionnmf.io.video.reader import VideoReader
 
 from .base import Sequential
 
-__all__ = ["PictureRows"]
-
 Array = NDArray[Any]
 
 DISTORTED = 0.1  # a ratio of the sides that changes by more distorts a picture

@@ -16,8 +16,6 @@ from visionnmf.io.inputs import regular_file
 
 from .base import Sequential
 
-__all__ = ["LONGEST_LINE", "STANDARD_INPUT", "TextRows"]
-
 Array = NDArray[Any]
 
 LONGEST_LINE = 16 << 20  # bytes: about a million numbers

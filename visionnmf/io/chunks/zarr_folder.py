@@ -32,8 +32,6 @@ from visionnmf.io.npz_files import NUMBERS
 
 from .base import Stored, listed, only_dataset, readable
 
-__all__ = ["open_zarr"]
-
 Array = NDArray[Any]
 
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")

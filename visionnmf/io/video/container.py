@@ -21,17 +21,6 @@ from visionnmf.io.inputs import regular_file
 
 from .decoding import CODEC_ERRORS, reason_of
 
-__all__ = ["CODEC_THREADS", "CONTAINERS", "MAX_FRAME_PIXELS", "MAX_STREAMS"]
-__all__ += [
-    "container_of",
-    "declared_limit",
-    "is_picture",
-    "most_samples",
-    "rate_of",
-    "still_picture",
-    "video_stream_of",
-]
-
 MAX_FRAME_PIXELS = 50_000_000
 MAX_STREAMS = 64  # opening prepares a decoder of up to a megabyte for each; FFmpeg's own limit is 1000
 FEW_SAMPLES = 1 << 20  # FFmpeg's index of these takes about 50 MB

@@ -20,8 +20,6 @@ from visionnmf.io.outputs import output_file, transaction
 from .container import MAX_FRAME_PIXELS, container_of, declared_limit, video_stream_of
 from .decoding import CODEC_ERRORS, reason_of
 
-__all__ = ["CUT_FORMATS", "Cut", "cut_video"]
-
 # The container by suffix. Matroska takes almost every codec.
 CUT_FORMATS = {
     ".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm", ".avi": "avi", ".ts": "mpegts", ".mkv": "matroska"

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_frames_wanted
 from visionnmf.exceptions import ParameterError, UnsupportedError
 
-__all__ = ["CODEC_ERRORS", "Clock", "Decoder", "FramesWanted", "convert", "reason_of", "resized", "turn_of", "upright"]
-
 Frame = TypeVar("Frame")
 
 # Containers with a duration in their header; for others FFmpeg guesses it from the bit rate.

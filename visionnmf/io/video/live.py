@@ -27,8 +27,6 @@ from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
 from .container import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, rate_of, video_stream_of
 from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, resized, turn_of, upright
 
-__all__ = ["LiveReader"]
-
 # The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
 _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"

@@ -15,8 +15,6 @@ from .reader import PictureSequence, VideoReader
 if TYPE_CHECKING:
     from .live import LiveReader
 
-__all__ = ["open_video"]
-
 
 def open_video(
     source: str | Path,

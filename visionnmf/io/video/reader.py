@@ -33,8 +33,6 @@ from .container import (
 )
 from .decoding import Clock, Decoder, FramesWanted, resized, turn_of, upright
 
-__all__ = ["PictureSequence", "VideoReader"]
-
 SHOWN = 3  # names of unreadable pictures in a message
 
 

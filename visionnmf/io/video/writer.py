@@ -21,8 +21,6 @@ from visionnmf.io.outputs import output_file
 from .container import CODEC_THREADS
 from .decoding import CODEC_ERRORS, convert, reason_of
 
-__all__ = ["VideoWriter"]
-
 # Units of the times of frames: MPEG's clock, and the only one that Matroska has.
 _TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
 
