@@ -129,3 +129,56 @@ def onmf_is(H, A, B, X, W, forget):
                 A[k, i] += w[k] * x[i] / p[i] ** 2 * H[k, i] ** 2
                 B[k, i] += w[k] / p[i]
     return np.sqrt(A / B), A, B
+
+
+def omf(X, H, update):
+    """Equations 44 and 45, or the updates of section IV.F: one sample after the other, each until nothing changes."""
+    A, B = np.zeros((len(H), len(H))), np.zeros_like(H)
+    for x in X:
+        w = nnls(H.T, x)[0]
+        A += np.outer(w, w)
+        B += np.outer(w, x)
+        for _ in range(200):
+            before, H = H, update(H, A, B)
+            if np.linalg.norm(H - before) <= 1e-9 * np.linalg.norm(before):
+                break
+    return H
+
+
+def omf_update(H, A, B):
+    """Equation 45."""
+    H = H.copy()
+    for j in range(len(H)):
+        if A[j, j] > 0:
+            H[j] = on_simplex(H[j] - (A[j] @ H - B[j]) / A[j, j])
+    return H
+
+
+def diagonal_update(H, A, B):
+    """OMF-DA."""
+    steps = [(A[j] @ H - B[j]) / A[j, j] if A[j, j] > 0 else 0 for j in range(len(H))]
+    return np.array([on_simplex(row - step) for row, step in zip(H, steps, strict=True)])
+
+
+def conjugate_update(H, A, B):
+    """OMF-CG: the least-squares solution, which conjugate gradients reach."""
+    step = np.linalg.lstsq(A, A @ H - B, rcond=1e-12)[0]
+    return np.array([on_simplex(row) for row in H - step])
+
+
+def inmf_vc(X, H, delta):
+    """Equations 41 and 42 with L = 2 and tau = 0.01: each sample by at most 50 multiplicative updates of both."""
+    A, B, h = np.zeros((len(H), len(H))), np.zeros_like(H), np.ones(len(H))
+    for t, x in enumerate(X, start=1):
+        new = min(1, 2 / t)
+        old_A, old_B = (1 - new) * A, (1 - new) * B
+        for _ in range(50):
+            h = h * (H @ x) / (H @ H.T @ h)
+            slope = delta * math.exp(-0.01 * t) * np.linalg.inv(H).T  # of mu ln |det H|
+            above = old_B + new * np.outer(h, x) + np.where(slope < 0, -slope, 0)
+            below = (old_A + new * np.outer(h, h)) @ H + np.where(slope > 0, slope, 0)
+            before, H = H, H * above / below
+            if np.linalg.norm(H - before) <= 1e-4 * np.linalg.norm(before):
+                break
+        A, B = old_A + new * np.outer(h, h), old_B + new * np.outer(h, x)
+    return H

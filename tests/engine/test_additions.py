@@ -226,7 +226,7 @@ def test_estimators_take_it_and_it_does_what_it_says(form, rng):
     assert clone(added).fit(X).objective_history_[-1] == added.objective_history_[-1]
 
 
-PROXIMAL_SOLVERS = {"hals", "nenmf", "spg", "admm", "ogm", "ogm-paper"}
+PROXIMAL_SOLVERS = {"hals", "nenmf", "spg", "admm", "ogm", "ogm-paper", "ogm-printed"}
 
 
 class Unknown(Term):

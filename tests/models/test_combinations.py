@@ -22,7 +22,8 @@ LOSSES = ["manhattan", "frobenius", "kullback-leibler", "itakura-saito", 1.5, "e
 POSITIVE = ["itakura-saito", -0.5]  # losses that zeros make infinite
 SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
 M, N, R = 14, 11, 3
-UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "svd"}  # as published, or without non-negativity
+# as published, or without non-negativity
+UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "ogm-printed", "gd", "pnls", "qn", "svd"}
 
 
 def penalties(n):

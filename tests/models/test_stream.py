@@ -189,7 +189,11 @@ STREAMS = {
     "generator": lambda: (clone(MODEL), (X[i : i + 7] for i in range(0, 97, 7)), {}),
     "sparse": lambda: (clone(MODEL), sp.csr_array(X), {"epochs": 2}),
     "online": lambda: (OnlineNMF(2, batch_size=10, random_state=0), X, {"epochs": 2, "shuffle": True}),
-    **{method: lambda method=method: (OnlineNMF(2, method=method, random_state=0), X, WHOLE) for method in METHODS},
+    **{
+        method: lambda method=method: (OnlineNMF(2, method=method, random_state=0), X, WHOLE)
+        for method in METHODS
+        if method != "or-nmf-is"  # as printed, it ends where a gradient is infinite
+    },
 }
 KILLED = """
 import os, signal, sys

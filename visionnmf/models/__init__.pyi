@@ -10,3 +10,4 @@ from .rank import RankSelection as RankSelection, select_rank as select_rank
 from .robust_pca import RPCA as RPCA, GoDec as GoDec
 from .stream import Checkpoint as Checkpoint, fit_stream as fit_stream
 from .symmetric import SymmetricNMF as SymmetricNMF
+from .truncated_svd import truncated_svd as truncated_svd

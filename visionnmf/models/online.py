@@ -81,9 +81,9 @@ class OnlineNMF(WithPenalties, LinearModel):
         Constraints and penalties of the codes and of the components. The penalty of the components counts once for each
         sample, so that it means the same however long the stream is.
     buffer : int or None, default=20
-        Batches that "or-nmf" keeps; None keeps all, so that memory and time grow with the stream.
+        Batches that "or-nmf" and "or-nmf-is" keep; None keeps all, so that memory and time grow with the stream.
     horizon : int or None, default=None
-        Batches after which "or-nmf" stops changing. None takes those of :meth:`fit`, or a stream without an end.
+        Batches after which these two stop changing. None takes those of :meth:`fit`, or a stream without an end.
     volume : float, default=0.1
         Weight of the volume in "incremental-volume" at the start, relative to the mean loss of a zero model. It decays.
     missing_values : None or numpy.nan, default=None
@@ -135,6 +135,10 @@ class OnlineNMF(WithPenalties, LinearModel):
     incremental-volume  frobenius      INMF-VC: the same with a volume constraint (Zhou et al. 2011)
     onmf                frobenius      ONMF: factorises each chunk together with the components (Cao et al. 2007)
     onmf-is             itakura-saito  ONMF-IS: multiplicative updates from two matrices (Lefevre et al. 2011)
+    omf, omf-da         frobenius      OMF and OMF-DA as Guan et al. print them: exact codes, updates until they settle
+    omf-cg              frobenius      OMF-CG: the same with Newton steps by conjugate gradients (Wang et al. 2011)
+    or-nmf-is           itakura-saito  OR-NMF-IS as printed, without floors (equations 31 to 34)
+    inmf-vc             frobenius      INMF-VC as printed (equations 41 and 42): `volume` in the units of the loss
     ==================  =============  ============================================================================
 
     Take "surrogate" for clean data. The methods from "surrogate-diagonal" on are baselines. "incremental" and "onmf"

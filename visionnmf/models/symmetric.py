@@ -50,8 +50,10 @@ class SymmetricNMF(Saveable, BaseEstimator):
     ----------
     n_components : int, default=2
         Number of components.
-    loss : {"manhattan", "frobenius"}, default="manhattan"
-        Take Manhattan for affinities with wrong entries, and Frobenius for small errors everywhere or for speed.
+    loss : {"manhattan", "frobenius", "manhattan-paper"}, default="manhattan"
+        Take Manhattan for affinities with wrong entries, and Frobenius for small errors everywhere or for speed. The
+        last is the update that the MahNMF paper prints (equation 61): with the diagonal, component by component. Its
+        objective may rise.
     n_init : int, default=5
         Number of starts.
     init : {"k-means++", "random"} or array-like [shape=(n_components, n), >= 0], default="k-means++"
@@ -73,7 +75,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
     reconstruction_err_ : float
         Its objective.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
-        The objective before its first sweep and after each one; never rises.
+        The objective before its first sweep and after each one; never rises but for "manhattan-paper".
     objectives_ : ndarray [shape=(n_init,)]
         The final objective of each start, which shows how much the result depends on the start.
     optimality_ : float

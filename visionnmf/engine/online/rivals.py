@@ -17,7 +17,8 @@ and l2 penalties (28, 29).
 
 The losses are Frobenius and the Itakura-Saito divergence (31 to 34). The gradient of the latter is unbounded where a
 component is 0, and a single such gradient would end all learning. Entries of components therefore stay above a share of
-their mean, which goes beyond the paper.
+their mean, and the model above a share of the data's, which goes beyond the paper. "or-nmf-is" is the method as
+printed, without these floors; where it divides by zero, it is refused.
 
 INMF and INMF-VC: multiplicative updates
 ----------------------------------------
@@ -32,7 +33,8 @@ INMF-VC (Zhou, Yang & Xie 2011) adds a penalty on the volume of the components,
 
 which for square H equals their ``ln |det H|``. Its past is weighted by their amnesic average, ``1 - L / t`` for the
 past and ``L / t`` for new samples. The volume assumes components of equal scale, so they are normalised after each
-batch.
+batch, and ``delta`` is relative to the mean energy of the samples. "inmf-vc" is the method as printed, which does
+neither.
 
 ONMF: each chunk is factorised together with the components so far (Cao, Shen, Sun, Yang & Chen 2007)
 -----------------------------------------------------------------------------------------------------
@@ -69,6 +71,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, squares
 from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.exceptions import ParameterError
 
 from .record import Batch, Method, State, add_to_sums, check_array, check_sums, no_sums, normalise
 
@@ -103,12 +106,12 @@ def _or_nmf_start(H: Array) -> State:
     }
 
 
-def _or_nmf_learn(batch: Batch, H: Array, state: State) -> float:
+def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST, floor: float = FLOOR) -> float:
     """Learn a batch of OR-NMF: add it to the buffer, then follow gradients of single samples of the buffer.
 
     The arguments are those of :class:`.record.Method`. Weights of samples and entries multiply their share of a
     gradient. The average `mean` of the iterates becomes the components, which lie on the simplex unless they have a
-    box.
+    box. `least` and `floor` bound the components and the model from below, with the Itakura-Saito divergence.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     Wt = solve_codes(problem, H)
@@ -118,15 +121,21 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State) -> float:
     penalty = problem.penalty_H
     on_simplex = "box" not in penalty.kinds
     low, high = penalty.box(H.dtype)
-    low = _least(problem, H) if on_simplex else low
+    low = _least(problem, H, least) if on_simplex else low
     X = state["samples"]
-    mean = H.copy()
-    state["largest_gradient"], _ = robust_approximation(
-        H, mean, X, state["codes"], state["observed"], batch.rng.permutation(len(X)),
+    iterate, mean = H.copy(), H.copy()
+    largest, _ = robust_approximation(
+        iterate, mean, X, state["codes"], state["observed"], batch.rng.permutation(len(X)),
         scaling(state["steps"], options.horizon) * _diameter(H, penalty, on_simplex), SETTLED, STEPS,
         state["largest_gradient"], float(np.max(penalty.l2)), low, high, on_simplex,
-        problem.loss.name == "itakura-saito", H.dtype.type(FLOOR * X.mean(dtype=np.float64)),
+        problem.loss.name == "itakura-saito", H.dtype.type(floor * X.mean(dtype=np.float64)),
     )  # fmt: skip
+    if not np.isfinite(mean).all():
+        raise ParameterError(
+            "method must be one that can learn this; got 'or-nmf-is', whose gradient is infinite where the model is 0; "
+            "take method='or-nmf' with loss='itakura-saito'"
+        )
+    state["largest_gradient"] = largest
     H[:] = mean
     return loss
 
@@ -187,7 +196,7 @@ def _or_nmf_check(state: State, H: Array) -> None:
         raise ValueError("sizes, largest_gradient or steps cannot be")
 
 
-def _onto_simplex(H: Array, problem: Problem) -> None:
+def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
     """Move initial components `H` (r, n) onto the simplex, unless they have a box, in place.
 
     If entries have a lower bound `least`, the rest above it is projected onto the smaller simplex that remains.
@@ -195,15 +204,15 @@ def _onto_simplex(H: Array, problem: Problem) -> None:
     if "box" in problem.penalty_H.kinds:
         return
     Simplex("rows").feasible(H)
-    least = _least(problem, H)
+    least = _least(problem, H, share)
     if least:
         left = 1 - H.shape[1] * least
         H[:] = least + left * project_simplex((H - least) / left)
 
 
-def _least(problem: Problem, H: Array) -> Any:
-    """Return the lower bound of the entries of a component on the simplex."""
-    return H.dtype.type(LEAST / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
+def _least(problem: Problem, H: Array, share: float) -> Any:
+    """Return the lower bound of the entries of a component on the simplex, a `share` of their mean."""
+    return H.dtype.type(share / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
 
 
 OR_NMF = Method(
@@ -217,6 +226,14 @@ OR_NMF = Method(
     codes_terms=(*SEPARABLE, Simplex),
     components_terms=(Box, L2, Simplex),
     weights=True,
+)
+
+OR_NMF_IS = replace(
+    OR_NMF,
+    name="or-nmf-is",
+    losses=("itakura-saito",),
+    learn=partial(_or_nmf_learn, least=0.0, floor=0.0),
+    constrain=partial(_onto_simplex, share=0.0),
 )
 
 
@@ -245,11 +262,12 @@ def _inmf_check(state: State, H: Array) -> None:
         raise ValueError("steps or energy cannot be")
 
 
-def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool) -> float:
+def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, printed: bool = False) -> float:
     """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC.
 
     INMF-VC has a penalty on the volume of the components, of weight `volume`, and weights the past by an average in
-    place of the forgetting factor. `A` (r, r) and `B` (r, n) are the sums of the past, and `code` (r,) is the start of
+    place of the forgetting factor. As `printed`, the weight is in the units of the loss, and components keep their
+    scale. `A` (r, r) and `B` (r, n) are the sums of the past, and `code` (r,) is the start of
     every sample's codes (r, n_samples). An update multiplies a factor by the negative part of its gradient over the
     positive part (`above`, `below`).
     """
@@ -265,7 +283,7 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool) -> f
         share = min(1.0, AMNESIA / state["steps"])  # of the new samples in the average; `forgetting` scales the past
         forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
         state["energy"] += (squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
-        volume = options.volume * math.exp(-VOLUME_DECAY * state["steps"]) * state["energy"]
+        volume = options.volume * math.exp(-VOLUME_DECAY * state["steps"]) * (1.0 if printed else state["energy"])
     A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
     weight = forgetting * state["weight"] + n_samples
     code = state["code"] if state["code"].any() else np.ones_like(state["code"])
@@ -288,9 +306,10 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool) -> f
             break
     add_to_sums(state, codes, X.T, forgetting, sample_weight)
     state["code"] = codes.mean(axis=1)
-    norms = np.linalg.norm(H, axis=1)
-    state["code"] *= np.where(norms > 0, norms, 1)
-    normalise(H, state)
+    if not printed:
+        norms = np.linalg.norm(H, axis=1)
+        state["code"] *= np.where(norms > 0, norms, 1)
+        normalise(H, state)
     assert loss is not None
     return loss
 
@@ -324,6 +343,7 @@ def _inmf(name: str, *, constrained: bool) -> Method:
 
 
 INMF = (_inmf("incremental", constrained=False), _inmf("incremental-volume", constrained=True))
+INMF_VC = replace(INMF[1], name="inmf-vc", learn=partial(_inmf_learn, constrained=True, printed=True))
 
 
 # --- ONMF -------------------------------------------------------------------------------------------------------------
@@ -433,4 +453,4 @@ ONMF_IS = Method(
 )
 
 
-METHODS = (OR_NMF, *INMF, ONMF, ONMF_IS)
+METHODS = (OR_NMF, OR_NMF_IS, *INMF, INMF_VC, ONMF, ONMF_IS)

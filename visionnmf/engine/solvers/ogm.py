@@ -5,13 +5,19 @@ fixed factor. Nesterov's optimal gradient method (OGM) runs on the smoothed half
 the smoothing goes to 0. Two sets of options (``docs/derivations/ogm.md``):
 
 =========  ==============================================  ========================================================
-option     ``ogm``                                         ``ogm-paper``
+option     ``ogm``                                         ``ogm-paper`` and ``ogm-printed``
 =========  ==============================================  ========================================================
 centre     the present factor: a warm start                0, as in Algorithm 2
 curvature  largest eigenvalue of ``A diag(1/q) A^T``       its trace
-smoothing  relative to the data, falls geometrically       ``smoothing / (t + 1)`` in the units of the data
-steps      a few                                           grow like the root of t
+graph      a bound of the largest eigenvalue               the largest eigenvalue (section 4.2)
+smoothing  relative to the data, falls geometrically       ``lambda_0 / (t + 1)`` in the units of the data
+steps      a few                                           grow like the root of t, or until the stop of equation 22
 =========  ==============================================  ========================================================
+
+"ogm-paper" is the authors' code: ``lambda_0 = 1``, and the number of steps that section 3 derives. "ogm-printed" is the
+text: ``lambda_0 = 0.1`` (section 5) and the stop of equation 22. ``lambda_0`` is a unit
+of the data: on ``X / c^2`` with both factors of the start divided by c, one run with ``lambda_0 = 1`` gives, divided by
+c, what ``lambda_0 = c`` gives on ``X``.
 """
 
 from __future__ import annotations
@@ -37,7 +43,10 @@ FIRST_SMOOTHING = 0.3  # half-width of the parabola at the start, in units of th
 SMOOTHING_DECAY = 30.0  # factor by which the smoothing decreases over the whole path
 STEPS = 10  # for each factor in one iteration
 PAPER_SMOOTHING = 1.0  # lambda_0 in the authors' code
+PRINTED_SMOOTHING = 0.1  # lambda_0 in section 5 of the paper
+PRINTED_PRECISION = 0.1  # below equation 22
 PAPER_STEPS = 10  # gradient steps in the first round
+MOST_STEPS = 1000  # gradient steps in a round that the stop of equation 22 does not end
 GAP = 1e-4  # relative duality gap at which a half-problem in a finite box counts as solved
 
 
@@ -46,16 +55,18 @@ class SmoothingVariant(NamedTuple):
 
     If `centred`, the prox-function is centred at the current factor; a centre at 0 discards the warm start. If `trace`,
     the curvature is bounded by a trace instead of the largest eigenvalue. If `relative`, the smoothing is in units of
-    the data, whatever the scale of the factors.
+    the data, whatever the scale of the factors. If `stopped`, steps end by equation 22 of the paper.
     """
 
     centred: bool
     trace: bool
     relative: bool
+    stopped: bool = False
 
 
 OURS = SmoothingVariant(centred=True, trace=False, relative=True)
 PUBLISHED = SmoothingVariant(centred=False, trace=True, relative=False)
+PRINTED = PUBLISHED._replace(stopped=True)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -68,16 +79,18 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     yield from follow(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
 
 
-def iterate_as_published(
-    problem: Problem, Wt: Array, H: Array, *, max_iter: int, smoothing: float = PAPER_SMOOTHING
-) -> Iterator[Progress]:
-    """Run Algorithm 3 of the paper: update `Wt` and `H` in place while the smoothing decreases as ``smoothing / t``.
+def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Run Algorithm 3 of the paper as its authors do: the smoothing decreases as ``1 / t``, in the units of the data.
 
-    `smoothing` is the paper's ``lambda_0``; the result depends on it and on the scale of the data. Each half-problem
-    starts from 0, the curvature is bounded by a trace, and the smoothing is in the units of the data.
+    Each half-problem starts from 0, and the curvature is bounded by a trace.
     """
-    path = [(smoothing / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
+    path = [(PAPER_SMOOTHING / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
     yield from follow(problem, Wt, H, path, PUBLISHED)
+
+
+def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Run Algorithm 3 with the numbers that the paper prints: steps go on until equation 22 holds."""
+    yield from follow(problem, Wt, H, [(PRINTED_SMOOTHING / (t + 1), MOST_STEPS) for t in range(max_iter)], PRINTED)
 
 
 def follow(
@@ -109,12 +122,16 @@ def half(
     down = number(1 / smooth.curvature)
     centre = Wt.copy() if options.centred else np.zeros_like(Wt)
     total = np.zeros_like(Wt)  # weighted sum of all gradients so far
-    first, weight = 0.0, 0.0
+    first, weight, smoothed = 0.0, 0.0, np.inf
     for k in range(steps):
         value, gradient, gap = smooth.gradient(Wt)
         first = first if k else value  # the loss before the first step
         if gap <= GAP * value:
             break
+        if options.stopped:
+            before, smoothed = smoothed, smooth.value(Wt)
+            if abs(before - smoothed) <= smooth.precision:
+                break
         if penalty.smooth:
             gradient += penalty.gradient(Wt)
         weight += (k + 1) / 2
@@ -152,8 +169,11 @@ class _Smoothed:
             curvature += problem.loss.parameter * largest_eigenvalue(A @ A.T)
         if problem.weights is not None:
             curvature *= float(problem.weights.max(initial=0))
-        self.curvature = curvature + problem.penalty_W.lipschitz() if curvature > 0 else 0.0
-        n_rows = problem.X.shape[0]
+        penalty, n_rows = problem.penalty_W, problem.X.shape[0]
+        smooth = penalty.curvature() if options.trace else penalty.lipschitz()
+        self.curvature = curvature + smooth if curvature > 0 else 0.0
+        # Theorem 2 asks for at most n D lambda / 2, which alone would end the steps after two or three
+        self.precision = min(PRINTED_PRECISION, n_rows * float(self.widths.sum(dtype=np.float64)) / 2)
         # (n_rows,) written by `gradient`: loss, and inner product of the data with the dual, of each row
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
 
@@ -174,6 +194,15 @@ class _Smoothed:
         map_blocks(rows, blocks(X.shape[0], size), parallel=X.size * len(Wt) > 4 * BLOCK_ELEMENTS)
         value = float(self.losses.sum())
         return value, result, self._gap(value, result, problem.penalty_W)
+
+    def value(self, Wt: Array) -> float:
+        """Return the smoothed objective (equation 15, with the penalty): each residual costs a parabola near 0."""
+        problem, M, alpha = self.problem, self.problem.weights, self.problem.loss.parameter
+        E = np.abs(Wt.T @ self.A - problem.X).astype(np.float64)
+        near = E < self.widths
+        costs = np.where(near, E**2 / (2 * np.where(self.widths > 0, self.widths, 1)), E - self.widths / 2)
+        costs += alpha / 2 * E**2
+        return float(np.sum(costs if M is None else M * costs)) + problem.penalty_W.value(Wt)
 
     def _gap(self, value: float, gradient: Array, penalty: Penalties) -> float:
         """Return an upper bound of the distance from the minimum, or infinity if there is none.

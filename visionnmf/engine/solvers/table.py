@@ -8,28 +8,32 @@ that updates the codes of a problem also updates its components, when it is give
 Finding the codes of fixed components is a separate problem, whichever solver found the components. The record of the
 loss names the function of :mod:`..solving` for it.
 
-==========  ================  ==========================================================  ==============================
-name        loss              algorithm                                                   source
-==========  ================  ==========================================================  ==============================
-admm        robust [1]_       alternating directions with a growing penalty, the default  ours: docs/derivations/admm.md
-rri         manhattan [2]_    coordinate descent by weighted medians                      Guan et al. 2012, Algorithm 1
-ogm         manhattan [2]_    Nesterov's smoothing, warm-started                          ours: docs/derivations/ogm.md
-ogm-paper   manhattan [2]_    Nesterov's smoothing as published                           Guan et al. 2012, Algorithm 3
-hals        frobenius         extrapolated coordinate descent through Gram matrices       Ang & Gillis 2019, Algorithm 3
-nenmf       frobenius         accelerated proximal gradient for each factor in turn       Guan et al. 2012 (NeNMF)
-bpp         frobenius         exact halves by block principal pivoting                    Kim & Park 2008
-pg          frobenius         projected gradient, a baseline                              Lin 2007
-svd         frobenius         truncated SVD: the trivial baseline, with both signs        Eckart & Young 1936
-sbcd        all divergences   weighted least squares by coordinate descent, guarded       ours: docs/derivations/sbcd.md
-ccd         kullback-leibler  cyclic coordinate descent, with a step of our own           Hsieh & Dhillon 2011
-spg         divergences [3]_  spectral proximal gradient, for any penalty                 Wright et al. 2009
-mu          all divergences   multiplicative updates, the baseline                        Fevotte & Idier 2011
-sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights            Li, Lebanon & Park 2012
-==========  ================  ==========================================================  ==============================
+===========  ================  =========================================================  ==============================
+name         loss              algorithm                                                  source
+===========  ================  =========================================================  ==============================
+admm         robust [1]_       alternating directions, growing penalty; the default       ours: docs/derivations/admm.md
+rri          manhattan [2]_    coordinate descent by weighted medians                     Guan et al. 2012, Algorithm 1
+ogm          manhattan [2]_    Nesterov's smoothing, warm-started                         ours: docs/derivations/ogm.md
+ogm-paper    manhattan [2]_    Nesterov's smoothing as published; ogm-printed: see ogm    Guan et al. 2012, Algorithm 3
+hals         frobenius         extrapolated coordinate descent through Gram matrices      Ang & Gillis 2019, Algorithm 3
+nenmf        frobenius         accelerated proximal gradient for each factor in turn      Guan et al. 2012 (NeNMF)
+nenmf-paper  frobenius         the same as published: one step length, no restarts        Guan et al. 2012 (NeNMF)
+bpp          frobenius         exact halves by block principal pivoting                   Kim & Park 2008
+pg           frobenius         projected gradient, a baseline                             Lin 2007
+svd          frobenius         truncated SVD: the trivial baseline, with both signs       Eckart & Young 1936
+sbcd         all divergences   weighted least squares by coordinate descent, guarded      ours: docs/derivations/sbcd.md
+ccd          kullback-leibler  cyclic coordinate descent, with a step of our own          Hsieh & Dhillon 2011
+spg          divergences [3]_  spectral proximal gradient, for any penalty                Wright et al. 2009
+mu           all divergences   multiplicative updates, the baseline                       Fevotte & Idier 2011
+sbcd-plain   all divergences   sBCD as published; al-a, al-b: its other weights           Li, Lebanon & Park 2012
+gd           all divergences   gradient descent with a fixed step, a baseline             Lee & Seung 2000
+[4]_         frobenius         baselines of the papers of NeNMF and sBCD                  :mod:`.baselines.rivals`
+===========  ================  =========================================================  ==============================
 
 .. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
 .. [2] Also the elastic net.
 .. [3] Except least squares, which does not need it.
+.. [4] pnls, qn, pbb, cbgp, as, cg and gcd.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ from visionnmf.engine.stopping import Progress
 from visionnmf.exceptions import ParameterError
 
 from . import admm, hals, ogm, rri, sbcd, spg
-from .baselines import divergences, least_squares
+from .baselines import divergences, least_squares, nenmf, rivals
 
 Iterate = Callable[..., Iterator[Progress]]
 Codes = Callable[[Problem, NDArray[Any], NDArray[Any]], None]
@@ -109,6 +113,7 @@ LEAST_SQUARES = _only({"frobenius"})
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True),
     "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
+    "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
     "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
     "svd": Solver(least_squares.svd, LEAST_SQUARES, sparse=True, codes=least_squares.svd_codes),
@@ -122,8 +127,11 @@ SOLVERS: dict[str, Solver] = {
     "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
     "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
     "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
+    "gd": Solver(divergences.gd, _divergence, weights=True),
+    **{name: Solver(iterate, LEAST_SQUARES, sparse=True) for name, iterate in rivals.RIVALS.items()},
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True),
+    "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True),
 }
 
 

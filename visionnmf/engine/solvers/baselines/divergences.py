@@ -1,6 +1,7 @@
 """Solvers of the beta-divergences for comparison: multiplicative updates, and scalar block coordinate descent (sBCD).
 
 Multiplicative updates (Lee & Seung 2000; Fevotte & Idier 2011) are the baseline of all packages: simple and slow.
+Gradient descent with a fixed step ("gd") is what they replaced.
 
 sBCD as published (Li, Lebanon & Park 2012) gives every entry a weight in each iteration, and updates the components one
 after the other on the weighted least-squares model. The steps are not damped, so the objective may rise.
@@ -18,7 +19,8 @@ match. This changes nothing for the first two solvers. The weights of AL-B are 1
 multiplied; otherwise the penalties would not keep their size relative to the loss that AL-B approximates.
 
 The paper adds an l1 penalty to the denominator of the update, but the derivative does not vanish there. Here it is
-subtracted from the numerator.
+subtracted from the numerator. The printed rule, ``h = [sum b a w]_+ / (alpha + sum b w^2)``, is that of an l2 penalty
+of the weight alpha.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from visionnmf.engine.solvers.spg import gradient_parts
 from visionnmf.engine.stopping import Progress
 
 Array = NDArray[Any]
+
+FIRST_CHANGE = 0.01  # of a factor in the first step of gradient descent
 
 
 def exponent(beta: float) -> float:
@@ -78,6 +82,32 @@ def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
         objective = _multiply(problem, Wt, H) + penalties
         _multiply(problem.transposed, H, Wt)
         yield Progress(objective)
+
+
+def gd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update `Wt`, then `H`, by one gradient step each with a fixed step size, clipped at 0; the objective may rise.
+
+    These are the additive updates that Lee & Seung (2000, equation 6) and Li, Lebanon & Park (2012) compare with. Both
+    leave the step size open. Here the first step changes a factor by the share :data:`FIRST_CHANGE` of its norm.
+    """
+    lengths = [0.0, 0.0]
+    for iteration in range(max_iter):
+        objective = problem.objective(Wt, H)
+        for side, (half, F, A) in enumerate(((problem, Wt, H), (problem.transposed, H, Wt))):
+            gradient = _gradient(half, F, A)
+            size = float(np.linalg.norm(gradient))
+            if iteration == 0 and size > 0:
+                lengths[side] = FIRST_CHANGE * float(np.linalg.norm(F)) / size
+            F[:] = np.maximum(F - F.dtype.type(lengths[side]) * gradient, 0)
+        yield Progress(objective)
+
+
+def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
+    """Return the derivative of the loss with respect to the codes `Ft` (r, n_rows), with `A` (r, n) fixed."""
+    X, beta = problem.X, problem.loss.beta
+    P = np.maximum(np.matmul(Ft.T, A), X.dtype.type(floor_of(beta) * X.mean(dtype=np.float64)))
+    slopes = P ** X.dtype.type(beta - 2) * (P - X)
+    return np.asarray(A @ (slopes if problem.weights is None else problem.weights * slopes).T)
 
 
 def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:

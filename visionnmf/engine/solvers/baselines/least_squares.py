@@ -84,10 +84,10 @@ def bpp(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pro
     Variables are exchanged between the set at a bound and the free set until the optimality conditions hold, starting
     from the sets of the previous iteration.
     """
-    return _alternate(problem, Wt, H, (_solve_exactly, _solve_exactly), max_iter)
+    return alternate(problem, Wt, H, (_solve_exactly, _solve_exactly), max_iter)
 
 
-def _alternate(
+def alternate(
     problem: Problem, Wt: Array, H: Array, improve: tuple[Callable[..., None], Callable[..., None]], max_iter: int
 ) -> Iterator[Progress]:
     """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before each iteration.
@@ -140,7 +140,7 @@ def pg(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
     The search for the step length starts from the previous one and multiplies or divides it by ten until it is the
     longest that gives a sufficient decrease (Lin's Algorithm 4).
     """
-    return _alternate(problem, Wt, H, (_ProjectedGradient(), _ProjectedGradient()), max_iter)
+    return alternate(problem, Wt, H, (_ProjectedGradient(), _ProjectedGradient()), max_iter)
 
 
 class _ProjectedGradient:

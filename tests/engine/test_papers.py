@@ -1,0 +1,258 @@
+"""The methods of the papers as printed, against the loops of `naive_papers.py` and `naive_online.py`: 20 iterations."""
+
+import naive
+import naive_online
+import naive_papers
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.random import RandomState
+
+from visionnmf import NMF, Penalty, SymmetricNMF
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.online import METHODS, Batch, OnlineOptions
+from visionnmf.engine.penalties import Graph, Penalties
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.exceptions import ParameterError
+from visionnmf.models import truncated_svd
+
+FROBENIUS, ITERATIONS = Loss("frobenius"), 20
+RING = np.roll(np.eye(24), 1, axis=1) + np.roll(np.eye(24), -1, axis=1)
+LAPLACIAN = 2 * np.eye(24) - RING
+
+
+@pytest.fixture
+def X(rng):
+    return rng.gamma(0.5, size=(24, 4)) @ rng.gamma(0.5, size=(4, 16)) + 0.1 * rng.random((24, 16))
+
+
+@pytest.fixture
+def start(rng):
+    """Codes, transposed, and components."""
+    return rng.random((4, 24)), rng.random((4, 16))
+
+
+def run(problem, start, solver, iterations=ITERATIONS):
+    Wt, H = (F.copy() for F in start)
+    fit(problem, Wt, H, solver=solver, max_iter=iterations, tol=0)
+    return Wt, H
+
+
+def agree(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
+
+
+# --- NeNMF and MahNMF -------------------------------------------------------------------------------------------------
+
+REGULARISED = {
+    "none": (Penalties(), {}),
+    "l1": (Penalties(l1=0.2), {"l1": 0.2}),
+    "l2": (Penalties(l2=0.3), {"l2": 0.3}),
+    "manifold": (Penalties(graph=sp.csr_array(RING)), {"laplacian": LAPLACIAN}),
+}
+
+
+@pytest.mark.parametrize("kind", REGULARISED)
+def test_nenmf_is_algorithms_1_and_2(kind, X, start):
+    penalty, options = REGULARISED[kind]
+    agree(
+        run(Problem(X, FROBENIUS, penalty), start, "nenmf-paper"), naive_papers.nenmf(X, *start, ITERATIONS, **options)
+    )
+
+
+@pytest.mark.parametrize("kind", ["none", "manifold"])
+def test_nesterov_smoothing_is_algorithm_3(kind, X, start):
+    penalty, options = REGULARISED[kind]
+    Wt, H = start
+    for t in range(ITERATIONS):
+        Wt = naive_papers.smoothing_half(X.T, H, Wt, 0.1 / (t + 1), **options)
+        H = naive_papers.smoothing_half(X, Wt, H, 0.1 / (t + 1))
+    agree(run(Problem(X, Loss("manhattan"), penalty), start, "ogm-printed"), (Wt, H))
+
+
+def test_lambda_0_is_a_unit_of_the_data(X, start):
+    """What `ogm-paper` does on ``X / c^2``, times c, is what the method does on `X` with ``lambda_0 = c``."""
+    c = 0.1
+    found = run(Problem(X / c**2, Loss("manhattan")), [F / c for F in start], "ogm-paper", 3)
+    Wt, H = start
+    for t in range(3):
+        for half in range(2):
+            F, A, x = (Wt, H, X.T) if half == 0 else (H, Wt, X)
+            q = np.sqrt((A**2).sum(axis=0))
+            width, total = c / (t + 1), 0.0
+            for k in range(int(10 * (t + 1) ** 0.5)):
+                gradient = A @ np.clip((A.T @ F - x) / (width * q[:, None]), -1, 1)
+                total = total + (k + 1) / 2 * gradient
+                Y, Z = np.maximum(0, F - gradient * width / q.sum()), np.maximum(0, -total * width / q.sum())
+                F = 2 / (k + 3) * Z + (k + 1) / (k + 3) * Y
+            Wt, H = (F, H) if half == 0 else (Wt, F)
+    agree([F * c for F in found], (Wt, H))
+
+
+def test_a_graph_has_the_largest_eigenvalue_of_its_laplacian(rng):
+    for n in (5, 600):  # all eigenvalues of the small one, a search for that of the large one
+        near = sp.random_array((n, n), density=0.1, rng=rng)
+        affinity = sp.csr_array(near + near.T)
+        affinity.setdiag(0)
+        graph = Graph(affinity)
+        laplacian = np.diag(affinity.sum(axis=0)) - affinity.toarray()
+        assert graph.largest_eigenvalue == pytest.approx(np.linalg.norm(laplacian, 2), rel=1e-10)
+        assert graph.largest_eigenvalue <= graph.lipschitz() * (1 + 1e-10)
+
+
+def test_symmetric_nmf_is_equation_61(rng):
+    S, start = rng.random((12, 12)), rng.random((3, 12))
+    S = (S + S.T) / 2
+    model = SymmetricNMF(3, loss="manhattan-paper", init=start, n_init=1, max_iter=ITERATIONS, tol=0).fit(S)
+    H = start.copy()
+    for _ in range(ITERATIONS):
+        for c in range(3):
+            Z = S - H.T @ H + np.outer(H[c], H[c])
+            for j in range(12):
+                others = [i for i in range(12) if i != j]
+                H[c, j] = naive.minimise_1d(H[c, others], Z[j, others], np.ones(11), b=1.0)[1]
+    agree([model.components_], [H])
+    assert model.objective_history_[-1] == pytest.approx(np.abs(S - H.T @ H).sum())  # equation 59
+
+
+def test_the_bound_of_groups_is_a_share_of_the_initial_one(rng, X):
+    """MahNMF-GS as section 5.5 uses it: 1 % of the norm of the initial components, p infinite."""
+    views, H = [slice(0, 10), slice(10, 16)], rng.random((4, 16))
+    bounds = [0.01 * H[:, view].max(axis=1).sum() for view in views]
+    groups = Penalty(groups=views, group_norm="inf", group_bound=bounds)
+    model = NMF(4, solver="ogm-paper", penalty_H=groups, max_iter=ITERATIONS, tol=0, random_state=0)
+    model.fit_transform(X, H=H)
+    sums = [model.components_[:, view].max(axis=1).sum() for view in views]
+    np.testing.assert_allclose(sums, bounds)  # the bounds hold, and they bind
+
+
+# --- the rivals of NeNMF and sBCD -------------------------------------------------------------------------------------
+
+HALVES = {
+    "pnls": naive_papers.pnls,
+    "qn": naive_papers.qn,
+    "pbb": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=True, memory=10, steps=20),
+    "cbgp": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=False, memory=1, steps=5),
+    "as": naive_papers.exact,
+    "cg": naive_papers.cg,
+    "gcd": naive_papers.gcd,
+}
+
+
+@pytest.mark.parametrize("solver", HALVES)
+def test_a_rival_is_its_loop(solver, X, start):
+    Wt, H = start
+    for _ in range(ITERATIONS):
+        Wt = HALVES[solver](X.T, H, Wt)
+        H = HALVES[solver](X, Wt, H)
+    agree(run(Problem(X, FROBENIUS), start, solver), (Wt, H))
+
+
+@pytest.mark.parametrize("solver", ["pbb", "cbgp", "cg", "gcd", "nenmf-paper"])  # the exact ones are SciPy's above
+def test_rivals_end_at_stationary_points(solver, X, start):
+    Wt, H = run(Problem(X, FROBENIUS), start, solver, 150)
+    E = Wt.T @ H - X
+    for F, G in ((Wt, H @ E.T), (H, Wt @ E)):
+        assert np.abs(F - np.maximum(F - G, 0)).max() < 1e-2 * np.abs(X).max()
+
+
+@pytest.mark.parametrize("solver", [*HALVES, "gd", "nenmf-paper"])
+def test_rivals_take_data_and_factors_of_zeros(solver, X, start):
+    for data, factors in ((np.zeros_like(X), start), (X, [np.zeros_like(F) for F in start])):
+        for F in run(Problem(data, FROBENIUS), factors, solver, 5):
+            assert np.isfinite(F).all() and (F >= 0).all()
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 2.0, 3.0])
+def test_gradient_descent_has_fixed_steps(beta, X, start):
+    W, H = naive_papers.gradient_descent(X, start[0].T, start[1], beta, ITERATIONS)
+    agree(run(Problem(X, Loss("beta", beta)), start, "gd"), (W.T, H))
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 2.0, 3.0])
+def test_the_printed_l1_rule_of_sbcd_is_an_l2_penalty(beta, X, start):
+    X, start = X + 1, [F + 0.5 for F in start]  # away from a model of 0, by which the weights divide
+    W, H = start[0].T, start[1]
+    for _ in range(ITERATIONS):
+        W, H = naive_papers.sbcd(X, W, H, beta, alpha=0.3)
+    agree(run(Problem(X, Loss("beta", beta), penalty_H=Penalties(l2=0.3)), start, "sbcd-plain"), (W.T, H))
+
+
+@pytest.mark.parametrize("rank", [1, 3, 5])
+def test_the_truncated_svd_searches_ranks(rank, rng):
+    blocks = np.kron(np.eye(3), np.ones((4, 4))) + 0.05 * rng.random((12, 12))
+    for X in (rng.random((10, 8)), blocks):
+        found = truncated_svd(X, rank)
+        agree([found], [naive_papers.truncated_svd(X, rank)])
+        assert np.linalg.matrix_rank(found) <= rank and (found >= 0).all()
+
+
+# --- online -----------------------------------------------------------------------------------------------------------
+
+
+def learnt(method, X, H, *, volume=0.0, seed=0):
+    """Learn one sample after the other without forgetting; return the start in the method's set, and the components."""
+    record, H, rng = METHODS[method], H.copy(), RandomState(seed)
+    options = OnlineOptions(batch_size=1, forget_factor=1.0, buffer=None, horizon=len(X), volume=volume)
+    if record.constrain is not None:
+        record.constrain(H, Problem(X, Loss(record.losses[0])))
+    start, state = H.copy(), record.start(H)
+    for x in X:
+        record.learn(Batch(Problem(x[None], Loss(record.losses[0])), options, rng), H, state)
+    return start, H
+
+
+@pytest.mark.parametrize("name", ["omf", "omf-da", "omf-cg"])
+def test_omf_is_equations_44_and_45(name, rng, start):
+    parts = np.kron(np.eye(4), np.ones(4)) + 0.2 * rng.random((4, 16))  # hardly alike, so that A is well conditioned
+    X = rng.random((ITERATIONS, 4)) @ parts + 0.1 * rng.random((ITERATIONS, 16))
+    update = {
+        "omf": naive_online.omf_update,
+        "omf-da": naive_online.diagonal_update,
+        "omf-cg": naive_online.conjugate_update,
+    }[name]
+    H, found = learnt(name, X, start[1])
+    agree([found], [naive_online.omf(X, H, update)])
+
+
+def test_inmf_vc_is_equations_41_and_42(rng):
+    X, H = 0.1 + rng.random((ITERATIONS, 4)), 0.2 + rng.random((4, 4)) + 2 * np.eye(4)
+    found = learnt("inmf-vc", X, H, volume=1e-5)[1]  # a larger volume makes of rounding more than 1e-10
+    agree([found], [naive_online.inmf_vc(X, H, 1e-5)])
+    assert np.abs(found - learnt("inmf-vc", X, H)[1]).max() > 1e-6
+
+
+def test_or_nmf_is_has_no_floors(X, start):
+    X = X + 1  # so that no component is 0 where the data are not
+
+    def gradient(H, x, w):
+        return np.outer(w, (w @ H - x) / (w @ H) ** 2)
+
+    def codes(x, H):
+        return solve_codes(Problem(x[None], Loss("itakura-saito")), np.ascontiguousarray(H))[:, 0]
+
+    H, found = learnt("or-nmf-is", X[:ITERATIONS], start[1], seed=3)
+    project = lambda H: np.array([naive_online.on_simplex(row) for row in H])  # noqa: E731
+    expected, _ = naive_online.or_nmf(
+        X[:ITERATIONS], H, RandomState(3), horizon=ITERATIONS, buffer=None, project=project, diameter=np.sqrt(8),
+        find_codes=codes, gradient=gradient,
+    )  # fmt: skip
+    agree([found], [expected])
+    for x in X[:3]:  # the codes rest under the rule below equation 33
+        w = codes(x, found)
+        p = w @ found
+        np.testing.assert_allclose(w * (found @ (x / p**2)) / (found @ (1 / p)), w, atol=1e-8)
+
+
+def test_or_nmf_is_refuses_an_infinite_gradient():
+    X = np.array([[1.0, 1.0, 1e-3]])
+    H = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    with pytest.raises(ParameterError, match="whose gradient is infinite where the model is 0; take method='or-nmf'"):
+        learnt("or-nmf-is", X, H)
+
+
+def test_every_solver_of_a_paper_is_in_the_table():
+    assert {*HALVES, "gd", "nenmf-paper", "ogm-printed"} <= set(SOLVERS)

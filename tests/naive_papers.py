@@ -1,0 +1,204 @@
+"""Algorithms as loops, from the pages of the papers, with data as rows: codes `W` and components `H`, ``X ~ W H``."""
+
+import numpy as np
+from scipy.optimize import nnls
+
+# --- MahNMF (Guan, Tao, Luo & Shawe-Taylor 2012) ----------------------------------------------------------------------
+
+
+def smoothing_half(x, A, F, width, laplacian=None):
+    """Algorithm 2 for ``x ~ A' F`` (samples are columns), with the stop of equation 22; section 4.2 with a graph."""
+    q = np.array([np.sqrt(sum(a * a for a in column)) for column in A.T])
+    L = np.zeros((F.shape[1],) * 2) if laplacian is None else laplacian
+    curvature = sum(q) / width + np.linalg.norm(L, 2)
+    precision = min(0.1, F.shape[1] * sum(q) * width / 2)
+
+    def smoothed(F):
+        tau = np.abs(A.T @ F - x) / q[:, None]
+        psi = np.where(tau < width, tau**2 / (2 * width), tau - width / 2)
+        return (q[:, None] * psi).sum() + np.trace(F @ L @ F.T) / 2
+
+    gradients = np.zeros_like(F)
+    for k in range(1000):
+        gradient = A @ np.clip((A.T @ F - x) / (width * q[:, None]), -1, 1) + F @ L
+        gradients += (k + 1) / 2 * gradient
+        Y, Z = np.maximum(0, F - gradient / curvature), np.maximum(0, -gradients / curvature)
+        before, F = F, 2 / (k + 3) * Z + (k + 1) / (k + 3) * Y
+        if abs(smoothed(before) - smoothed(F)) <= precision:
+            break
+    return F
+
+
+# --- NeNMF (Guan, Tao, Luo & Yuan 2012) -------------------------------------------------------------------------------
+
+
+def projected_norm(F, G):
+    """The norm of the projected gradient."""
+    return np.sqrt(sum(min(g, 0) ** 2 if f == 0 else g * g for f, g in zip(F.ravel(), G.ravel(), strict=True)))
+
+
+def nenmf(X, Wt, H, iterations, l1=0.0, l2=0.0, laplacian=None):
+    """Algorithms 1 and 2; the penalties are of the codes."""
+    L = np.zeros((len(X),) * 2) if laplacian is None else laplacian
+
+    def gradient(side, F, A):
+        return A @ A.T @ F - A @ X.T + l1 + l2 * F + F @ L if side == 0 else A @ A.T @ F - A @ X
+
+    sizes = projected_norm(Wt, gradient(0, Wt, H)), projected_norm(H, gradient(1, H, Wt))
+    tolerances = [1e-3 * np.hypot(*sizes)] * 2
+    for _ in range(iterations):
+        for side in (0, 1):
+            F, A = (Wt, H) if side == 0 else (H, Wt)
+            largest = np.linalg.norm(A @ A.T, 2) + (0 if side else l2 + np.linalg.norm(L, 2))
+            Y, old, alpha, steps = F, F, 1.0, 0
+            while steps < 1000:
+                steps += 1
+                F = np.maximum(Y - gradient(side, Y, A) / largest, 0)
+                if projected_norm(F, gradient(side, F, A)) <= tolerances[side]:
+                    break
+                following = (1 + np.sqrt(4 * alpha**2 + 1)) / 2
+                Y, old, alpha = F + (alpha - 1) / following * (F - old), F, following
+            if steps <= 10:
+                tolerances[side] /= 10
+            Wt, H = (F, H) if side == 0 else (Wt, F)
+    return Wt, H
+
+
+# --- their rivals: each updates F >= 0 of ``x ~ A' F``, column by column ----------------------------------------------
+
+
+def pnls(x, A, F):
+    """Equation 24."""
+    return np.maximum(np.linalg.pinv(A.T) @ x, 0)
+
+
+def qn(x, A, F):
+    """Equation 26, with the relaxation 0.9 and a ridge that grows until the condition of the Hessian is below 1e7."""
+    hessian, ridge = A @ A.T, 1e-12
+    unit = np.trace(hessian) / len(A)
+    while np.linalg.cond(hessian + ridge * unit * np.eye(len(A))) > 1e7:
+        ridge *= 10
+    gradient = hessian @ F - A @ x
+    return np.maximum(F - 0.9 * np.linalg.inv(hessian + ridge * unit * np.eye(len(A))) @ gradient, 0)
+
+
+def gradient_projection(x, A, F, *, spectral, memory, steps):
+    """Equation 29 (PBB), or 30 (CBGP)."""
+    values = [((x - A.T @ F) ** 2).sum() / 2]
+    length = 1 / np.linalg.norm(A @ A.T, 2)
+    for _ in range(steps):
+        gradient = A @ (A.T @ F - x)
+        move = np.maximum(F - length * gradient, 0) - F
+        share = 1.0
+        while True:
+            new = F + share * move
+            value = ((x - A.T @ new) ** 2).sum() / 2
+            if value <= max(values[-memory:]) + 1e-4 * share * (gradient * move).sum():
+                break
+            share /= 2
+        if spectral:
+            change = A @ (A.T @ new - x) - gradient
+            length = ((new - F) ** 2).sum() / ((new - F) * change).sum()
+        F = new
+        values.append(value)
+    return F
+
+
+def exact(x, A, F):
+    """SciPy's active sets."""
+    return np.array([nnls(A.T, column)[0] for column in x.T]).T
+
+
+def cg(x, A, F, steps=20):
+    """Conjugate gradients on the free variables of each column, from the start again after a bound was met."""
+    F = F.copy()
+    for i in range(F.shape[1]):
+        f, face, direction, before = F[:, i], None, None, 0.0
+        for _ in range(steps):
+            gradient = A @ (A.T @ f - x[:, i])
+            free = [k for k in range(len(f)) if f[k] > 0 or gradient[k] < 0]
+            slope = np.array([gradient[k] if k in free else 0.0 for k in range(len(f))])
+            size = slope @ slope
+            if size == 0:
+                break
+            new = -slope
+            if face == free and before > 0:
+                new = new + size / before * direction
+            direction = new
+            image = A.T @ direction
+            length = -(direction @ slope) / (image @ image)
+            room = [f[k] / -direction[k] if direction[k] < 0 else np.inf for k in range(len(f))]
+            share = min(length, *room)
+            f[:] = [0.0 if room[k] <= share else f[k] + share * direction[k] for k in range(len(f))]
+            face, before = free, size if share == length else 0.0
+    return F
+
+
+def gcd(x, A, F, tolerance=1e-3):
+    """Greedy coordinate descent: Hsieh & Dhillon (2011), Algorithm 1, lines 4 to 14."""
+    F, r = F.copy(), len(A)
+    hessian = A @ A.T
+
+    def steps(f, gradient):
+        moves = [max(f[k] - gradient[k] / hessian[k, k], 0) - f[k] for k in range(r)]
+        return moves, [-gradient[k] * moves[k] - hessian[k, k] * moves[k] ** 2 / 2 for k in range(r)]
+
+    columns = range(F.shape[1])
+    first = max(max(steps(F[:, i], A @ (A.T @ F[:, i] - x[:, i]))[1]) for i in columns)
+    for i in columns:
+        for _ in range(10 * r):
+            moves, gains = steps(F[:, i], A @ (A.T @ F[:, i] - x[:, i]))
+            k = int(np.argmax(gains))
+            if gains[k] <= tolerance * first:
+                break
+            F[k, i] += moves[k]
+    return F
+
+
+# --- sBCD (Li, Lebanon & Park 2012), with the divergences of its Table 2; beta as in scikit-learn ---------------------
+
+
+def sbcd(X, W, H, beta, alpha=0.0):
+    """One round of Algorithm 1; `alpha` is in the denominators, as section 3.3 prints it."""
+    W, H = W.copy(), H.copy()
+    B = (W @ H) ** (beta - 2)
+    E = X - W @ H
+    for k in range(len(H)):
+        A = E + np.outer(W[:, k], H[k])
+        for j in range(H.shape[1]):
+            H[k, j] = max(0, sum(B[:, j] * A[:, j] * W[:, k]) / (alpha + sum(B[:, j] * W[:, k] ** 2)))
+        for i in range(len(W)):
+            W[i, k] = max(0, sum(B[i] * A[i] * H[k]) / sum(B[i] * H[k] ** 2))
+        E = A - np.outer(W[:, k], H[k])
+    return W, H
+
+
+def gradient_descent(X, W, H, beta, iterations):
+    """Additive updates with fixed steps, W first; the first changes a factor by a hundredth of its norm."""
+    lengths = [None, None]
+    for iteration in range(iterations):
+        for side in (0, 1):
+            P = W @ H
+            gradient = P ** (beta - 2) * (P - X)
+            gradient = gradient @ H.T if side == 0 else W.T @ gradient
+            if iteration == 0:
+                lengths[side] = 0.01 * np.linalg.norm((W, H)[side]) / np.linalg.norm(gradient)
+            new = np.maximum((W, H)[side] - lengths[side] * gradient, 0)
+            W, H = (new, H) if side == 0 else (W, new)
+    return W, H
+
+
+# --- P-NMF (Yuan & Oja 2005) ------------------------------------------------------------------------------------------
+
+
+def truncated_svd(X, rank):
+    """Section 2: the decomposition of the largest rank whose positive part, equation 3, has at most the given one."""
+    U, d, V = np.linalg.svd(X, full_matrices=False)
+    best, most = np.zeros_like(X), 0
+    for r in range(1, rank + 1):
+        Y = sum(d[k] * np.outer(U[:, k], V[k]) for k in range(r))
+        Y = (Y + np.abs(Y)) / 2
+        found = np.linalg.matrix_rank(Y)
+        if most <= found <= rank:
+            best, most = Y, found
+    return best

@@ -1,0 +1,89 @@
+"""NeNMF as printed: Nesterov's optimal gradient method for each factor (Guan et al. 2012, Algorithms 1 and 2).
+
+:func:`.least_squares.nenmf` is the form to use. It differs in four things: a prox for every penalty, a step length for
+each component, momentum that restarts, and at most :data:`.least_squares.INNER_STEPS` steps. Here the step is
+``1 / |A A^T|_2`` (Lemma 2), plus the curvature of an l2 or graph penalty (section III; Proposition 2), an l1 penalty
+adds its weight to the gradient (section III.A), and an update goes on until its projected gradient is small enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import product, right_sides, squares
+from visionnmf.engine.solvers.hals import value_from_products
+from visionnmf.engine.stopping import Progress
+
+Array = NDArray[Any]
+
+TOLERANCE = 1e-3  # of the first update, relative to the projected gradients of both factors at the start
+TIGHTENING = 0.1  # of the tolerance of a factor whose update needs no more than LEAST_STEPS
+LEAST_STEPS, MOST_STEPS = 10, 1000  # for each factor in one iteration; those of the authors' code
+
+
+def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update `Wt`, then `H`, in place by Algorithm 1 each; yield the objective before each iteration (Algorithm 2)."""
+    square = squares(problem.X)
+    halves = [_Half(Wt, problem.penalty_W), _Half(H, problem.penalty_H)]
+    tolerances: list[float] = []
+    for _ in range(max_iter):
+        gram, right = product(H, H.T), right_sides(problem.X, H)
+        objective = value_from_products(problem, Wt, H, Wt, gram, right, square)
+        if not tolerances:
+            others = product(Wt, Wt.T), right_sides(problem.features, Wt)
+            first = np.hypot(halves[0].size(*halves[0].at(gram, right)), halves[1].size(*halves[1].at(*others)))
+            tolerances = [TOLERANCE * float(first)] * 2
+        for side, half in enumerate(halves):
+            if side:
+                gram, right = product(Wt, Wt.T), right_sides(problem.features, Wt)
+            if half.improve(gram, right, tolerances[side]) <= LEAST_STEPS:
+                tolerances[side] *= TIGHTENING
+        yield Progress(objective)
+
+
+class _Half:
+    """One factor `F` (r, n_points) with its penalty, which Algorithm 1 improves while the other factor is fixed."""
+
+    def __init__(self, F: Array, penalty: Penalties) -> None:
+        self.F, self.penalty = F, penalty
+        self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]
+        self.curvature = penalty.curvature()  # of the smooth penalties
+
+    def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
+        """Return the factor and its gradient, of ``<F, gram F> / 2 - <right, F>`` and the penalties."""
+        gradient = gram @ self.F - right + self.l1
+        if self.penalty.smooth:
+            gradient += self.penalty.gradient(self.F)
+        return self.F, gradient
+
+    @staticmethod
+    def size(F: Array, gradient: Array) -> float:
+        """Return the norm of the projected gradient: where `F` is 0, only its negative part counts (equation 13)."""
+        return float(np.linalg.norm(np.where(F > 0, gradient, np.minimum(gradient, 0))))
+
+    def improve(self, gram: Array, right: Array, tolerance: float) -> int:
+        """Run Algorithm 1 on the factor, in place, until the projected gradient is small; return the number of steps.
+
+        The gradient is affine, so that of the search point `Y` follows from those of the last two factors.
+        """
+        largest = float(np.linalg.norm(gram, 2)) + self.curvature
+        if not largest > 0:
+            return 0
+        F, gradient = self.at(gram, right)
+        Y, slope, alpha = F.copy(), gradient, 1.0
+        for step in range(1, MOST_STEPS + 1):
+            before, old = F.copy(), gradient
+            F[:] = np.maximum(Y - slope / F.dtype.type(largest), 0)  # equation 15
+            gradient = self.at(gram, right)[1]
+            if self.size(F, gradient) <= tolerance:
+                return step
+            after = (1 + (4 * alpha**2 + 1) ** 0.5) / 2  # equation 16
+            share = F.dtype.type((alpha - 1) / after)
+            Y, slope, alpha = F + share * (F - before), gradient + share * (gradient - old), after  # equation 17
+        return MOST_STEPS
