@@ -1,6 +1,8 @@
 """Frames that come but once, and pictures as frames: from pipes, a local server, folders."""
 
 import io
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -209,6 +211,27 @@ def test_playlists_of_a_server_are_not_followed(server):
     with pytest.raises(UnreadableError):
         LiveReader(f"{server.url}/list.m3u8", timeout=2)
     assert "/other.ts" not in server.asked
+
+
+READ_ENDLESS = """
+import sys
+from visionnmf.io.video import live
+live.MOST_MEMORY = 16 << 20
+reader = live.LiveReader(sys.argv[1], patience=0)
+print(sum(1 for _ in reader), *reader.notes)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the module of PyAV does not lead to FFmpeg's functions")
+def test_a_part_that_never_ends_takes_no_memory_without_bound(server):
+    """In a process of its own, because the limit holds for all that FFmpeg does in a process."""
+    picture = io.BytesIO()
+    Image.fromarray(np.full((48, 64, 3), 90, np.uint8)).save(picture, "JPEG")
+    part = b"--ffmpeg\r\nContent-Type: image/jpeg\r\n\r\n" + picture.getvalue()
+    server.parts.append((False, (part + b"\r\n") * 20 + part[:-2] + bytes(64 << 20)))
+    command = [sys.executable, "-c", READ_ENDLESS, f"{server.url}/x"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout == "20 the source was lost (Cannot allocate memory)\n"
 
 
 def test_a_download_that_does_not_say_its_length_is_read_once(server, tmp_path):

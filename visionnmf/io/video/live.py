@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import functools
 import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from itertools import chain
 from typing import Any, Self
@@ -30,6 +32,9 @@ from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, res
 # The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
 _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"
+
+# Bytes of one piece of memory that FFmpeg may take. A frame of 50 million pixels with four channels of 16 bits has 400 MB.
+MOST_MEMORY = 512 << 20
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two attempts to find a lost source
 _STEP = 0.1  # seconds between two calls of `until` during a pause
@@ -271,6 +276,7 @@ class LiveReader:
 
         FFmpeg may use only the protocols and containers of that kind of source.
         """
+        _limit_memory()
         limit = {"max_pixels": str(MAX_FRAME_PIXELS)}
         options = limit | {"max_streams": str(MAX_STREAMS)}
         more: dict[str, Any] = {"metadata_errors": "replace"}
@@ -323,6 +329,17 @@ class LiveReader:
                 yield last, np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), np.uint8)
         finally:
             camera.release()
+
+
+@functools.cache
+def _limit_memory() -> None:
+    """Let FFmpeg take at most MOST_MEMORY bytes at once in this process, because a live source need not have an end.
+
+    FFmpeg collects a packet, such as a part of a multipart stream, until its end comes. No option bounds that, and PyAV
+    has no binding for this function of FFmpeg.
+    """
+    with suppress(OSError, AttributeError):  # on Windows, the module of PyAV does not lead to FFmpeg's functions
+        ctypes.CDLL(av.packet.__file__).av_max_alloc(ctypes.c_size_t(MOST_MEMORY))
 
 
 _MP4_IN_A_PIPE = (
