@@ -233,6 +233,8 @@ def caches(dice: Random) -> int:
                 file.close()
         if dice.random() < 0.5:
             _spoil(path, dice)
+        if dice.random() < 0.1:
+            os.mkfifo(f"{path}{dice.choice(('-journal', '-wal', '-shm'))}")
         size = path.stat().st_size
         try:
             with ArrayCache(path) as cache:

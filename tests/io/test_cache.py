@@ -125,6 +125,9 @@ def test_what_is_not_a_file_is_refused(tmp_path):
     for name in ("text", "pipe", "."):
         with pytest.raises(UnreadableError, match="not a cache, or damaged"):
             ArrayCache(tmp_path / name)
+    os.mkfifo(tmp_path / "c.sqlite-journal")  # which SQLite would open, and wait in a way that no signal ends
+    with pytest.raises(UnreadableError, match=r"c\.sqlite-journal: not a cache, or damaged"):
+        ArrayCache(tmp_path / "c.sqlite")
     with pytest.raises(MediaError, match="the cache cannot be used"):
         ArrayCache(tmp_path / "no" / "c.sqlite")
     (tmp_path / "empty").touch()  # what a process leaves that is killed as it creates the file

@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import struct
+import subprocess
+import sys
 import time
 import tracemalloc
 import zlib
@@ -337,6 +339,18 @@ def test_many_chunks_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr("visionnmf.io.chunks.base.CHUNKS_OF_A_ROW", 5)
     with open_chunks(save_zarr(tmp_path / "x.zarr", 3)) as rows:
         np.testing.assert_array_equal(rows.at(1, 22), X[1:22])
+
+
+def test_a_bad_chunk_among_many_is_reported_once(tmp_path):
+    """zarr goes on with the other chunks of a row, and used to leave a traceback of each at the end of the process."""
+    path = tmp_path / "x.zarr"
+    zarr.create_array(store=str(path), shape=(4, 3000), chunks=(1, 1), dtype=np.float64, compressors=None)
+    for folder in range(4):
+        (path / "c" / str(folder)).mkdir(parents=True)
+        (path / "c" / str(folder) / "0").write_bytes(b"short")
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "stream", str(path), "--model", str(tmp_path / "m.npz")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2 and found.stderr.count("\n") == 1 and "cannot be read" in found.stderr, found.stderr
 
 
 def test_groups_of_zarr(tmp_path):

@@ -40,9 +40,11 @@ class ArrayCache:
         self.path = Path(path)
         # Also set: `_deadline`, by `_querying`, the processor time at which the queries of a block must have ended.
         self._lock = Lock()  # threads share the connection and take turns
-        with suppress(OSError):
-            if not stat.S_ISREG(os.stat(path).st_mode):
-                raise UnreadableError(f"{path}: not a cache, or damaged (not a regular file)")
+        # SQLite opens the files of these names beside it, and a pipe would block it beyond the reach of signals.
+        for name in (f"{path}{suffix}" for suffix in ("", "-journal", "-wal", "-shm")):
+            with suppress(OSError):
+                if not stat.S_ISREG(os.stat(name).st_mode):
+                    raise UnreadableError(f"{name}: not a cache, or damaged (not a regular file)")
         with self._querying():
             self._file = sqlite3.connect(self.path, timeout=WAIT, check_same_thread=False)
         try:

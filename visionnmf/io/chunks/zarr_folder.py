@@ -37,6 +37,7 @@ Array = NDArray[Any]
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 METADATA_BYTES = 4 << 20
 MEMBERS = 1000  # folders of a group that are looked at
+LONGEST_END = 10.0  # seconds to wait for the rest of a reading that has failed
 AT_ONCE = 10  # chunks that zarr decodes at the same time
 INNER_CHUNKS = 1 << 20  # of a shard: its index takes 16 bytes for each
 SLACK = 1 << 16  # bytes that a codec may add to the declared size, beside as much again
@@ -51,8 +52,25 @@ DTYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")  # options of filte
 class _Folder(LocalStore):
     """A store of the regular files inside a folder."""
 
+    _loop: asyncio.AbstractEventLoop | None = None  # that of zarr
+    _abandoned = False  # whether nothing more is to be read
+
+    def abandon(self) -> None:
+        """Wait until zarr reads nothing more from this folder, after one chunk has failed.
+
+        zarr leaves the reading of the other chunks behind, and asyncio would print a traceback for each of those that
+        are not done when the process ends.
+        """
+        self._abandoned = True
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(_other_tasks(), self._loop).result()
+        self._abandoned = False
+
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
         """Read a file, or a range of its bytes, after checking it; `key` is its path within the folder."""
+        self._loop = asyncio.get_running_loop()
+        if self._abandoned:
+            raise UnreadableError(f"{self.root}: another chunk cannot be read")
         self._check(key, byte_range)
         return await super().get(key, prototype, byte_range)
 
@@ -91,6 +109,12 @@ class _Folder(LocalStore):
             raise UnreadableError(f"{self.root}: {key!r:.80} is cut off or damaged")
 
 
+async def _other_tasks() -> None:
+    """Wait until the other tasks of this loop have ended, but not for ever: they may be those of another reader."""
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others, timeout=LONGEST_END)
+
+
 class ZarrRows(Stored):
     """The rows of a Zarr array in a folder."""
 
@@ -99,12 +123,16 @@ class ZarrRows(Stored):
         # The chunks that zarr decodes at the same time; each may unpack to about twice its declared size.
         together = min(AT_ONCE, self.chunks_per_row)
         check_memory(self.name, 2 * together * math.prod(array.chunks) * array.dtype.itemsize)
-        self._path = path
+        self._path, self._store = path, array.store
 
     def read(self, start: int, stop: int) -> Array:
         """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError."""
         with readable(self._path):
-            return super().read(start, stop)
+            try:
+                return super().read(start, stop)
+            except BaseException:
+                self._store.abandon()
+                raise
 
 
 def open_zarr(path: Path, dataset: str | None = None) -> ZarrRows:
