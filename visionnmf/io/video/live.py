@@ -33,7 +33,7 @@ from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, res
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
 _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"
 
-# Bytes of one piece of memory that FFmpeg may take. A frame of 50 million pixels with four channels of 16 bits has 400 MB.
+# Bytes of one piece of memory that FFmpeg may take. 50 million pixels with four channels of 16 bits have 400 MB.
 MOST_MEMORY = 512 << 20
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two attempts to find a lost source
