@@ -1,11 +1,14 @@
-"""Contact sheets of small grey images, for the applications that draw components and reconstructions."""
+"""Contact sheets of small grey images, and figures of matplotlib, as the applications draw them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from visionnmf.io import output_file
 
 Array = NDArray[Any]
 
@@ -60,3 +63,16 @@ def components_picture(components: Array, image_shape: tuple[int, int], *, most:
     grey = grey_pictures(255 * shown / np.where(peaks > 0, peaks, 1), image_shape)
     across = min(ACROSS, len(grey))
     return tiled([list(grey[start : start + across]) for start in range(0, len(grey), across)])
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of this size in inches; without pyplot, which would keep it in memory."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: str | Path, *, force: bool = True) -> None:
+    """Write a figure as PNG; by default the caller has checked whether an existing file may be replaced."""
+    with output_file(path, force=force) as temporary:
+        figure.savefig(temporary, dpi=120, format="png")

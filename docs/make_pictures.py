@@ -16,7 +16,7 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.drawing import components_picture, grey_pictures, tiled
 from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces.pictures import residual_picture
+from visionnmf.apps.faces.figures import residual_picture
 from visionnmf.apps.segmentation import overlay, segment
 from visionnmf.datasets import corrupt, make_surveillance
 from visionnmf.features import FeatureExtraction

@@ -117,13 +117,7 @@ class FaceClustersReport(Report):
         return found | {"files": self.outputs}
 
     def summary(self) -> str:
-        """Return the sizes of the groups, and their agreement with the people if these are known.
-
-        Returns
-        -------
-        str
-            A few lines.
-        """
+        """Return the sizes of the groups, and their agreement with the people if these are known."""
         sizes = np.unique(self.clusters, return_counts=True)[1]
         of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
         lines = [f"{len(self.clusters)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]

@@ -94,12 +94,7 @@ class FaceComparisonReport(Report):
         return {"results": table, "files": self.outputs}
 
     def summary(self) -> str:
-        """Return a table of accuracies with a line for each method and rank, and the files.
-
-        Returns
-        -------
-        str
-        """
+        """Return a table of accuracies with a line for each method and rank, and the files."""
         means = self.means()
         # A column for each corruption and test set, a line for each method and rank (None if it has no rank).
         columns = list(dict.fromkeys((corruption, test) for corruption, _, _, test in means))

@@ -1,4 +1,4 @@
-"""Figures of a comparison of methods, which need matplotlib: accuracy against rank, and rows of images."""
+"""Pictures of faces and of what was judged corrupted, and the figures of a comparison, which need matplotlib."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.apps.drawing import grey_pictures, tiled
-from visionnmf.io import output_file
+from visionnmf.apps.drawing import grey_pictures, new_figure, save_figure, tiled
 
-__all__ = ["draw_curves", "draw_rows"]
+__all__ = ["draw_curves", "draw_rows", "residual_picture"]
+
+Array = NDArray[Any]
 
 PANEL = (3.4, 2.7)  # inches
+MARK = np.array([220, 30, 30], np.uint8)  # red, for corrupted pixels
 
 
 def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, float]], path: Path) -> None:
@@ -23,7 +26,7 @@ def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, fl
     """
     corruptions = list(dict.fromkeys(corruption for corruption, _, _, _ in means))
     tests = list(dict.fromkeys(test for _, _, _, test in means))
-    figure = _figure(PANEL[0] * max(len(corruptions), 1.5), PANEL[1] * len(tests) + 0.8)
+    figure = new_figure(PANEL[0] * max(len(corruptions), 1.5), PANEL[1] * len(tests) + 0.8)
     axes = figure.subplots(len(tests), len(corruptions), squeeze=False, sharex=True, sharey=True)
     for (i, test), (j, corruption) in ((row, column) for row in enumerate(tests) for column in enumerate(corruptions)):
         panel = axes[i, j]
@@ -43,33 +46,33 @@ def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, fl
         panel.set_ylabel("accuracy (%)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize="small")
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def draw_rows(rows: Mapping[str, NDArray[Any]], image_shape: tuple[int, int], path: Path) -> None:
+def draw_rows(rows: Mapping[str, Array], image_shape: tuple[int, int], path: Path) -> None:
     """Draw images in [0, 1] to a PNG file: a row with a name for each array (n_images, n_pixels)."""
     strips = [tiled([list(grey_pictures(255 * images, image_shape))]) for images in rows.values()]
     height, width = strips[0].shape[:2]
-    figure = _figure(2 + width / 100, 0.2 + len(rows) * (height / 100 + 0.05))
+    figure = new_figure(2 + width / 100, 0.2 + len(rows) * (height / 100 + 0.05))
     axes = figure.subplots(len(rows), 1, squeeze=False)
     for axis, name, strip in zip(axes[:, 0], rows, strips, strict=True):
         axis.imshow(strip, interpolation="nearest")
         axis.set_axis_off()
         axis.text(-5, height / 2, name, ha="right", va="center", fontsize="small")
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches, which needs no window system."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def residual_picture(
+    images: Array, reconstructions: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
+    *, white: float = 255.0,
+) -> NDArray[np.uint8]:  # fmt: skip
+    """Show images, their corrupted pixels in red, the images cleaned, and the reconstructions, in a row each.
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _save(figure: Any, path: Path) -> None:
-    """Write a figure as PNG; the caller has checked whether an existing file may be replaced."""
-    with output_file(path, force=True) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
+    The arrays have a row (n_images, n_pixels) for each image, and `white` is the value of white. Returns a picture
+    (rows, columns, 3).
+    """
+    grey = grey_pictures(images * (255 / white), image_shape)
+    marked = grey.copy()
+    marked[corrupted.reshape(len(images), *image_shape)] = MARK
+    others = [grey_pictures(values * (255 / white), image_shape) for values in (cleaned, reconstructions)]
+    return tiled([list(row) for row in (grey, marked, *others)])

@@ -21,7 +21,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
 
 from .calibration import Identity
-from .pictures import residual_picture
+from .figures import residual_picture
 from .reading import Box, ProbeFaces, read_probe
 from .settings import FaceIdentification
 from .store import FaceModel
@@ -60,13 +60,7 @@ class IdentificationReport(Report):
         return {"input": self.inputs[0], **found[0], "others": found[1:], "files": self.outputs}
 
     def summary(self) -> str:
-        """Return who is on the image.
-
-        Returns
-        -------
-        str
-            One line per face; with the next nearest people if more than one was asked for.
-        """
+        """Return who is on the image."""
         lines = []
         for identity, box in zip_longest([self.identity, *self.others], self.boxes):
             place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and self.others else ""
@@ -259,13 +253,7 @@ class VerificationReport(Report):
     threshold: float
 
     def summary(self) -> str:
-        """Return whether it is one person, and why.
-
-        Returns
-        -------
-        str
-            One line.
-        """
+        """Return whether it is one person, and why."""
         who = [
             f"{source} ({person or 'nobody known'})" for source, person in zip(self.inputs, self.people, strict=True)
         ]

@@ -54,13 +54,7 @@ class ShadowRemovalReport(Report):
         return super()._figures() | {"changed": round(self.changed, 4), "files": self.outputs}
 
     def summary(self) -> str:
-        """Return how many images were changed, and by how much.
-
-        Returns
-        -------
-        str
-            A few lines.
-        """
+        """Return how many images were changed, and by how much."""
         people = f"{self.people} people" if self.people > 1 else "one person"
         lines = [
             f"{self.images} images of {people}; {self.changed:.1%} of the pixels changed by more than a tenth of white",

@@ -116,36 +116,10 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     FILE.save(model, path, force=force)
 
 
-def load(path: str | Path) -> FaceModel:
-    """Read a recogniser that :func:`save` wrote. Untrusted files are safe to read.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    FaceModel
-
-    Raises
-    ------
-    UnreadableError
-        If the file is missing, damaged or not a recogniser.
-    UnsupportedError
-        If another version of visionnmf wrote it.
-    TooLargeError
-        If its header holds more values than are read.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import load
-    >>> load("people.npz").recognizer.classes_.tolist()
-    ['ada', 'ben', 'cy']
-    """
-    model: FaceModel = FILE.load(path)
-    return model
+load = FILE.load  # load(path) returns a FaceModel, also from files that anybody may have made
 
 
 def load_estimator(path: str | Path) -> FaceRecognizer:
     """Read a recogniser alone; see :func:`load`."""
-    return load(path).recognizer
+    recognizer: FaceRecognizer = load(path).recognizer
+    return recognizer

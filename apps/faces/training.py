@@ -16,7 +16,7 @@ from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, check_parents, transaction, write_image
 
 from .calibration import KNOWN_RATE_LEAST, UNKNOWN_LEAST
-from .pictures import residual_picture
+from .figures import residual_picture
 from .reading import as_rows, open_faces, read_probe
 from .recognizer import FaceRecognizer, Progress
 from .settings import FaceReading, FaceTraining
@@ -57,13 +57,7 @@ class FaceTrainingReport(Report):
         }
 
     def summary(self) -> str:
-        """Return how many people were learned, which pixels count as missing, and the error rates of the threshold.
-
-        Returns
-        -------
-        str
-            A few lines.
-        """
+        """Return how many people were learned, which pixels count as missing, and the error rates of the threshold."""
         recognizer = self.model.recognizer
         height, width = recognizer.image_shape or (0, 0)
         people = len(recognizer.classes_)
@@ -217,13 +211,7 @@ class AddedPersonReport(Report):
         return {"person": self.person, "images": self.images, "people": self.people, "files": self.outputs}
 
     def summary(self) -> str:
-        """Return who was added.
-
-        Returns
-        -------
-        str
-            A few lines.
-        """
+        """Return who was added."""
         first = f"{self.person}: {self.images} {'images' if self.images > 1 else 'image'} added, {self.people} people"
         return "\n".join([first, *self._ending()])
 

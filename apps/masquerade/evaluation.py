@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_count, check_matplotlib
+from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import check_outputs, output_file
+from visionnmf.io import check_outputs
 
 from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .session_scorer import SessionScorer
@@ -367,11 +367,7 @@ def _check_drawable(path: str | Path, force: bool, inputs: Sequence[str]) -> Non
 
 def _draw_curves(path: str | Path, methods: Mapping[str, _Pooled], force: bool) -> None:
     """Write a PNG picture of the ROC curves of some methods: whole, and the part with few false alarms."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, 4.6)
     whole, part = figure.subplots(1, 2)
     for name, pooled in methods.items():
         flagged, missed = _errors(pooled.scores, pooled.intruder)
@@ -385,7 +381,4 @@ def _draw_curves(path: str | Path, methods: Mapping[str, _Pooled], force: bool) 
         axes.set(xlim=(0, limit), ylim=(0, 100.5), xlabel="false alarms, %", ylabel="sessions of others found, %")
         axes.grid(color="0.92")
     whole.legend(title="method (area under the curve)", loc="lower right", fontsize=8, title_fontsize=8)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=120)
-    with output_file(path, force=force) as temporary:
-        temporary.write_bytes(drawn.getvalue())
+    save_figure(figure, path, force=force)

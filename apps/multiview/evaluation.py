@@ -21,10 +21,11 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from sklearn.svm import LinearSVC
 
 from visionnmf._checks import check_matplotlib
+from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import check_outputs, output_file
+from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
 from .compared_methods import METHODS, LearntFeatures
@@ -508,11 +509,7 @@ def _word_matrix(labels: Any) -> Any:
 
 def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
     """Draw the mean score of each method over the splits against its rank."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7, 4.5)
     axes = figure.subplots()
     clean = [row for row in rows if not row["missing"]]
     name = "accuracy" if any(np.isfinite(row["accuracy"]) for row in clean) else "average_precision"
@@ -526,5 +523,4 @@ def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
     axes.set_xlabel("rank (number of components)")
     axes.set_ylabel(f"{name.replace('_', ' ')}, %")
     axes.legend(fontsize=8)
-    with output_file(path, force=True) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    save_figure(figure, path)

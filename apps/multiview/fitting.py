@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visionnmf import MultiviewNMF
 from visionnmf._checks import check_matplotlib
+from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction, write_csv
@@ -361,13 +362,9 @@ def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence
 
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
-    """Draw which view uses which component to a PNG file; without pyplot, which would keep the figure in memory."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, max(2.4, 1 + 0.4 * len(model.views_))), layout="constrained")
-    FigureCanvasAgg(figure)
+    """Draw which view uses which component to a PNG file."""
+    figure = new_figure(8, max(2.4, 1 + 0.4 * len(model.views_)))
     model.plot_view_usage(figure.subplots())
-    with output_file(path, force=force) as temporary, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
-        figure.savefig(temporary, format="png", dpi=120)
+        save_figure(figure, path, force=force)

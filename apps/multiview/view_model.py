@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -173,51 +172,5 @@ FILE = ModelFile(
     ),
 )
 
-
-def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
-    """Write a fitted model.
-
-    Parameters
-    ----------
-    model : ViewModel
-    path : str or Path
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    MediaError
-        If the file exists and `force` is false, or cannot be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import load, save
-    >>> save(load("views.npz"), "copy.npz", force=True)
-    """
-    FILE.save(model, path, force=force)
-
-
-def load(path: str | Path) -> ViewModel:
-    """Read a model that :func:`save` has written. Untrusted files are safe to read.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    ViewModel
-
-    Raises
-    ------
-    MediaError
-        If the file is missing, damaged, of another kind, or of another version.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import load
-    >>> type(load("views.npz")).__name__
-    'ViewModel'
-    """
-    model: ViewModel = FILE.load(path)
-    return model
+save = FILE.save  # save(model, path, *, force=False)
+load = FILE.load  # load(path), also for files from anybody
