@@ -19,7 +19,8 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.apps.annotation import ImageAnnotator, score_words
+from visionnmf.apps.annotation import ImageAnnotator
+from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.image_features import usual_extractors
 from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
 from visionnmf.features import FeatureExtraction

@@ -23,17 +23,9 @@ import numpy as np
 from _machine import peak_memory_mb
 from _main import data_file, main
 
-from visionnmf.apps.masquerade import (
-    EigenCooccurrence,
-    Judging,
-    MexPereraNMF,
-    NaiveBayes,
-    SessionScorer,
-    WangNMF,
-    roc_summary,
-    score,
-    train,
-)
+from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
+from visionnmf.apps.masquerade.baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
+from visionnmf.apps.masquerade.evaluation import roc_summary
 
 TRAINING = 50
 COMMANDS = 100  # of a session

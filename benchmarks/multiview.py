@@ -28,7 +28,8 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, MultiviewNMF
-from visionnmf.apps.multiview import Comparison, evaluate_views, read_views, summarise
+from visionnmf.apps.multiview import Comparison, read_views
+from visionnmf.apps.multiview.evaluation import evaluate_views, summarise
 from visionnmf.datasets import make_views
 from visionnmf.io import read_arrays
 from visionnmf.metrics import clustering_accuracy

@@ -36,8 +36,8 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
-from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
-from visionnmf.apps.multiview import FLSS
+from visionnmf.apps.masquerade import SessionScorer
+from visionnmf.apps.masquerade.baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.multiview.view_model import Preparation
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
@@ -155,7 +155,6 @@ SESSIONS = [["ls", "cd", "vi"] * 3, ["cd", "make", "ls"] * 3] * 6
 FITS = {
     NMF: (X,),
     MultiviewNMF: (X,),
-    FLSS: (X,),
     Preparation: ({"a": X},),
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),

@@ -1,10 +1,5 @@
 from .annotator import ImageAnnotator as ImageAnnotator, Neighbourhood as Neighbourhood
-from .evaluation import (
-    AnnotationScores as AnnotationScores,
-    Scores as Scores,
-    evaluate as evaluate,
-    score_words as score_words,
-)
+from .evaluation import AnnotationScores as AnnotationScores, Scores as Scores, evaluate as evaluate
 from .prediction import (
     AnnotatedImage as AnnotatedImage,
     Annotations as Annotations,

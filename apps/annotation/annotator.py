@@ -57,17 +57,9 @@ ROUNDS = 2  # neighbours are found by equal weights, and then by the weights tha
 class Neighbourhood:
     """The scores of words for some images, and the training images that they come from.
 
-    Attributes
-    ----------
-    scores : ndarray [shape=(n_images, n_words)]
-        Probabilities for the method "weighted". For the others their order is what counts, see
-        :mod:`.neighbours`.
-    neighbours : ndarray of int [shape=(n_images, k)]
-        The nearest training images.
-    distances : ndarray [shape=(n_images, k)]
-        Their distances.
-    counts : ndarray [shape=(n_images, k)]
-        The weight of each neighbour; those of an image sum to 1.
+    `scores` (n_images, n_words) are probabilities for the method "weighted"; for the others their order is what counts,
+    see :mod:`.neighbours`. `neighbours` (n_images, k) are the nearest training images, `distances` (n_images, k) their
+    distances, and `counts` (n_images, k) their weights, which sum to 1 for each image.
     """
 
     scores: Array

@@ -57,27 +57,10 @@ class Scores:
 
 
 def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
-    """Score words that were given to images.
+    """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words).
 
-    Parameters
-    ----------
-    truth, given : ndarray of bool [shape=(n_images, n_words)]
-        Which words the images have, and which they got.
-    scores : ndarray [shape=(n_images, n_words)], optional
-        High if a word fits; for the mean average precision.
-
-    Returns
-    -------
-    Scores
-        The scores. Images without a word of the vocabulary count in precisions only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.annotation import score_words
-    >>> truth = np.array([[1, 0], [0, 1], [1, 1]], bool)
-    >>> score_words(truth, truth).f1
-    1.0
+    `scores` of that shape, high if a word fits, are for the mean average precision. Images without a word of the
+    vocabulary count in precisions only.
     """
     hits = truth & given
     have, got, right = truth.sum(0), given.sum(0), hits.sum(0)  # images of each word: that have it, got it, and both
@@ -131,16 +114,8 @@ def _mean(values: Array) -> float:
 class AnnotationScores(Report):
     """What :func:`evaluate` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    images : int
-        Number of images.
-    top : int
-        Number of words that each image got.
-    scores : Scores
-        The scores of the model.
-    often : Scores
-        The scores of a baseline that gives the most frequent words of the training images to all images.
+    `top` is the number of words that each image got. `scores` are those of the model, and `often` those of a baseline
+    that gives the most frequent words of the training images to all images.
     """
 
     images: int

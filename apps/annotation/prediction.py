@@ -28,14 +28,8 @@ MAX_REASONS = 3  # training images that are named for a word
 class Word(NamedTuple):
     """A word of an image.
 
-    Attributes
-    ----------
-    word : str
-        The word.
-    score : float
-        Its probability with the method "weighted"; with the others, high for the first word.
-    because : list of str
-        The training images with this word that have the largest weight.
+    With the method "weighted" the score is its probability; with the others it is high for the first word. `because`
+    names the training images with this word that have the largest weight.
     """
 
     word: str
@@ -44,15 +38,7 @@ class Word(NamedTuple):
 
 
 class AnnotatedImage(NamedTuple):
-    """An image's words.
-
-    Attributes
-    ----------
-    image : str
-        The image.
-    words : list of Word
-        Its words, the most probable first.
-    """
+    """An image and its words, the most probable first."""
 
     image: str
     words: list[Word]
@@ -60,13 +46,7 @@ class AnnotatedImage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Annotations(Report):
-    """What :func:`annotate` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    images : list of AnnotatedImage
-        The words of each image.
-    """
+    """What :func:`annotate` found: the words of `images`; with the attributes of :class:`.Report`."""
 
     images: list[AnnotatedImage]
 

@@ -34,14 +34,8 @@ GREY, WHITE = 200, 255
 class Similar(Report):
     """What :func:`similar` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    images : list of str
-        Training images, the nearest first.
-    distances : list of float
-        Their distances with the weights of the model.
-    words : list of list of str
-        Their words.
+    `images` are training images, the nearest first, with their `distances` by the weights of the model, and their
+    `words`.
     """
 
     images: list[str]

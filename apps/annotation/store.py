@@ -28,18 +28,10 @@ MAX_CODE = 1e30  # so that sums over columns are finite
 
 @dataclass(frozen=True)
 class AnnotationModel:
-    """An annotator, the images that it knows, and what describes others.
+    """A fitted annotator, the training images that it knows, and the extractors that describe others.
 
-    Attributes
-    ----------
-    annotator : ImageAnnotator
-        Fitted.
-    files : list of str
-        The training images.
-    extraction : FeatureExtraction or None
-        None if the annotator takes tables of features.
-    source : list of str
-        The file that the model was read from, if it was. No output may replace it.
+    `extraction` is None if the annotator takes tables of features. `source` is the file that the model was read from,
+    if it was; no output may replace it.
     """
 
     annotator: ImageAnnotator

@@ -29,15 +29,7 @@ FEW = 5  # images of a word, below which little can be learnt
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorTrained(Report):
-    """What :func:`train` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    model : AnnotationModel
-        The model.
-    seconds : float
-        Duration.
-    """
+    """What :func:`train` did, and in how many `seconds`; with the attributes of :class:`.Report`."""
 
     model: AnnotationModel
     seconds: float

@@ -227,7 +227,7 @@ class _ResultPrinter:
 
     def _print(self, result: SessionResult) -> None:
         """Print a session in the form that --as asks for; JSON objects and text are rows of the run."""
-        from visionnmf.apps.masquerade import to_cef, to_ecs
+        from visionnmf.apps.masquerade.event_formats import to_cef, to_ecs
 
         if self.output.form in ("cef", "ecs"):
             self.run.line(to_cef(result) if self.output.form == "cef" else to_ecs(result))

@@ -42,19 +42,12 @@ MOST_MISSING = 0.9  # if more of an image is missing, the search has failed and 
 
 
 class Decomposition(NamedTuple):
-    """Images split into what the model explains and what it does not.
+    """Images split into what the model explains and what it does not; arrays (n_samples, n_pixels).
 
-    Attributes
-    ----------
-    reconstructions : ndarray [shape=(n_samples, n_pixels), >= 0]
-        The model's reconstructions.
-    cleaned : ndarray [shape=(n_samples, n_pixels)]
-        The images, with outlying pixels pulled towards the reconstructions and missing ones replaced by them.
-    corrupted : ndarray of bool [shape=(n_samples, n_pixels)]
-        Pixels that are judged corrupted; see :class:`FaceRecognizer`.
-    noise : ndarray [shape=(n_samples, n_measures)]
-        Noise scale over white, shares of outlying and of missing pixels, and, if the height and width of the images are
-        known, the scale of the finest detail over white.
+    In `cleaned`, outlying pixels are pulled towards the model's `reconstructions`, and missing ones replaced by them.
+    `corrupted` are the pixels that are judged corrupted; see :class:`FaceRecognizer`. `noise` (n_samples, n_measures)
+    holds the noise scale over white, the shares of outlying and of missing pixels, and, if the height and width of the
+    images are known, the scale of the finest detail over white.
     """
 
     reconstructions: Array

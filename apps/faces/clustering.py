@@ -92,15 +92,9 @@ def cluster_faces(
 class FaceClustersReport(Report):
     """What :func:`cluster` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    images : tuple of str
-        The names of the images, or their numbers.
-    clusters : ndarray of int
-        The group of each, from 0.
-    accuracy, information : float or None
-        Accuracy under the best matching of groups and people, and normalised mutual information, if the people are
-        known.
+    `images` are the names of the images, or their numbers, and `clusters` the group of each, from 0. If the people are
+    known, `accuracy` is that of the best matching of groups and people, and `information` the normalised mutual
+    information.
     """
 
     images: tuple[str, ...]
@@ -111,7 +105,6 @@ class FaceClustersReport(Report):
     __repr__ = brief
 
     def _figures(self) -> dict[str, Any]:
-        """Return the group of each image, and the agreement with the people, for JSON."""
         groups = [{"file": name, "cluster": int(c)} for name, c in zip(self.images, self.clusters, strict=True)]
         found = {"clusters": groups, "accuracy": self.accuracy, "information": self.information}
         return found | {"files": self.outputs}

@@ -64,10 +64,7 @@ LDA_DIMENSIONS = 200
 class FaceComparisonReport(Report):
     """What :func:`evaluate` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    rows : list of dict
-        One for each corruption, split, method, rank and test set, with the columns of the CSV file.
+    `rows` has a row for each corruption, split, method, rank and test set, with the columns of the CSV file.
     """
 
     rows: list[dict[str, Any]]
@@ -86,7 +83,6 @@ class FaceComparisonReport(Report):
         return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}
 
     def _figures(self) -> dict[str, Any]:
-        """Return the means over the splits for JSON."""
         table = [
             dict(zip(GROUP, key, strict=True)) | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
             for key, (mean, deviation) in self.means().items()

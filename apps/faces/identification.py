@@ -37,14 +37,9 @@ Rows = NDArray[np.float32]
 class IdentificationReport(Report):
     """Who is on one image; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    identity : Identity
-        Of the image, or of its largest face.
-    boxes : list of tuple of (row, column, height, width)
-        Boxes in pixels of the faces that were cut out; empty if the whole image is a face.
-    others : list of Identity
-        Of the other faces, in the order of their boxes.
+    `identity` is that of the image, or of its largest face. `boxes` are the boxes in pixels, (row, column, height,
+    width), of the faces that were cut out; there are none if the whole image is a face. `others` are the identities of
+    the other faces, in the order of their boxes.
     """
 
     identity: Identity
@@ -52,7 +47,6 @@ class IdentificationReport(Report):
     others: list[Identity] = field(default_factory=list)
 
     def _figures(self) -> dict[str, Any]:
-        """Return what was found for JSON: of the largest face, and of the others in a list."""
         found = [
             _figures(identity) | ({"box": list(box)} if box else {})
             for identity, box in zip_longest([self.identity, *self.others], self.boxes)
@@ -232,18 +226,10 @@ def identify(
 class VerificationReport(Report):
     """Whether two images show one person; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    same : bool
-    rule : {"people", "images"}
-        What decided: "people" if the model knows the person on each image, and "images" otherwise.
-    people : list of object
-        Who is on each image, or None.
-    distance : float
-        What the rule compares with the threshold. "people": the larger of the two distances of an image from the person
-        on it. "images": the mean of the distances of each image from the other; see :func:`verify`.
-    threshold : float
-        With "people", neither distance is larger. With "images", larger distances belong to different people.
+    `rule` is what decided: "people" if the model knows the person on each image, and "images" otherwise. `people` says
+    who is on each image, or None. With "people", `distance` is the larger of the distances of the images from the
+    people on them. With "images" it is the mean of the distances of each image from the other (see :func:`verify`), and
+    it is larger than `threshold` if the people are different.
     """
 
     same: bool

@@ -34,14 +34,8 @@ CHANGED = 25.5  # grey levels, a tenth of white
 class ShadowRemovalReport(Report):
     """What :func:`unshadow` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    images, people : int
-    changed : float
-        Mean share of the pixels that changed by more than a tenth of white.
-    dark : int
-        Number of images that lie mostly in shadow. Their light counted as the outlier, and they lost half of it or
-        more.
+    `changed` is the mean share of the pixels that changed by more than a tenth of white. `dark` counts the images that
+    lie mostly in shadow: their light counted as the outlier, and they lost half of it or more.
     """
 
     images: int
@@ -50,7 +44,6 @@ class ShadowRemovalReport(Report):
     dark: int
 
     def _figures(self) -> dict[str, Any]:
-        """Return the report's own figures for JSON."""
         return super()._figures() | {"changed": round(self.changed, 4), "files": self.outputs}
 
     def summary(self) -> str:

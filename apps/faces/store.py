@@ -24,14 +24,9 @@ MAX_NAMES = 64 << 20  # bytes of the array of names, where each takes as many as
 
 @dataclass(frozen=True)
 class FaceModel:
-    """A recogniser, and how its images were made.
+    """A recogniser that was fitted with names as labels, the default model and an image shape.
 
-    Attributes
-    ----------
-    recognizer : FaceRecognizer
-        Fitted with names as labels, the default model, and an image shape.
-    detect : bool
-        Whether faces were cut out of photographs.
+    `detect` says whether the faces were cut out of photographs.
     """
 
     recognizer: FaceRecognizer

@@ -29,20 +29,12 @@ MOST_SHOWN = 20  # images of a residual picture
 
 @dataclass(frozen=True)
 class FaceTrainingReport(Report):
-    """What :func:`train` learned; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    model : FaceModel
-    images : int
-        Number of training images.
-    """
+    """What :func:`train` learned from `images`, a number; with the attributes of :class:`.Report`."""
 
     model: FaceModel
     images: int
 
     def _figures(self) -> dict[str, Any]:
-        """Return what was learned for JSON."""
         recognizer = self.model.recognizer
         return {
             "people": recognizer.classes_.tolist(),
@@ -191,14 +183,7 @@ def train(
 class AddedPersonReport(Report):
     """Who was added to a model; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    model : FaceModel
-    person : str
-    images : int
-        Number of images that were added.
-    people : int
-        Number of people that the model knows now.
+    `images` is the number of images that were added, and `people` the number of people that the model knows now.
     """
 
     model: FaceModel
@@ -207,7 +192,6 @@ class AddedPersonReport(Report):
     people: int
 
     def _figures(self) -> dict[str, Any]:
-        """Return the report's own figures for JSON, without the model."""
         return {"person": self.person, "images": self.images, "people": self.people, "files": self.outputs}
 
     def summary(self) -> str:

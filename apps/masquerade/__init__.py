@@ -6,7 +6,7 @@
 :func:`score`                      a model and logs (or a growing log) in, one result for each session out
 :func:`evaluate`                   how well would it work here: each user's last sessions against the other users'
 :func:`save`, :func:`load`         model files: counts in ``.npz`` with a JSON header, never pickle
-:class:`MexPereraNMF` and others   the paper's model and the baselines that it is compared with
+:class:`MexPereraNMF`              the paper's model; :func:`evaluate` compares it and other baselines
 =================================  ===============================================================================
 
 The application is that of Mex-Perera et al., "An improved non-negative matrix factorization method for masquerade

@@ -1,11 +1,5 @@
-from .baselines import (
-    EigenCooccurrence as EigenCooccurrence,
-    MexPereraNMF as MexPereraNMF,
-    NaiveBayes as NaiveBayes,
-    WangNMF as WangNMF,
-)
-from .evaluation import Evaluation as Evaluation, evaluate as evaluate, roc_summary as roc_summary
-from .event_formats import to_cef as to_cef, to_ecs as to_ecs
+from .baselines import MexPereraNMF as MexPereraNMF
+from .evaluation import Evaluation as Evaluation, evaluate as evaluate
 from .log_formats import Event as Event, read_events as read_events
 from .scoring import SessionResult as SessionResult, score as score
 from .session_cutter import Origin as Origin, Session as Session, sessions as sessions

@@ -235,24 +235,10 @@ class MexPereraNMF(_CountFactors):
 class WangNMF(_CountFactors):
     """The detector of Wang, Guan and Zhang (CDC 2004) as Mex-Perera et al. describe it.
 
-    It factorises command frequencies by Kullback-Leibler NMF. The score is ``|sum(h) - 1|`` (equation 5), where `h` is
-    the code of the session. Because the columns of `W` sum to 1, the optimum has ``sum(h) = sum(v)`` over the known
-    commands: in the limit the score is the share of unseen commands. `update` learns all sessions again.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Rank of the factorisation.
-    n_iterations : tuple of two int, default=(50, 10)
-        Updates in training and for a test session.
-    random_state : int, RandomState, Generator or None, default=0
-        Seed of the start.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import WangNMF
-    >>> WangNMF().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
-    (1,)
+    It factorises command frequencies by Kullback-Leibler NMF, with `n_iterations` updates in training and for a test
+    session. The score is ``|sum(h) - 1|`` (equation 5), where `h` is the code of the session. Because the columns of
+    `W` sum to 1, the optimum has ``sum(h) = sum(v)`` over the known commands: in the limit the score is the share of
+    unseen commands. `update` learns all sessions again.
     """
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
@@ -279,23 +265,10 @@ class WangNMF(_CountFactors):
 class EigenCooccurrence(_Baseline):
     """Eigen co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), without their layered networks.
 
-    A session is described by how often command `j` follows command `i` within `scope` places; unseen commands share
-    one row. Its score is the distance to the nearest training session in the space of the first `n_components`
-    principal components of the training matrices, plus its distance to that space. The networks by which the authors
-    compare sessions in that space are not reproduced. `update` learns all sessions again.
-
-    Parameters
-    ----------
-    n_components : int, default=20
-        Number of principal components.
-    scope : int, default=6
-        The longest distance of two commands that counts, in places. 6 is the authors' value.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import EigenCooccurrence
-    >>> EigenCooccurrence().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
-    (1,)
+    A session is described by how often command `j` follows command `i` within `scope` places (6 is the authors' value);
+    unseen commands share one row. Its score is the distance to the nearest training session in the space of the first
+    `n_components` principal components of the training matrices, plus its distance to that space. The networks by which
+    the authors compare sessions in that space are not reproduced. `update` learns all sessions again.
     """
 
     def __init__(self, n_components: int = 20, *, scope: int = 6) -> None:
@@ -350,18 +323,7 @@ class EigenCooccurrence(_Baseline):
 class NaiveBayes(_Baseline):
     """One-class multinomial naive Bayes: the mean of ``-log p`` over a session's commands, in nats.
 
-    Parameters
-    ----------
-    pseudo_count : float, default=0.01
-        Added to every command's count.
-    vocabulary : int, default=1000
-        Number of commands that a user might type.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import NaiveBayes
-    >>> NaiveBayes().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
-    (1,)
+    `pseudo_count` is added to every command's count, and `vocabulary` is the number of commands that a user might type.
     """
 
     def __init__(self, *, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:

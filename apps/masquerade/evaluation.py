@@ -298,31 +298,12 @@ def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, float], float]:
-    """Summarise the ROC curve as the literature on masquerades does.
+    """Summarise the ROC curve of anomaly scores (n,) as the literature on masquerades does.
 
-    Parameters
-    ----------
-    scores : array_like [shape=(n,)]
-        High scores are anomalous.
-    labels : array_like [shape=(n,), bool]
-        True for masquerade sessions; there must be sessions of both kinds.
-
-    Returns
-    -------
-    auc : float
-        Area under the curve; ties count half.
-    missing : dict of int to float
-        For false alarm rates of 1, 5 and 10 %: the percentage of masquerade sessions that are missed if no larger share
-        of the other sessions is flagged.
-    cost : float
-        The smallest missing % + 6 x false alarm % over all thresholds.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import roc_summary
-    >>> area, missing, cost = roc_summary([0.1, 0.2, 0.9, 0.8], [0, 0, 1, 1])
-    >>> area
-    1.0
+    `labels` (n,) are true for masquerade sessions; there must be sessions of both kinds. Returns the area under the
+    curve, in which ties count half; for false alarm rates of 1, 5 and 10 % the percentage of masquerade sessions that
+    are missed if no larger share of the other sessions is flagged; and the smallest missing % + 6 x false alarm % over
+    all thresholds.
     """
     z = np.asarray(scores, np.float64).ravel()
     y = np.asarray(labels).ravel().astype(bool)

@@ -18,23 +18,9 @@ _CEF_VALUE = str.maketrans({"\\": "\\\\", "=": "\\=", "\n": "\\n", "\r": "\\r"})
 
 
 def to_ecs(result: SessionResult) -> dict[str, Any]:
-    """Return a result with the field names of the Elastic Common Schema (8).
+    """Return a result as a dict of JSON's types with the field names of the Elastic Common Schema (8).
 
-    Parameters
-    ----------
-    result : SessionResult
-
-    Returns
-    -------
-    dict
-        Values of JSON's types only. Fields without a name in the schema are in ``visionnmf.masquerade``.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import LogSource, score, to_ecs
-    >>> result = next(iter(score("users.npz", ["ben.txt"], source=LogSource(user="ada"))))
-    >>> to_ecs(result)["user"]["name"]
-    'ada'
+    Fields without a name in the schema are in ``visionnmf.masquerade``.
     """
     row = result.as_dict()
     return {
@@ -61,24 +47,7 @@ def to_ecs(result: SessionResult) -> dict[str, Any]:
 
 
 def to_cef(result: SessionResult) -> str:
-    """Return a result as a line of the Common Event Format (0).
-
-    Parameters
-    ----------
-    result : SessionResult
-
-    Returns
-    -------
-    str
-        ``CEF:0|visionnmf|masquerade|...``; severities are 0 (no alarm), 3, 6 and 9.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import LogSource, score, to_cef
-    >>> result = next(iter(score("users.npz", ["ben.txt"], source=LogSource(user="ada"))))
-    >>> to_cef(result)[:6]
-    'CEF:0|'
-    """
+    """Return a result as a line of the Common Event Format (0); severities are 0 (no alarm), 3, 6 and 9."""
     header = ["CEF:0", "visionnmf", "masquerade", __version__, result.verdict, "session of commands"]
     severity = str(_RISK[result.severity] // 10)
     fields = {

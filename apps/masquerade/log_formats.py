@@ -57,16 +57,10 @@ _NO_USER = frozenset({"unset", "4294967295", "-1"})
 
 
 class Event(NamedTuple):
-    """One command.
+    """One command: who ran it, its name, and when.
 
-    Attributes
-    ----------
-    user : str
-        Who ran it.
-    command : str
-        The program's name without folder, or the whole line.
-    time : float or None
-        Seconds since 1970, UTC; None if the log has no times.
+    `command` is the program's name without folder, or the whole line. `time` is in seconds since 1970, UTC, and None if
+    the log has no times.
     """
 
     user: str

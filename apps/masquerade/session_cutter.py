@@ -26,14 +26,9 @@ MAX_HELD = 1 << 25  # characters of lines that wait to be judged, because made-u
 
 
 class Origin(NamedTuple):
-    """Where a command was read.
+    """Where a command was read: the log, the line in it, from 1, and the line's first 200 characters.
 
-    Attributes
-    ----------
-    source, line : str, int
-        The log, and the line in it, from 1.
-    text : str
-        The line's first 200 characters, or an empty text if too many lines wait to be judged.
+    The text is empty if too many lines wait to be judged.
     """
 
     source: str
@@ -45,20 +40,10 @@ class Origin(NamedTuple):
 class Session:
     """Successive commands of one user.
 
-    Attributes
-    ----------
-    user, index : str, int
-        The user, and the number of the session among the user's sessions, from 0.
-    commands : tuple of str
-        The commands in order.
-    start, end : float or None
-        Times of the first and the last command, in seconds since 1970, UTC.
-    complete : bool
-        Whether the session has its full length, or a silence after it.
-    origins : tuple of Origin
-        Where each command was read, if the reader knows.
-    growing : bool
-        Whether the session is not at its end, and will be yielded again.
+    `index` is the number of the session among the user's sessions, from 0. `start` and `end` are the times of the first
+    and the last command, in seconds since 1970, UTC. A session is `complete` if it has its full length, or a silence
+    after it, and `growing` if it is not at its end and will be yielded again. `origins` says where each command was
+    read, if the reader knows.
     """
 
     user: str

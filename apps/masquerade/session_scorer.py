@@ -69,20 +69,11 @@ LEARNING_SESSIONS = 10  # with fewer sessions a user is still being learnt, and 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason for the score of a session: the contribution of one command.
+    """One reason for the score of a session: the contribution of one command, which occurs `count` times in it.
 
-    Attributes
-    ----------
-    command : Hashable
-        The command.
-    count : int
-        How often it occurs in the session.
-    share : float
-        Its share of the cost above the usual, from 0 to 1; the shares of all commands of a session sum to 1.
-    sentence : str
-        The reason in words.
-    origins : tuple of Origin
-        Where it was run: the first three different lines, if the reader of the log knows.
+    `share` is its share of the cost above the usual, from 0 to 1; the shares of all commands of a session sum to 1.
+    `sentence` is the reason in words. `origins` are the first three different lines where the command was run, if the
+    reader of the log knows.
     """
 
     command: Hashable

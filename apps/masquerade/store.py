@@ -31,16 +31,9 @@ NUMBERS = ("n_sessions", "usual_cost", "deviation", "threshold", "session_length
 class MasqueradeModel:
     """The scorers of all users, and how their sessions are cut.
 
-    Attributes
-    ----------
-    scorers : dict
-        User to fitted :class:`SessionScorer`; with hashed commands, users stay in the clear.
-    size : int
-        Commands a session.
-    idle : float or None
-        Seconds of silence that end a session, instead of `size`.
-    whole_lines : bool
-        Whether a symbol is a whole line of the history.
+    `scorers` maps users, who stay in the clear if commands are hashed, to fitted :class:`SessionScorer`. A session has
+    `size` commands, or ends after `idle` seconds of silence. With `whole_lines` a symbol is a whole line of the
+    history.
     """
 
     scorers: dict[str, SessionScorer] = field(default_factory=dict)

@@ -30,13 +30,8 @@ MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not l
 class MasqueradeTrained(Report):
     """What :func:`train` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    model : MasqueradeModel
-        The model.
-    users : list of dict
-        For each user: ``user``, ``sessions``, ``commands``, ``doubtful`` (number of sessions unlike all others),
-        ``threshold``, ``learning`` (whether there are too few sessions for alarms).
+    `users` has for each user: ``user``, ``sessions``, ``commands``, ``doubtful`` (number of sessions unlike all
+    others), ``threshold``, and ``learning`` (whether there are too few sessions for alarms).
     """
 
     model: MasqueradeModel

@@ -5,9 +5,7 @@
 :func:`fit_views`         files of views in; a model file and a report out
 :func:`transform_views`   a model file and views of new samples in; their codes out
 :func:`impute_views`      likewise; all views out, with what was missing filled in
-:func:`evaluate_views`    methods compared on random splits of labelled samples
-:func:`evaluate_files`    the same for views in files, with a table and a plot
-:class:`FLSS`             factorised latent spaces with structured sparsity, a baseline
+:func:`evaluate_files`    methods compared on random splits of labelled samples, with a table and a plot
 ========================  ==========================================================================
 
 Importing this package loads no numerical library; each name is loaded when it is first used.

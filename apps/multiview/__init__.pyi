@@ -1,10 +1,4 @@
-from .compared_methods import FLSS as FLSS
-from .evaluation import (
-    EvaluationReport as EvaluationReport,
-    evaluate_files as evaluate_files,
-    evaluate_views as evaluate_views,
-    summarise as summarise,
-)
+from .evaluation import EvaluationReport as EvaluationReport, evaluate_files as evaluate_files
 from .fitting import (
     FitReport as FitReport,
     TransformReport as TransformReport,

@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from numpy.typing import NDArray
 from sklearn.decomposition import NMF as JointNMF, PCA
-from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, Penalty
-from visionnmf._checks import check_count, check_number, check_random_state, shown
+from visionnmf._checks import check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.projections import shrink_inf
-from visionnmf.exceptions import ParameterError
 
 from .model_choice import ModelChoice, make_model
 
@@ -25,120 +22,67 @@ Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
 EUCNMF_GROUPS, EUCNMF_RIDGE = 1e-2, 1e-4  # alpha and beta of Guan et al. 2012, equation 64
+CODES_WEIGHT = 0.01  # of FLSS: gamma of the paper
+ITERATIONS, TOLERANCE = 200, 1e-5  # of FLSS
 STEPS = 5  # of FLSS: proximal gradient steps of each factor in turn
 RIDGE = 1e-6  # of FLSS: of the codes of new samples, as a share of the largest curvature
 
 
-class FLSS(TransformerMixin, BaseEstimator):
+class FLSS:
     r"""Factorised latent spaces with structured sparsity: signed components that use whole views or none; a baseline.
 
     .. math:: \min_{W, H}\; \tfrac1n \|X - W H\|_F^2 + \lambda \sum_v \sum_k \max_j |H_{v,kj}|
               + \gamma \sum_k \max_i |W_{ik}|
 
-    (Jia, Salzmann & Darrell, NIPS 2010; equation 63 of Guan et al. 2012), by alternating proximal gradient steps. New
+    (Jia, Salzmann & Darrell, NIPS 2010; equation 63 of Guan et al. 2012), by alternating proximal gradient steps, until
+    the objective falls by less than `TOLERANCE` of its value at the start. `groups` is the view of each feature. New
     samples get the codes of least squares, because the last term depends on all training samples together.
-
-    Parameters
-    ----------
-    n_components : int, default=10
-        Number of components.
-    groups : array-like of int [shape=(n_features,)]
-        The view of each feature; None is a single view.
-    dictionary_weight, codes_weight : float, default=0.01
-        lambda and gamma, >= 0; the defaults are the paper's.
-    max_iter : int, default=200
-        Maximum number of iterations.
-    tol : float, default=1e-5
-        Stop when the objective falls by less than this share of its value at the start.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the start.
-
-    Attributes
-    ----------
-    components_ : ndarray [shape=(n_components, n_features)]
-    n_iter_ : int
-    objective_history_ : ndarray [shape=(n_iter_ + 1,)]
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.multiview import FLSS
-    >>> X = np.random.default_rng(0).random((30, 8))
-    >>> FLSS(3, [0] * 5 + [1] * 3, random_state=0).fit_transform(X).shape
-    (30, 3)
     """
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        groups: Any = None,
-        *,
-        dictionary_weight: float = 0.01,
-        codes_weight: float = 0.01,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.groups = groups
-        self.dictionary_weight = dictionary_weight
-        self.codes_weight = codes_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    def __init__(self, n_components: int, groups: Array, *, dictionary_weight: float = 0.01, random_state: int) -> None:
+        self.n_components, self.groups, self.random_state = n_components, groups, random_state
+        self.dictionary_weight = dictionary_weight  # lambda; the default is the paper's
 
     @one_blas_thread()
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Find the components of finite `X` (n_samples, n_features), of any sign."""
-        data: Array = check_array(X, dtype=[np.float64, np.float32])
-        k = check_count(self.n_components, "n_components")
-        # lam and gamma are the weights of the two penalties in the class's formula
-        lam = check_number(self.dictionary_weight, "dictionary_weight")
-        gamma = check_number(self.codes_weight, "codes_weight")
-        check_count(self.max_iter, "max_iter")
-        check_number(self.tol, "tol")
-        rng = check_random_state(self.random_state)
-        n, d = data.shape
-        labels = np.zeros(d, int) if self.groups is None else np.asarray(self.groups)
-        if labels.shape != (d,):
-            raise ParameterError(f"groups must be the view of each of {d} features; got {shown(self.groups)}")
+    def fit(self, data: Array) -> Self:
+        """Find the components of finite `data` (n_samples, n_features), of any sign."""
+        rng, n = check_random_state(self.random_state), len(data)
         # `sets`: the columns of each view. The gradients of ||X - WH||^2 / n need only the products `gram` and `cross`,
         # and the largest eigenvalue of `gram` is their Lipschitz constant, hence `step`.
-        sets = [np.flatnonzero(labels == v) for v in np.unique(labels)]
-        W = rng.standard_normal((n, k)).astype(data.dtype)
+        sets = [np.flatnonzero(self.groups == v) for v in np.unique(self.groups)]
+        W = rng.standard_normal((n, self.n_components)).astype(data.dtype)
         H = (np.linalg.lstsq(W, data, rcond=None)[0]).astype(data.dtype)
-        history = [self._objective(data, W, H, sets, lam, gamma)]
-        for _ in range(self.max_iter):
+        history = [self._objective(data, W, H, sets)]
+        for _ in range(ITERATIONS):
             gram, cross = W.T @ W * (2 / n), W.T @ data * (2 / n)
             step = 1 / max(float(np.linalg.norm(gram, 2)), 1e-12)
             for _step in range(STEPS):
                 H = H - data.dtype.type(step) * (gram @ H - cross)
                 for columns in sets:
-                    H[:, columns] = _shrink(H[:, columns], step * lam)
+                    H[:, columns] = _shrink(H[:, columns], step * self.dictionary_weight)
             gram, cross = H @ H.T * (2 / n), data @ H.T * (2 / n)
             step = 1 / max(float(np.linalg.norm(gram, 2)), 1e-12)
             for _step in range(STEPS):
                 W = W - data.dtype.type(step) * (W @ gram - cross)
-                W = _shrink(W.T, step * gamma).T
-            history.append(self._objective(data, W, H, sets, lam, gamma))
-            if history[-2] - history[-1] < self.tol * history[0]:
+                W = _shrink(W.T, step * CODES_WEIGHT).T
+            history.append(self._objective(data, W, H, sets))
+            if history[-2] - history[-1] < TOLERANCE * history[0]:
                 break
-        self.components_, self.n_iter_, self.objective_history_ = H, len(history) - 1, np.array(history)
+        self.components_, self.objective_history_ = H, np.array(history)
         return self
 
     @one_blas_thread()
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, data: Array) -> Array:
         """Return the codes (n_samples, n_components) of least squares, with a small ridge in case some coincide."""
-        data: Array = check_array(X, dtype=[np.float64, np.float32])
         gram = self.components_ @ self.components_.T
         gram[np.diag_indices_from(gram)] += RIDGE * max(float(np.linalg.norm(gram, 2)), 1e-12)
         return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
-    def _objective(self, X: Array, W: Array, H: Array, sets: list[Array], lam: float, gamma: float) -> float:
-        """Return the objective of the class; `sets` are the columns of each view, `lam` and `gamma` the penalties."""
+    def _objective(self, X: Array, W: Array, H: Array, sets: list[Array]) -> float:
+        """Return the objective of the class; `sets` are the columns of each view."""
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
-        return loss + lam * peaks + gamma * float(np.abs(W).max(axis=0).sum())
+        return loss + self.dictionary_weight * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
 
 
 def _shrink(V: Array, threshold: float) -> Array:

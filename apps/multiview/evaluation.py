@@ -71,13 +71,7 @@ FOLDS = 3
 class EvaluationReport(Report):
     """What :func:`evaluate_files` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    Attributes
-    ----------
-    samples, views, classes : int
-    plan : dict
-        The fields of :class:`.Comparison`.
-    scores : list of dict
-        See :func:`.summarise`.
+    `plan` has the fields of :class:`.Comparison`, and `scores` are those of :func:`.summarise`.
     """
 
     samples: int
@@ -201,44 +195,12 @@ def evaluate_views(
     progress: Callable[[int, int], None] | None = None,
     also: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Compare methods on views in memory; an interrupted run continues where it was.
+    """Compare methods on views in memory (n_samples, n_features); an interrupted run continues where it was.
 
-    Parameters
-    ----------
-    views : mapping of str to ndarray [shape=(n_samples, n_features)]
-    labels : ndarray [shape=(n_samples,)] or of 0 and 1 [shape=(n_samples, n_words)]
-        The class of each sample, or its words.
-    comparison : Comparison
-    out : str or Path, optional
-        Folder for ``results.csv`` and the rows of each job.
-    jobs : int, default=1
-        Number of processes.
-    force : bool, default=False
-        Whether results of another comparison in `out` may be replaced.
-    progress : callable, optional
-        Called with the number of finished jobs and of all.
-    also : sequence of str, default=()
-        Further files of `out` that belong to the run.
-
-    Returns
-    -------
-    list of dict
-        A row for each condition, test set, method, rank and split.
-
-    Raises
-    ------
-    ParameterError
-        If a class has fewer than two samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.multiview import Comparison, evaluate_views, summarise
-    >>> rng = np.random.default_rng(0)
-    >>> views = {"shape": rng.random((30, 6)), "colour": rng.random((30, 5))}
-    >>> rows = evaluate_views(views, np.arange(30) % 2, Comparison(methods=("pca",), ranks=(2,), n_splits=1))
-    >>> [row["method"] for row in summarise(rows)]
-    ['pca']
+    `labels` are the class of each sample (n_samples,), or its words as 0 and 1 (n_samples, n_words). `also` names
+    further files of the folder `out` that belong to the run. The other parameters are those of :func:`evaluate_files`.
+    Returns a row for each condition, test set, method, rank and split. Raises ParameterError if a class has fewer than
+    two samples.
     """
     if len(labels) != len(next(iter(views.values()))):
         raise ParameterError(f"labels must be one for each sample; got {len(labels)}")
@@ -260,27 +222,10 @@ def evaluate_views(
 def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return means over splits, with the rank of each split chosen by cross-validation on its training samples.
 
-    Labels of words, and classes of one training sample, have no cross-validation: each rank keeps its own row.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As :func:`evaluate_views` returns them.
-
-    Returns
-    -------
-    list of dict
-        A row for each condition, missing view and method, and for each rank if none is chosen: ``accuracy``,
-        ``deviation`` (over splits), ``cluster_accuracy``, ``nmi``, ``average_precision``, ``rank`` (mean).
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import summarise
-    >>> scores = {"accuracy": 0.9, "cluster_accuracy": 0.8, "nmi": 0.7, "average_precision": float("nan")}
-    >>> where = {"condition": "clean", "missing": "", "method": "pca", "split": 0}
-    >>> rows = [where | scores | {"rank": rank, "inner": inner} for rank, inner in ((2, 0.6), (4, 0.8))]
-    >>> summarise(rows)[0]["rank"]
-    4.0
+    `rows` are those of :func:`evaluate_views`. Labels of words, and classes of one training sample, have no
+    cross-validation: each rank keeps its own row. The result has a row for each condition, missing view and method, and
+    for each rank if none is chosen: ``accuracy``, ``deviation`` (over splits), ``cluster_accuracy``, ``nmi``,
+    ``average_precision``, ``rank`` (mean).
     """
     # For each result the row of each split; of several ranks, that with the best accuracy in cross-validation, `inner`.
     found: dict[tuple[Any, ...], dict[int, Row]] = {}

@@ -28,18 +28,10 @@ IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
 class ViewSet:
     """Views of the same samples.
 
-    Attributes
-    ----------
-    views : dict of str to ndarray [shape=(n_samples, n_features of the view)]
-        NaN where an entry is missing, and in the whole row if the sample lacks the view.
-    keys : list of str
-        The keys of the samples, or their numbers.
-    labels : ndarray or None
-        Of the samples, if a file has them.
-    notes, skipped : list of str
-        A sentence for each view that some samples lack, and for each image that could not be used.
-    extraction : FeatureExtraction or None
-        What described the images.
+    A view (n_samples, n_features) is NaN where an entry is missing, and in the whole row if the sample lacks the view.
+    `keys` are those of the samples, or their numbers, and `labels` those of a file that has some. `notes` and `skipped`
+    have a sentence for each view that some samples lack, and for each image that could not be used. `extraction`
+    described the images.
     """
 
     views: dict[str, Array]

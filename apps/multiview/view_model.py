@@ -114,15 +114,9 @@ def observed(views: ViewArrays) -> Array:
 
 @dataclass
 class ViewModel:
-    """What ``visionnmf multiview fit`` learns.
+    """What ``visionnmf multiview fit`` learns: what is done to views first, and the model of prepared views.
 
-    Attributes
-    ----------
-    model : MultiviewNMF
-    preparation : Preparation
-        What is done to views before the model sees them.
-    extraction : FeatureExtraction or None
-        What describes images, where some views came from them.
+    `extraction` describes images, where some views came from them.
     """
 
     model: MultiviewNMF

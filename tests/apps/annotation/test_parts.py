@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 
-from visionnmf.apps.annotation import score_words
+from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.neighbours import (
     QUERIES,
     distances_of,

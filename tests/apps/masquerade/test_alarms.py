@@ -21,9 +21,8 @@ from visionnmf.apps.masquerade import (
     score,
     session_cutter,
     sessions,
-    to_cef,
-    to_ecs,
 )
+from visionnmf.apps.masquerade.event_formats import to_cef, to_ecs
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import text_lines
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
+from visionnmf.apps.masquerade.baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.exceptions import ParameterError
 
 BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes}

@@ -7,7 +7,9 @@ import pytest
 from helpers import make_chain, run_command, walk
 
 from visionnmf import choices
-from visionnmf.apps.masquerade import DetectorComparison, NaiveBayes, SessionCutting, evaluate, evaluation, roc_summary
+from visionnmf.apps.masquerade import DetectorComparison, SessionCutting, evaluate, evaluation
+from visionnmf.apps.masquerade.baselines import NaiveBayes
+from visionnmf.apps.masquerade.evaluation import roc_summary
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import read_image
 

@@ -10,7 +10,9 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from visionnmf.apps.masquerade import NaiveBayes, SessionScorer, roc_summary
+from visionnmf.apps.masquerade import SessionScorer
+from visionnmf.apps.masquerade.baselines import NaiveBayes
+from visionnmf.apps.masquerade.evaluation import roc_summary
 from visionnmf.apps.masquerade.profile import Profile, count_session
 from visionnmf.exceptions import ParameterError
 

@@ -15,24 +15,23 @@ from model_files import rewrite
 from scipy.spatial.distance import pdist
 
 from visionnmf.apps.multiview import (
-    FLSS,
     Comparison,
     ViewFit,
-    evaluate_views,
     fit_views,
     load,
     model_choice,
     read_views,
-    summarise,
 )
-from visionnmf.apps.multiview.compared_methods import METHODS, SideBySide
+from visionnmf.apps.multiview.compared_methods import FLSS, METHODS, SideBySide
 from visionnmf.apps.multiview.evaluation import (
     COLUMNS,
     EvaluationReport,
     _word_matrix,
     apply_condition,
+    evaluate_views,
     fit_classifier,
     signed_roots,
+    summarise,
 )
 from visionnmf.apps.multiview.fitting import _stems
 from visionnmf.apps.multiview.model_choice import ModelChoice, choose_model
