@@ -143,20 +143,27 @@ def check_proximal(record):
 def check_sparse(record):
     if record.sparse is None:
         return
-    rng = np.random.default_rng(2)
+    rng, parameter = np.random.default_rng(2), 1.5 if record.beta == "parameter" else 0.0
     X = sp.csr_array(np.where(rng.random((M, N)) < 0.4, rng.uniform(0.5, 2, (M, N)), 0))
     Wt, H = rng.uniform(0.2, 1, (2, M)), rng.uniform(0.2, 1, (2, N))
-    dense = values(record, X.toarray(), Wt.T @ H, 0.0).sum()
-    assert Problem(X, Loss(record.name)).loss_value(Wt, H) == pytest.approx(dense)
+    form, weights = record.sparse, [0.0, 1.0][: 1 + record.sparse.zeros]
+    for weight in weights:
+        counted = np.where(X.toarray() > 0, 1.0, weight)
+        dense = values(record, X.toarray() + (counted == 0), Wt.T @ H, parameter, counted).sum()
+        problem = Problem(X, Loss(record.name, parameter), zero_weight=weight)
+        assert problem.loss_value(Wt, H) == pytest.approx(dense)
     P, x = (Wt.T @ H)[X.toarray() > 0], X.data
     floor, none = np.full_like(x, 1e-9), np.zeros((1, len(x)))
-    there = record.derivative(x[None], P[None], 1.0, 0.0, 0.0)[0]
-    absent = P if record.sparse.squared else 1.0
-    np.testing.assert_allclose(record.sparse.deviation(x, P, floor, 1.0), (there - absent)[0], atol=1e-12)
-    np.testing.assert_allclose(record.sparse.deviation(x, P, floor, 0.0), there[0], atol=1e-12)
-    size = record.derivative(x[None], P[None], 1.0, 0.0, 0.0)[1][0] if record.beta != 1.0 else np.ones_like(x)
-    np.testing.assert_allclose(record.sparse.size(x), size)
-    np.testing.assert_allclose(values(record, none, P[None], 0.0), (P**2 / 2 if record.sparse.squared else P).sum())
+    there, sizes = (part[0] for part in record.derivative(x[None], P[None], 1.0, parameter, 0.0))
+    absent = P if form.squared else 1.0
+    for weight in weights:
+        deviation = form.deviation(x, P, floor, weight, parameter)
+        np.testing.assert_allclose(deviation, there - weight * absent, atol=1e-12)
+    if not form.zeros:
+        sizes = record.derivative(x[None], x[None], 1.0, parameter, 0.0)[1][0]
+    np.testing.assert_allclose(form.size(x, parameter), sizes if record.beta != 1.0 else np.ones_like(x))
+    if form.zeros:
+        np.testing.assert_allclose(values(record, none, P[None], 0.0), (P**2 / 2 if form.squared else P).sum())
 
 
 def check_codes(record):

@@ -19,7 +19,9 @@ ROWS = [
     for line in TEXT.splitlines()
     if line.startswith("| ") and not line.startswith(("| item", "| ---"))
 ]
-CALLS = sorted({code for row in ROWS for code in re.findall(r"`([A-Z][^`]*|\w+\([^`]*\))`", row[2])})
+CALLS = sorted(
+    {code for row in ROWS for code in re.findall(r"`([A-Z][^`]*|\w+\([^`]*\)|visionnmf\.[\w.]+|[a-z]+_\w+)`", row[2])}
+)
 MODULES = [
     *("visionnmf", "visionnmf.models", "visionnmf.metrics", "visionnmf.features", "visionnmf.datasets"),
     *(f"visionnmf.apps.{name}" for name in ("annotation", "faces", "masquerade", "multiview", "segmentation")),
@@ -59,6 +61,10 @@ def test_every_row_has_a_call_and_a_test_or_a_reason():
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_works(call):
     known = names()
+    if call.startswith("visionnmf."):  # what an application does not export
+        module, _, name = call.rpartition(".")
+        assert hasattr(importlib.import_module(module), name)
+        return
     model = eval(call, known)
     if isinstance(model, NMF | OnlineNMF | ProjectiveNMF):
         model.set_params(n_components=2, max_iter=3, random_state=0).fit(0.1 + known["X"])

@@ -93,6 +93,24 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
     return out
 
 
+def exponent(beta: float) -> float:
+    """Return the exponent of the update for which the divergence never rises (Fevotte & Idier 2011, section 4.1)."""
+    if beta < 1:
+        return 1 / (2 - beta)
+    return 1.0 if beta <= 2 else 1 / (beta - 1)
+
+
+def entries(x: Array, p: Array, beta: float) -> Array:
+    """Return the beta-divergence of each entry of data `x` > 0 from the model `p` > 0, for beta other than 1.
+
+    For few entries that are not in rows, as in sparse data, NumPy is fast enough.
+    """
+    ratio = x / p
+    if beta == 0.0:
+        return np.asarray(ratio - np.log(ratio) - 1)
+    return np.asarray(p**beta * (ratio**beta + (beta - 1) - beta * ratio) / (beta * (beta - 1)))
+
+
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
     """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.LossRecord`.
 

@@ -68,22 +68,27 @@ class SparseForm(NamedTuple):
     Attributes
     ----------
     value : callable
-        ``value(x, p, floor)`` returns the sum over stored entries; `floor` is negligible relative to the data of a row.
+        ``value(x, p, floor, parameter)`` returns the sum over stored entries; `floor` is negligible relative to the
+        data of a row.
     deviation : callable
-        ``deviation(x, p, floor, weight)`` returns the derivative at stored entries minus that of a zero entry there.
+        ``deviation(x, p, floor, weight, parameter)`` returns the derivative at stored entries minus that of a zero
+        entry there.
     size : callable
-        ``size(x)`` returns the size of the derivative at stored entries and the model 0, as in
-        :attr:`LossRecord.derivative`.
+        ``size(x, parameter)`` returns the size of the derivative at stored entries and the model 0, as in
+        :attr:`LossRecord.derivative`; for divergences without zeros, of its positive part at the model x.
     squared : bool
     weighted : bool
         Whether entries that are not stored may have any weight from 0 to 1, instead of only 0 or 1.
+    zeros : bool
+        Whether entries that are not stored may be 0; otherwise they must be missing, that is, have the weight 0.
     """
 
-    value: Callable[[Array, Array, Array], float]
-    deviation: Callable[[Array, Array, Array, float], Array]
-    size: Callable[[Array], Array]
+    value: Callable[[Array, Array, Array, float], float]
+    deviation: Callable[[Array, Array, Array, float, float], Array]
+    size: Callable[[Array, float], Array]
     squared: bool = False
     weighted: bool = False
+    zeros: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +145,15 @@ class LossRecord:
     sparse: SparseForm | None = None
     codes: str
     codes_as: str | None = None
+
+    def takes_sparse(self, zero_weight: float) -> bool:
+        """Return whether data may be sparse if the entries that are not stored have this weight.
+
+        Returns
+        -------
+        bool
+        """
+        return self.sparse is not None and (self.sparse.zeros or zero_weight == 0)
 
     @property
     def is_named(self) -> bool:
@@ -261,14 +275,34 @@ def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float)
     return size * (1 - X / P), size
 
 
-def _stored_kullback_leibler(x: Array, p: Array, floor: Array) -> float:
+def _stored_kullback_leibler(x: Array, p: Array, floor: Array, parameter: float) -> float:
     """Return the Kullback-Leibler divergence summed over stored entries `x` with model `p`, with 0 log 0 = 0.
 
-    All arrays have the same length. In the logarithm, the model is raised to `floor` > 0.
+    All arrays have the same length. In the logarithm, the model is raised to `floor` > 0. `parameter` belongs to the
+    signature that all losses share.
     """
     positive = x > 0
     ratio = x[positive] / np.maximum(p, floor)[positive]
     return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
+
+
+def _stored_divergence(beta: float | None = None) -> SparseForm:
+    """Return the form of sparse data without zeros for a beta-divergence; None takes the loss's parameter for beta."""
+
+    def value(x: Array, p: Array, floor: Array, parameter: float) -> float:
+        """Return the divergence summed over stored entries `x` > 0 with model `p`."""
+        return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
+
+    def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
+        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries."""
+        p = np.maximum(p, floor)
+        return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
+
+    def size(x: Array, parameter: float) -> Array:
+        """Return the positive part of the derivative at the model `x`."""
+        return np.asarray(x ** ((parameter if beta is None else beta) - 1))
+
+    return SparseForm(value, deviation, size, zeros=False)
 
 
 # --- the records ------------------------------------------------------------------------------------------------------
@@ -284,9 +318,9 @@ _RECORDS = (
         derivative=_manhattan,
         proximal=ProximalForm(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
-            value=lambda x, p, floor: float(np.abs(x - p).sum()),
-            deviation=lambda x, p, floor, weight: np.sign(p - x) - weight,
-            size=np.ones_like,
+            value=lambda x, p, floor, parameter: float(np.abs(x - p).sum()),
+            deviation=lambda x, p, floor, weight, parameter: np.sign(p - x) - weight,
+            size=lambda x, parameter: np.ones_like(x),
             weighted=True,
         ),
         codes="admm",
@@ -300,10 +334,10 @@ _RECORDS = (
         rows=_rows_of(lambda E, parameter: np.square(E), lambda sums: sums / 2),
         derivative=_frobenius,
         sparse=SparseForm(
-            value=lambda x, p, floor: float(np.square(x - p).sum()) / 2,
+            value=lambda x, p, floor, parameter: float(np.square(x - p).sum()) / 2,
             squared=True,
-            deviation=lambda x, p, floor, weight: (1 - weight) * p - x,
-            size=np.asarray,
+            deviation=lambda x, p, floor, weight, parameter: (1 - weight) * p - x,
+            size=lambda x, parameter: np.asarray(x),
         ),
         codes="hals",
     ),
@@ -355,8 +389,8 @@ _RECORDS = (
         proximal=ProximalForm(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=_stored_kullback_leibler,
-            deviation=lambda x, p, floor, weight: (1 - weight) - x / np.maximum(p, floor),
-            size=np.ones_like,
+            deviation=lambda x, p, floor, weight, parameter: (1 - weight) - x / np.maximum(p, floor),
+            size=lambda x, parameter: np.ones_like(x),
         ),
         codes="ccd",
     ),
@@ -368,6 +402,7 @@ _RECORDS = (
         beta=0.0,
         rows=lambda X, P, M, parameter, *rest: divergence.beta_rows(X, P, M, 0.0, *rest),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 0, tiny),
+        sparse=_stored_divergence(0.0),
         codes="sbcd",
     ),
     LossRecord(
@@ -377,6 +412,7 @@ _RECORDS = (
         beta="parameter",
         rows=divergence.beta_rows,
         derivative=_divergence_derivative,
+        sparse=_stored_divergence(),
         codes="sbcd",
     ),
 )
@@ -454,8 +490,8 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
-    if form is None:
-        able = sorted(name for name, record in LOSSES.items() if record.sparse)
+    if form is None or not loss.record.takes_sparse(zero_weight):
+        able = sorted(name for name, record in LOSSES.items() if record.takes_sparse(zero_weight))
         raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
     check_zero_weight(loss, zero_weight)
     # in double precision, because the optimality measure has already compiled the kernel for it
@@ -470,7 +506,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
         model_entries(X.indices, X.indptr, codes, points, start, stop, p)
         x = X.data[first:last].astype(np.float64)
         floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))
-        return form.value(x, p, floor), float(np.dot(p, p) if form.squared else p.sum())
+        return form.value(x, p, floor, loss.parameter), float(np.dot(p, p) if form.squared else p.sum())
 
     work = row_blocks(X)
     with one_blas_thread():

@@ -232,7 +232,7 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
-    squares = _sum_squares(form.size(X.data)) + elsewhere
+    squares = _sum_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
     return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(squares))
 
 
@@ -262,7 +262,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)
         # from here `stored` holds derivatives, less those of an entry that is 0; at a zero residual the derivative is 0
-        stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight)
+        stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight, loss.parameter)
         G = (elsewhere @ F[:, part] if form.squared else elsewhere) + (stored @ points).T
         if balance is not None:
             starts, columns = np.concatenate([[0], np.cumsum(zero)])[stored.indptr], stored.indices[zero]

@@ -140,7 +140,7 @@ def check_codes(problem: Problem) -> None:
     if kinds:
         listed = " and ".join(kinds)
         raise ParameterError(f"penalty_W must be without {listed} for codes of {problem.loss.label}; got one with it")
-    if problem.is_sparse and problem.loss.record.sparse is None:
+    if problem.is_sparse and not problem.loss.record.takes_sparse(problem.zero_weight):
         raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")
 
 

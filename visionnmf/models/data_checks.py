@@ -231,7 +231,8 @@ def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tup
         scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
         return replace(problem, X=scaled), scale
     if problem.is_sparse:
-        raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
+        cause = "penalty_W or nuclear" if degree else problem.loss.label
+        raise ParameterError(f"sample_weight must be None for a sparse X with {cause}; got weights")
     s = s ** (1 / problem.loss.record.weight_degree)  # some losses take a power of the weights of entries
     rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
     weights = np.array(rows if problem.weights is None else problem.weights * rows)
@@ -328,9 +329,12 @@ def _no_parameter(parameter: Any, what: str) -> None:
         raise ParameterError(f"loss_parameter must be None for {what}; got {parameter!r}")
 
 
-def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
-    """Raise ParameterError if the loss is infinite because an entry that counts is 0."""
-    if not loss.needs_positive:
+def check_positive(X: Any, weights: Array | None, loss: Loss, *, zeros: bool = True) -> None:
+    """Raise ParameterError if the loss is infinite because an entry that counts is 0.
+
+    `zeros` says whether entries that a sparse `X` does not store are 0, and not missing; it then stores no zeros.
+    """
+    if not loss.needs_positive or (sp.issparse(X) and not zeros):
         return
     zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
     if zero:

@@ -223,7 +223,7 @@ class NMF(WithPenalties, LinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
-        tags.input_tags.sparse = record is not None and record.sparse is not None
+        tags.input_tags.sparse = record is not None and record.takes_sparse(float(self.missing_values != 0))
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
         return tags
 
@@ -236,7 +236,7 @@ class NMF(WithPenalties, LinearModel):
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
-            and "kullback-leibler".
+            and "kullback-leibler", and with ``missing_values=0`` also for "itakura-saito" and numbers.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
@@ -337,7 +337,7 @@ class NMF(WithPenalties, LinearModel):
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)
         loss = fitted_loss(self.loss, self.loss_parameter_)
-        check_positive(data, entries, loss)
+        check_positive(data, entries, loss, zeros=self.missing_values != 0)
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         H = np.array(self.components_, data.dtype)  # a copy, as the array of a loaded model may be read-only
         return finite_codes(self._codes(problem, H))
@@ -366,7 +366,7 @@ class NMF(WithPenalties, LinearModel):
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
-        check_positive(data, entries, loss)
+        check_positive(data, entries, loss, zeros=self.missing_values != 0)
         if self.nuclear and not loss.record.kink:  # for other losses its right size depends on the scale of the data
             able = [name for name, record in LOSSES.items() if record.kink]
             raise ParameterError(

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
 
+from visionnmf.engine.divergence import exponent
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, sbcd
-from visionnmf.engine.solvers.baselines.divergences import exponent
 from visionnmf.engine.solving import fit, solve_codes
 
 KL, IS = Loss("kullback-leibler"), Loss("itakura-saito")

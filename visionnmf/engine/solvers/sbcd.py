@@ -95,6 +95,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     iteration `W_new` and `H_new` are the updated factors and `W_next` are the extrapolated codes, which the update of
     the components uses. An iteration that raises the objective is undone.
     """
+    if problem.is_sparse:
+        yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.divergence_half, max_iter=max_iter)
+        return
     penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
     objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
@@ -241,6 +244,9 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     codes of some rows, and `box` holds the lower and upper bounds of all codes. `live` marks components that are not
     zero everywhere; the codes of the others go to the lower bound.
     """
+    if problem.is_sparse:
+        sparse_descent.divergence_codes(problem, Wt, H)
+        return
     box = problem.penalty_W.box(np.float64)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0

@@ -1,4 +1,4 @@
-"""Coordinate descent on sparse data for the solvers "rri", "ccd" and, if unstored entries are missing, "hals".
+"""Coordinate descent on sparse data for "rri", "ccd" and, if unstored entries are missing, "hals" and "sbcd".
 
 Rows are updated as for dense data, but only their stored entries are visited. The other entries enter through the sums
 of the fixed factor, so a sweep costs O(nnz r). Each row's components are first gathered into a small dense matrix,
@@ -22,6 +22,8 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import floors
 from visionnmf.engine.stopping import Progress
 from visionnmf.exceptions import ParameterError
+
+from . import sparse_rows
 
 Array = NDArray[Any]
 
@@ -98,6 +100,25 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
     return _descend(problem, Ft, A, None, None, sweeps, tol)
 
 
+def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
+    """Update the codes `Ft` in place by sBCD on a beta-divergence of the stored entries; return the loss before.
+
+    The arguments are those of :func:`newton_half`; entries that are not stored are missing.
+    """
+    wide = A.astype(np.float64)
+
+    def improve(block: tuple[int, int]) -> float:
+        """Update the codes of one block of rows, and return their loss before."""
+        rows = sparse_rows.DivergenceRows(problem, wide, block)
+        codes, loss = rows.improve(Ft[:, slice(*block)].astype(np.float64), sweeps, tol)
+        Ft[:, slice(*block)] = codes
+        return loss
+
+    work = row_blocks(problem.X)
+    with one_blas_thread():
+        return float(sum(map_blocks(improve, work, parallel=len(work) > 1)))
+
+
 def _descend(
     problem: Problem, Ft: Array, A: Array, sums: Array | None, levels: Array | None, sweeps: int, tol: float
 ) -> float:
@@ -139,9 +160,20 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`.
 
-    `Wt` is (r, n_samples), `H` (r, n). Coordinate descent starts from codes with which every component explains an
-    equal share of the sum of a row.
+    `Wt` is (r, n_samples), `H` (r, n).
     """
+    _equal_shares(problem, Wt, H)
+    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
+
+
+def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt` (r, n_samples)."""
+    _equal_shares(problem, Wt, H)
+    divergence_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
+
+
+def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
+    """Overwrite `Wt` by codes with which every component explains an equal share of the sum of a row."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
@@ -156,7 +188,6 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     Wt[:] = totals / (max(1, int(live.sum())) * shares)
     np.clip(Wt, low, high, out=Wt)
     Wt[~live] = low
-    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:

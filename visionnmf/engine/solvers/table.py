@@ -39,7 +39,7 @@ gd           all divergences   gradient descent with a fixed step, a baseline   
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -64,15 +64,16 @@ class Solver(NamedTuple):
     `minimises` tells from the record of a loss whether the solver minimises it. `terms` are the penalty terms that it
     supports on either factor, in addition to non-negativity; :data:`..penalties.ANY` if it supports every term with a
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
-    sparse, for a loss that has a sparse form. `codes` finds the codes of its components if the function that the loss
-    names does not suit, as for a baseline whose factors have both signs.
+    sparse, for a loss that has a sparse form: "gaps" means only for those whose unstored entries must be missing.
+    `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
+    factors have both signs.
     """
 
     iterate: Iterate
     minimises: Callable[[LossRecord], bool]
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
-    sparse: bool = False
+    sparse: bool | Literal["gaps"] = False
     codes: Codes | None = None
 
     @property
@@ -92,9 +93,13 @@ class Solver(NamedTuple):
         missing = problem.is_sparse and problem.zero_weight == 0
         if (problem.weights is not None or missing) and not self.weights:
             return "does not take weights or missing entries"
-        if problem.is_sparse and not (self.sparse and record.sparse is not None):
+        if problem.is_sparse and not (record.takes_sparse(problem.zero_weight) and self._takes(record)):
             return f"does not take sparse X with {problem.loss.label}"
         return None
+
+    def _takes(self, record: LossRecord) -> bool:
+        """Return whether the solver takes the sparse form of a loss."""
+        return bool(self.sparse) and (self.sparse != "gaps" or (record.sparse is not None and not record.sparse.zeros))
 
 
 def _only(names: Collection[str]) -> Callable[[LossRecord], bool]:
@@ -117,7 +122,7 @@ SOLVERS: dict[str, Solver] = {
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
     "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
     "svd": Solver(least_squares.svd, LEAST_SQUARES, sparse=True, codes=least_squares.svd_codes),
-    "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
+    "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True, sparse="gaps"),
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),

@@ -213,7 +213,7 @@ class MultiviewNMF(LinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
-        tags.input_tags.sparse = record is not None and record.sparse is not None
+        tags.input_tags.sparse = record is not None and record.takes_sparse(1.0)
         tags.input_tags.allow_nan = self.missing_values is not None
         return tags
 

@@ -218,7 +218,7 @@ def _takes_sparse(model: NMF, with_groups: bool) -> bool:
     return any(
         entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
         for name, entry in SOLVERS.items()
-        if record is not None and model.solver in ("auto", name)
+        if record is not None and record.takes_sparse(1.0) and model.solver in ("auto", name)
     )
 
 

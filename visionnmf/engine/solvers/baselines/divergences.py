@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.divergence import floor_of
+from visionnmf.engine.divergence import exponent, floor_of
 from visionnmf.engine.kernels import divergence_descent as _sbcd_paper_kernels
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers.spg import gradient_parts
@@ -40,13 +40,6 @@ from visionnmf.engine.stopping import Progress
 Array = NDArray[Any]
 
 FIRST_CHANGE = 0.01  # of a factor in the first step of gradient descent
-
-
-def exponent(beta: float) -> float:
-    """Return the exponent of the update for which the divergence never rises (Fevotte & Idier 2011, section 4.1)."""
-    if beta < 1:
-        return 1 / (2 - beta)
-    return 1.0 if beta <= 2 else 1 / (beta - 1)
 
 
 def _multiply(problem: Problem, Ft: Array, A: Array) -> float:

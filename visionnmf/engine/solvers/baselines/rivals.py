@@ -210,15 +210,13 @@ def greedy_descent(F: Array, gram: Array, right: Array, penalty: Penalties) -> N
         gradient[:, going] += gram[:, chosen] * moves[chosen, going]
 
 
-RIVALS: dict[str, Callable[..., Iterator[Progress]]] = {
-    name: solver(improve)
-    for name, improve in {
-        "pnls": projected_least_squares,
-        "qn": quasi_newton,
-        "pbb": partial(gradient_projection, spectral=True, memory=10, steps=20),
-        "cbgp": partial(gradient_projection, spectral=False, memory=1, steps=5),
-        "as": active_sets,
-        "cg": conjugate_gradients,
-        "gcd": greedy_descent,
-    }.items()
+_IMPROVE: dict[str, Improve] = {
+    "pnls": projected_least_squares,
+    "qn": quasi_newton,
+    "pbb": partial(gradient_projection, spectral=True, memory=10, steps=20),
+    "cbgp": partial(gradient_projection, spectral=False, memory=1, steps=5),
+    "as": active_sets,
+    "cg": conjugate_gradients,
+    "gcd": greedy_descent,
 }
+RIVALS = {name: solver(improve) for name, improve in _IMPROVE.items()}

@@ -1,0 +1,128 @@
+"""sBCD on the stored entries of rows of sparse data, for the beta-divergences whose other entries must be missing.
+
+As for dense data (:mod:`.sbcd`), a round replaces the divergence of each row by least squares with the weights
+``p^(beta - 2)`` of the model p, on which each code takes one step. A row whose objective has risen goes back, and takes
+a multiplicative update instead, which cannot raise it (Fevotte & Idier 2011). All rows of a block take their steps
+together, in NumPy and in double precision, at a cost of O(nnz r). Rows are in units of their means.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine import divergence
+from visionnmf.engine.problem import Problem
+
+Array = NDArray[Any]
+
+ROUNDING = 1e-12  # relative rise of an objective that is none
+
+
+class DivergenceRows:
+    """Rows of sparse data with their penalties: :meth:`improve` improves their codes for fixed components.
+
+    In the arrays of the rows' stored entries, `x` are the data, `own` the row of each entry, and the rows of `parts`
+    (r, n_stored) the components there.
+    """
+
+    def __init__(self, problem: Problem, A: Array, block: tuple[int, int]) -> None:
+        """Gather the rows ``block[0]:block[1]`` of the problem, and the components `A` (r, n) at their entries."""
+        X, penalty, beta = problem.X, problem.penalty_W, problem.loss.beta
+        start, stop = block
+        self.beta, self.n_rows = beta, stop - start
+        counts = np.diff(X.indptr[start : stop + 1])
+        self.empty = counts == 0
+        self.own = np.repeat(np.arange(self.n_rows), counts)
+        stored = slice(X.indptr[start], X.indptr[stop])
+        x = X.data[stored].astype(np.float64)
+        means = self.sums(x) / np.maximum(counts, 1)
+        self.units = np.where(means > 0, means, 1)
+        self.x, self.parts = x / self.units[self.own], A[:, X.indices[stored]]
+        low, high = penalty.box(np.float64)
+        self.low, self.high = low / self.units, high / self.units
+        # in these units, the penalties are relative to units**beta, by which the divergence is divided
+        l1, l2 = (weights[:, None] for weights in penalty.weights(len(A), np.float64))
+        self.l1, self.l2 = l1 * self.units ** (1 - beta), l2 * self.units ** (2 - beta)
+
+    def sums(self, entries: Array) -> Array:
+        """Return the sum of the stored entries of each row."""
+        return np.bincount(self.own, entries, self.n_rows)
+
+    def model(self, codes: Array) -> Array:
+        """Return the model at the stored entries, > 0, for codes (r, n_rows)."""
+        p = np.zeros(len(self.x))
+        for code, part in zip(codes, self.parts, strict=True):
+            p += code[self.own] * part
+        return np.maximum(p, divergence.floor_of(self.beta), out=p)
+
+    def objective(self, codes: Array, p: Array) -> Array:
+        """Return the divergence and the penalties of each row."""
+        penalties = ((self.l1 + self.l2 / 2 * codes) * codes).sum(axis=0)
+        return np.asarray(self.sums(divergence.entries(self.x, p, self.beta)) + penalties)
+
+    def improve(self, codes: Array, rounds: int, tol: float) -> tuple[Array, float]:
+        """Return better codes (r, n_rows), and the loss of the given ones.
+
+        A row is done when a round changes no code by more than `tol` times its largest one, whatever the other rows do.
+        """
+        F = codes / self.units
+        loss = self.sums(divergence.entries(self.x, self.model(F), self.beta)) * self.units**self.beta
+        F[:, self.empty] = self.low[self.empty]
+        return self._rounds(F, rounds, tol) * self.units, float(loss.sum())
+
+    def _rounds(self, F: Array, rounds: int, tol: float) -> Array:
+        """Return the codes after `rounds` rounds from `F`, in units of the rows; see :meth:`improve`."""
+        p = self.model(F)
+        value, going = self.objective(F, p), ~self.empty
+        for turn in range(rounds):
+            new = np.where(going, self._descend(F, p), F)
+            q = self.model(new)
+            after = self.objective(new, q)
+            if (risen := after > value * (1 + ROUNDING)).any():
+                new = np.where(risen, self._multiply(F, p), new)
+                q = self.model(new)
+                after = self.objective(new, q)
+                kept = after > value * (1 + ROUNDING)  # a multiplicative update raises it by rounding only
+                new, q, after = np.where(kept, F, new), np.where(kept[self.own], p, q), np.where(kept, value, after)
+            going &= (np.abs(new - F) > tol * new.max(axis=0, initial=0)).any(axis=0)
+            F, p, value = new, q, after
+            if 2 * going.sum() < len(going):  # leave out the rows that are done
+                if going.any():
+                    F[:, going] = self._only(going)._rounds(F[:, going], rounds - turn - 1, tol)
+                break
+        return F
+
+    def _only(self, rows: Array) -> DivergenceRows:
+        """Return some of the rows, for which `rows` (n_rows,) is true."""
+        some = copy(self)
+        kept = rows[self.own]
+        some.n_rows, some.own = int(rows.sum()), (np.cumsum(rows) - 1)[self.own[kept]]
+        some.x, some.parts = self.x[kept], self.parts[:, kept]
+        some.empty, some.low, some.high = self.empty[rows], self.low[rows], self.high[rows]
+        some.l1, some.l2 = self.l1[:, rows], self.l2[:, rows]
+        return some
+
+    def _descend(self, F: Array, p: Array) -> Array:
+        """Return the codes after one sweep of coordinate descent on the weighted least squares at the model `p`."""
+        F, e, weights = F.copy(), self.x - p, p ** (self.beta - 2)
+        for code, part, l1, l2 in zip(F, self.parts, self.l1, self.l2, strict=True):
+            share = weights * part
+            curvature = self.sums(share * part) + l2
+            slope = self.sums(share * e) - l1 - l2 * code
+            step = np.divide(slope, curvature, out=np.where(slope < 0, -np.inf, 0.0), where=curvature > 0)
+            new = np.clip(code + step, self.low, self.high)
+            e -= (new - code)[self.own] * part
+            code[:] = new
+        return F
+
+    def _multiply(self, F: Array, p: Array) -> Array:
+        """Return the codes after one multiplicative update at the model `p`."""
+        down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
+        above = np.array([self.sums(down * part) for part in self.parts])
+        below = np.array([self.sums(up * part) for part in self.parts]) + self.l1 + self.l2 * F
+        ratio = np.divide(above, below, out=np.ones_like(F), where=below > 0)
+        return np.clip(F * ratio ** divergence.exponent(self.beta), self.low, self.high)
