@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test quick test-nojit test-bounds attack lint format types links bench
+.PHONY: help setup test quick check-seeds test-nojit test-bounds attack lint format types links bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,6 +15,10 @@ test:  ## all tests, in two processes
 
 quick:  ## the tests to type against: less than a minute once the kernels are compiled
 	$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+SEEDS ?= 200
+check-seeds:  ## scikit-learn's checks of all estimators with many seeds, in one process: make check-seeds SEEDS=200
+	$(PYTHON) -m pytest -q tests/models/test_estimators.py tests/apps/test_estimators.py -k scikit_learn_checks --seeds $(SEEDS)
 
 test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
 	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov=visionnmf.apps --cov-report=term-missing

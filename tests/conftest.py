@@ -9,11 +9,29 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+SEED = int(os.environ.get("VISIONNMF_TEST_SEED", "20260101"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--seeds", type=int, default=1, help="run scikit-learn's checks with so many seeds; default: 1")
+
 
 @pytest.fixture
 def rng() -> np.random.Generator:
     """One seeded generator a test."""
     return np.random.default_rng(20260101)
+
+
+def seed_globals(seed):
+    """Seed the global generators of Python and NumPy."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  # the legacy state is what scikit-learn uses
+
+
+def global_state():
+    """Return the state of the global generators, to see whether a test has drawn from them."""
+    _, keys, position, *rest = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), keys.tobytes(), position, rest
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +40,23 @@ def seeded_globals() -> None:
 
     Another seed, to see whether a test passes by luck: ``VISIONNMF_TEST_SEED=7 pytest``.
     """
-    seed = int(os.environ.get("VISIONNMF_TEST_SEED", "20260101"))
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  # the legacy state is what scikit-learn uses
+    seed_globals(SEED)
+
+
+@pytest.fixture
+def under_seeds(request):
+    """Run a check of scikit-learn; if it draws from the global generators, repeat it with each of `--seeds` seeds."""
+
+    def run(check, estimator):
+        for seed in range(SEED, SEED + request.config.getoption("seeds")):
+            seed_globals(seed)
+            before = global_state()
+            try:
+                check(estimator)
+            except Exception as error:
+                error.add_note(f"VISIONNMF_TEST_SEED={seed}")
+                raise
+            if global_state() == before:
+                return
+
+    return run

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_docs import PUBLIC_MODULES
 
 from visionnmf.apps.background import BackgroundModel
@@ -16,6 +17,7 @@ from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, save
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 
+NOT_EXPECTED = {"check_classifiers_train": "directions of two or three features do not tell blobs apart"}
 SESSIONS = [["ls", "cd", "make", "vi"] * 5, ["cd", "vi", "make", "ls"] * 5] * 6
 
 
@@ -39,6 +41,13 @@ def sessions():
 @pytest.fixture(scope="module", params=[background, faces, sessions], ids=lambda make: make.__name__)
 def fitted(request):
     return request.param()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
+@parametrize_with_checks([FaceRecognizer(n_components=2)], expected_failed_checks=lambda _: NOT_EXPECTED)
+def test_scikit_learn_checks(estimator, check, under_seeds):
+    under_seeds(check, estimator)
 
 
 def test_parameters_clone_and_print(fitted):

@@ -6,19 +6,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import ConservativeNMF, load_model
 from visionnmf.engine.online import conservative
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 STATE = ("components_", "encoder_", "last_components_", "last_encoder_", "errors_")
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
-@parametrize_with_checks([ConservativeNMF(), ConservativeNMF(2, batch_size=7, w=1.0, shuffle=True)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def mixtures(rng, n=400, n_parts=6, n_features=30, active=3):

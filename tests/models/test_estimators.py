@@ -11,24 +11,46 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from visionnmf import NMF, OnlineNMF, Penalty, SymmetricNMF
+from visionnmf import (
+    NMF,
+    RPCA,
+    ConservativeNMF,
+    GoDec,
+    MultiviewNMF,
+    OnlineNMF,
+    Penalty,
+    ProjectiveNMF,
+    SymmetricNMF,
+)
 
-ESTIMATORS = [
+ESTIMATORS = [  # one with the defaults; for the others a few iterations take each branch
     NMF(),
-    NMF(2),
-    NMF(solver="rri"),
-    NMF(loss="frobenius"),
-    NMF(loss="kullback-leibler"),
-    NMF(loss=1.5),
-    NMF(loss="huber"),
-    NMF(loss="elastic-net"),
-    NMF(loss="l21"),
-    NMF(2, nuclear=1.0, missing_values=np.nan),
-    NMF(2, penalty_W=Penalty(l1=0.1), penalty_H=Penalty(l2=0.1, high=3)),
-    NMF(2, loss="frobenius", penalty_W=Penalty(simplex=True)),
-    SymmetricNMF(),
-    OnlineNMF(2),
-    OnlineNMF(method="surrogate"),
+    NMF(2, solver="rri", max_iter=20),
+    NMF(loss="frobenius", max_iter=20),
+    NMF(loss="kullback-leibler", max_iter=20),
+    NMF(loss=1.5, max_iter=20),
+    NMF(loss="huber", max_iter=20),
+    NMF(loss="elastic-net", max_iter=20),
+    NMF(loss="l21", max_iter=20),
+    NMF(2, nuclear=1.0, missing_values=np.nan, max_iter=20),
+    NMF(2, penalty_W=Penalty(l1=0.1), penalty_H=Penalty(l2=0.1, high=3), max_iter=20),
+    NMF(2, loss="frobenius", penalty_W=Penalty(simplex=True), max_iter=20),
+    SymmetricNMF(n_init=2, max_iter=20),
+    SymmetricNMF(loss="frobenius", n_init=2, max_iter=20),
+    OnlineNMF(2, max_iter=2),
+    OnlineNMF(method="surrogate", max_iter=2),
+    ConservativeNMF(),
+    ConservativeNMF(2, batch_size=7, w=1.0, shuffle=True, max_iter=2),
+    ProjectiveNMF(max_iter=20),
+    ProjectiveNMF(2, loss="kullback-leibler", max_iter=20),
+    ProjectiveNMF(solver="mu", max_iter=20),
+    RPCA(max_iter=20),
+    GoDec(max_iter=20),
+    GoDec(1, sparse_share=0, max_iter=20),
+    MultiviewNMF(max_iter=20),
+    MultiviewNMF(2, loss="frobenius", group_l1=0.1, missing_values=np.nan, max_iter=20),
+    MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius", max_iter=20),
+    MultiviewNMF(2, loss="frobenius", view_outliers=3.0, missing_values=np.nan, max_iter=20),
 ]
 
 REPEATED = (
@@ -44,12 +66,14 @@ def expected_failures(estimator):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few checks set max_iter to 1 or 2
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)  # few iterations
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
 @pytest.mark.filterwarnings("ignore:NMF found codes 0")  # of sparse data, by the Manhattan loss
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+def test_scikit_learn_checks(estimator, check, under_seeds):
+    under_seeds(check, estimator)
 
 
 def test_in_a_pipeline_and_a_grid_search(rng):

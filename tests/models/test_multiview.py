@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from model_files import rewrite
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -23,20 +22,6 @@ def views(rng):
         "sounds": codes[:, :2] @ (rng.random((2, 12)) * (rng.random((2, 12)) < 0.7)),
         "images": 100 * codes @ (rng.random((3, 20)) * (rng.random((3, 20)) < 0.7)),
     }
-
-
-@pytest.mark.slow
-@NOT_CONVERGED
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries
-@parametrize_with_checks(
-    [
-        MultiviewNMF(max_iter=50),
-        MultiviewNMF(2, loss="frobenius", group_l1=0.1, missing_values=np.nan),
-        MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius"),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @NOT_CONVERGED

@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import ProjectiveNMF
 from visionnmf.engine import projective
@@ -29,13 +28,6 @@ def parts(rng, n=80, sizes=(6, 9, 5), noise=0.0):
     H = np.where(owner == np.arange(len(sizes))[:, None], rng.uniform(0.5, 1.5, len(owner)), 0)
     X = rng.gamma(1, size=(n, len(sizes))) @ H
     return X * rng.uniform(1 - noise, 1 + noise, X.shape), owner
-
-
-@NOT_CONVERGED
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
-@parametrize_with_checks([ProjectiveNMF(), ProjectiveNMF(2, loss="kullback-leibler"), ProjectiveNMF(solver="mu")])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (5, 7)])

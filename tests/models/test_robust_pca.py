@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from naive import godec, least_absolute_codes, principal_component_pursuit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import RPCA, GoDec, load_model
 from visionnmf.engine import robust_pca
@@ -16,14 +15,6 @@ def made(rng, n, m, rank, share, noise=0.0):
     L = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m))
     S = np.where(rng.random((n, m)) < share, rng.choice([-1, 1], (n, m)) * rng.uniform(5, 10, (n, m)), 0)
     return L, S, L + S + noise * rng.normal(size=(n, m))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
-@parametrize_with_checks([RPCA(), GoDec(), GoDec(1, sparse_share=0)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import SymmetricNMF
 from visionnmf.engine import symmetric
@@ -246,10 +245,3 @@ def test_frobenius_leaves_out_the_diagonal_and_weightless_nodes(rng):
     smaller = SymmetricNMF(3, loss="frobenius", n_init=1, init=given[:, :-1], max_iter=1000)
     expected = smaller.fit_transform(A[:-1, :-1])
     np.testing.assert_allclose(fixed.fit_transform(A, sample_weight=c)[:-1], expected, atol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few checks set max_iter to 1 or 2
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
-@parametrize_with_checks([SymmetricNMF(loss="frobenius")])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
@@ -27,13 +26,6 @@ def made(rng):
     hit[np.arange(16), rng.integers(3, size=16)] = True
     views = [np.where(hit[:, [v]], 2 * view.max() * rng.random(view.shape), view) for v, view in enumerate(clean)]
     return views, clean, hit
-
-
-@NOT_CONVERGED
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries
-@parametrize_with_checks([MultiviewNMF(2, groups=None, loss="frobenius", view_outliers=3.0, missing_values=np.nan)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_residuals_of_blocks_are_means_of_what_counts(rng):

@@ -16,7 +16,6 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import check_estimator
 
 from visionnmf import NMF
 from visionnmf.apps.faces import (
@@ -321,14 +320,6 @@ def test_the_more_outliers_the_stricter(people):
     train, y, _, _ = people
     bad = corrupt(train, "salt_and_pepper", 0.5, random_state=0)
     assert FaceRecognizer(random_state=0).fit(rows(bad), y).outliers_ <= 3
-
-
-def test_it_is_a_classifier_of_scikit_learns(people):
-    check_estimator(
-        FaceRecognizer(n_components=2),
-        on_skip=None,
-        expected_failed_checks={"check_classifiers_train": "directions of two or three features tell blobs not apart"},
-    )
 
 
 def test_it_is_cloned_pickled_and_searched(people):
