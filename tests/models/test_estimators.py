@@ -66,9 +66,7 @@ def expected_failures(estimator):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)  # few iterations
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few iterations
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
 @pytest.mark.filterwarnings("ignore:NMF found codes 0")  # of sparse data, by the Manhattan loss
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
