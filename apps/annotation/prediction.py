@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
@@ -94,7 +94,7 @@ def annotate(
         Number of processes that extract features; -1 uses all processors.
     force : bool, default=False
         Whether existing outputs of visionnmf may be replaced; sidecars of other programs never are. Without it, images
-        that have a sidecar of visionnmf are left out; it is an error if no others remain, unless `outputs` asks for it.
+        that have a sidecar of visionnmf are left out, and a note counts them.
     progress : callable, optional
         Called with ("extracting", number of images done, number of all images).
 
@@ -123,11 +123,10 @@ def annotate(
     notes: list[str] = []
     if outputs.sidecars:
         left = [file for file in files if force or not _is_own(sidecar_of(file))]
-        if not left and not outputs.skip_existing:
-            left = files
         check_outputs([path for path in map(sidecar_of, left) if not _is_foreign(path)], force)
         if len(left) < len(files):
-            notes = [f"{len(files) - len(left)} of {len(files)} images skipped, because their sidecars exist"]
+            existing = len(files) - len(left)
+            notes = [f"{existing} of {len(files)} images skipped, because their sidecars exist; {PASS_FORCE}"]
         if not left:
             return Annotations(images=[], inputs=names_of(images), notes=notes)
         files = left

@@ -84,9 +84,9 @@ def on_terminal() -> bool:
 
 
 @contextmanager
-def spinner(text: str, shown: bool) -> Iterator[None]:
+def spinner(text: str) -> Iterator[None]:
     """Show that the command is working: on a terminal at once, elsewhere in a line every ten seconds."""
-    if not shown or is_quiet():
+    if is_quiet():
         yield
     elif on_terminal():
         from rich.console import Console
@@ -113,13 +113,13 @@ def spinner(text: str, shown: bool) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Progress | None]:
-    """Show rate and remaining time; yields a function to call with stage, done and total, or None to stay silent.
+def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None]:
+    """Show rate and remaining time on standard error; yields a function to call with stage, done and total, or None.
 
     On a terminal this is a bar for each stage, elsewhere a line every ten seconds. `rate_of` names what is counted; an
     empty text shows no rate.
     """
-    if not shown or is_quiet():
+    if is_quiet():
         yield None
         return
     if not on_terminal():
@@ -135,7 +135,9 @@ def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Pr
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    # rich would print what goes to standard output above the bars, so on standard error, even where it is redirected
+    above = sys.stdout.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=above) as bars:
         tasks: dict[str, TaskID] = {}  # a bar for each stage of the work
 
         def update(stage: str, done: int, total: int | None) -> None:

@@ -129,6 +129,12 @@ def identify(
             raise ParameterError("all_faces must be False for a model of whole images; got True; train with --detect")
         with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
+
+            def prepare(sources: list[str], folders: list[Path | None]) -> None:
+                """Look at the next images of the batch together."""
+                with run.progress("images", rate_of="images") as bar:
+                    identifier.prepare(sources, folders, bar)
+
             run.batch(
                 "images",
                 inputs,
@@ -136,7 +142,7 @@ def identify(
                 writes=pictures is not None,
                 out=pictures,
                 skip_existing=skip_existing,
-                prepare=identifier.prepare,
+                prepare=prepare,
             )
 
 

@@ -27,6 +27,7 @@ from .records import in_flags
 from .signals import number_come
 from .work import Outcome, Work, call, call_in_processes
 
+GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
 PREPARED_TOGETHER = 100  # inputs that `prepare` gets at a time
 
 
@@ -94,16 +95,16 @@ class Run:
 
     def status(self, text: str) -> AbstractContextManager[None]:
         """Show on a terminal that the command is working."""
-        return spinner(f"{text}{self._position()}", not self.as_json)
+        return spinner(f"{text}{self._position()}")
 
     def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
         """Show progress; see :func:`~.console.progress_bar`."""
-        return progress_bar(f"{Path(without_password(source)).name}{self._position()}", not self.as_json, rate_of)
+        return progress_bar(f"{Path(without_password(source)).name}{self._position()}", rate_of)
 
     def _print_summary(self, report: Any) -> None:
         """Print a report for a person; names of files in it cannot steer the terminal."""
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
-        self.remark(with_safe_names(report.summary(), names))
+        self.remark(with_safe_names(report.summary().replace(PASS_FORCE, GIVE_FORCE), names))
 
     def _position(self) -> str:
         """Return which input of the batch is being worked on, as " (3/10)", or nothing if there is only one."""
@@ -132,7 +133,7 @@ class Run:
         out: Path | None = None,
         jobs: int = 1,
         skip_existing: bool = False,
-        prepare: Callable[[list[str]], None] | None = None,
+        prepare: Callable[[list[str], list[Path | None]], None] | None = None,
     ) -> list[Any]:
         """Process every input, go on after a failure, and return the reports in the order of the inputs.
 
@@ -153,9 +154,10 @@ class Run:
             How many inputs are processed at a time. With more than one, `process` must be a :class:`~.work.Work`.
         skip_existing : bool, default=False
             Whether inputs whose results exist are left out on purpose. In any case they are reported as skipped, and
-            not as failures; but if nothing else was done, the run only succeeds where this is true.
+            not as failures; where this is true, without a hint at what replaces them.
         prepare : callable, optional
-            Called beforehand with the next hundred inputs, if they are better looked at together.
+            Called beforehand with the next hundred inputs and the folders for their results (None for the default), if
+            they are better looked at together.
         """
         self._kind, self._skip_existing = kind, skip_existing
         inputs = [found for found in arguments if isinstance(found, Input)]
@@ -174,7 +176,8 @@ class Run:
         # If an input fails, `_working_on` reports it, and the loop goes on with the next one.
         for index, source in enumerate(sources):
             if prepare is not None and index % PREPARED_TOGETHER == 0:
-                prepare(sources[index : index + PREPARED_TOGETHER])
+                together = slice(index, index + PREPARED_TOGETHER)
+                prepare(sources[together], [each.get("out") for each in options[together]])
                 if number_come():  # `prepare` may have put a failure aside that was an interrupt
                     raise KeyboardInterrupt
             with self._working_on(source, index + 1) as entry:
@@ -249,7 +252,7 @@ class Run:
         sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
         entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
         if self._total == 1 and not self._skip_existing:
-            sentence += "; give --force to replace it"
+            sentence += f"; {GIVE_FORCE}"
         if not (self._skip_existing and is_quiet()):
             say(sentence)
 
@@ -356,7 +359,7 @@ class Run:
         if self._existing and self._total > 1 and not self._skip_existing:
             say(
                 f"{self._existing} of {len(entries)} {self._kind} skipped, because their results exist; "
-                "--force replaces these, --skip-existing says that they are wanted"
+                "--force replaces these, --skip-existing says that they are wanted and leaves out this hint"
             )
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
@@ -366,9 +369,9 @@ class Run:
             return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:
             return 3
-        if not self._failed and (self.done or self._skip_existing or not self._existing):
+        if not self._failed:
             return 0
-        return 1 if self.done or self._ours else 2
+        return 1 if self.done or self._existing or self._ours else 2
 
 
 @contextmanager
@@ -393,7 +396,7 @@ def error_line(error: Exception, source: str = "") -> str:
     if isinstance(error, MemoryError):
         return f"{where}not enough memory; try a smaller input"
     if isinstance(error, OutputExistsError):
-        return message.replace(PASS_FORCE, "give --force to replace it")
+        return message.replace(PASS_FORCE, GIVE_FORCE)
     if isinstance(error, ParameterError):
         return in_flags(message)
     if isinstance(error, VisionNMFError | OSError):

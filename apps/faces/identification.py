@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import output_folder, write_image
+from visionnmf.io import check_outputs, output_folder, stem_of, write_image
 
 from .calibration import Identity
 from .figures import residual_picture
 from .reading import Box, ProbeFaces, read_probe
+from .recognizer import Progress
 from .settings import FaceIdentification
 from .store import FaceModel
 
@@ -115,16 +117,24 @@ class Identifier:
         # The first arguments of `read_probe`: size, whether to cut out faces, and how many at most (None for all).
         self._reading = (model.image_shape, model.detect, None if identification.all_faces else 1)
 
-    def prepare(self, sources: list[str]) -> None:
+    def prepare(self, sources: list[str], folders: list[Path | None], progress: Progress | None = None) -> None:
         """Look at images together, which takes little longer than looking at one.
 
-        Images that fail are left to :meth:`identify`, which also repeats the warnings of reading an image.
+        `folders` has the `out` of :meth:`identify` for each image. Images that fail, or whose picture exists, are left
+        to :meth:`identify`, which also repeats the warnings of reading an image. `progress`, if given, is called as
+        ``progress("looking", done, total)`` after each image.
         """
         self._prepared = {}
         # All faces of the batch are identified in one call; `islice` deals the identities out to their images again.
         with suppress(Exception):  # `identify` reports it when the image's turn comes
-            looked = zip(sources, self._map(partial(_look, *self._reading), sources), strict=True)
-            found = {source: look for source, look in looked if look is not None}
+            wanted = [source for source, out in zip(sources, folders, strict=True) if self._may_draw(source, out)]
+            found = {}
+            looks = self._map(partial(_look, *self._reading), wanted)
+            for done, (source, look) in enumerate(zip(wanted, looks, strict=True), 1):
+                if look is not None:
+                    found[source] = look
+                if progress is not None:
+                    progress("looking", done, len(wanted))
             if found:
                 identities = iter(self._identities(np.concatenate([faces.rows for faces, _ in found.values()])))
                 for source, (faces, messages) in found.items():
@@ -137,6 +147,9 @@ class Identifier:
         MediaError if the image cannot be read, has no face, or a file cannot be written.
         """
         recognizer = self.model.recognizer
+        path = self._picture(source, out)
+        if path is not None:
+            check_outputs([path], self.force, inputs=[source])
         if str(source) in self._prepared:
             faces, identities, messages = self._prepared.pop(str(source))
             for message in messages:
@@ -145,9 +158,8 @@ class Identifier:
             faces = read_probe(*self._reading, source)
             identities = self._identities(faces.rows)
         outputs = []
-        folder = self.pictures if out is None else out
-        if folder is not None:
-            path = output_folder(folder) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
+        if path is not None:
+            output_folder(path.parent)
             reconstructions, cleaned, corrupted, _ = recognizer.explain(faces.rows)
             panels = (faces.rows, reconstructions, cleaned, corrupted)
             sheet = residual_picture(*panels, self.model.image_shape, white=recognizer.white_)
@@ -161,6 +173,16 @@ class Identifier:
         return IdentificationReport(
             identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
         )
+
+    def _picture(self, source: str | Path, out: str | Path | None) -> Path | None:
+        """Return the path of the picture of an image; None if none is wanted."""
+        folder = self.pictures if out is None else out
+        return None if folder is None else Path(folder) / f"{stem_of(source)}_corrupted.png"
+
+    def _may_draw(self, source: str, out: Path | None) -> bool:
+        """Return whether no picture is wanted, or there is none that may not be replaced."""
+        path = self._picture(source, out)
+        return path is None or self.force or not os.path.lexists(path)
 
     def _identities(self, rows: Rows) -> list[Identity]:
         """Return who is on the faces `rows` (n_faces, n_pixels)."""

@@ -101,8 +101,10 @@ def test_existing_results_are_skipped_and_not_failed(tmp_path):
     assert "1 of 2 images skipped" in last and "--force replaces these" in last
     none = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--jobs", 2, "--json")
     document = json.loads(none.stdout)
-    assert none.exit_code == 2 and document["failed"] == 0  # nothing was done, and nobody said that this is wanted
+    assert none.exit_code == 0 and document["failed"] == 0 and "--force replaces these" in none.stderr
     assert all("exists already" in entry["skipped"][0] for entry in document["images"])
+    failed = run("segment", tmp_path / "in", tmp_path / "none.png", "-o", tmp_path / "out")
+    assert failed.exit_code == 1 and "1 of 3 images failed" in failed.stderr
     wanted = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing")
     assert wanted.exit_code == 0 and wanted.stderr.count("skipped; ") == 2 and "--force" not in wanted.stderr
     assert run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing", "-q").stderr == ""

@@ -101,18 +101,19 @@ def test_images_read_by_several_processes_are_identified_as_by_one(photographs):
     command = ("faces", "identify", photographs / "people.npz", photographs / "people", "--recursive", "--json")
     one, two = run(*command), run(*command, "--jobs", 2)
     assert one.exit_code == two.exit_code == 1 and len(json.loads(one.stdout)["images"]) == 14
-    assert one.stdout == two.stdout and one.stderr == two.stderr and "transparent" in one.stderr
+    failures = [[line for line in found.stderr.splitlines() if "looking" not in line] for found in (one, two)]
+    assert one.stdout == two.stdout and failures[0] == failures[1] and "transparent" in one.stderr
 
 
 def test_the_pool_reads_and_what_it_cannot_read_is_read_again(photographs, monkeypatch):
     read, sources = [], [str(photographs / "people" / name) for name in ("p0/0.png", "p1/bad.png", "p2/1.png")]
     with ThreadPoolExecutor(1, initializer=lambda: read.append("pool")) as pool:
         identifier = Identifier(load(photographs / "people.npz"), pool=pool)
-        identifier.prepare(sources)
+        identifier.prepare(sources, [None] * 3)
     assert read == ["pool"] and set(identifier._prepared) == {sources[0], sources[2]}
     assert identifier.identify(sources[2]).identity.nearest == "p2"
     broken = Identifier(load(photographs / "people.npz"), pool=pool)  # which has ended, as one without memory
-    broken.prepare(sources)
+    broken.prepare(sources, [None] * 3)
     assert broken.identify(sources[2]).identity == Identifier(broken.model).identify(sources[2]).identity
 
 

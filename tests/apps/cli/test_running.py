@@ -1,8 +1,10 @@
 """One run of a command: what fails, what is said, and the one place that decides the exit code."""
 
 import json
+import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -133,16 +135,16 @@ def test_names_of_files_cannot_forge_lines_or_steer_the_terminal(capsys):
 
 def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with progress_bar("q[/]x.png", True) as update:
+    with progress_bar("q[/]x.png") as update:
         update("q[/red]", 1, 2)
-    with spinner("q[/]x\x1b[2J.png", True):
+    with spinner("q[/]x\x1b[2J.png"):
         pass
 
 
 def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, capsys):
     clock = iter([0.0, 0.0, 4.0, 11.0, 12.0, 25.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
-    with progress_bar("photos", True, rate_of="images") as update:
+    with progress_bar("photos", rate_of="images") as update:
         for done in (0, 10, 33, 36, 75):
             update("reading", done, 1000)
     assert capsys.readouterr().err.splitlines() == [
@@ -151,9 +153,21 @@ def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, ca
     ]
 
 
+def test_rows_do_not_go_to_the_terminal_that_shows_progress():
+    code = (
+        "from visionnmf.apps.cli.console import echo, progress_bar\n"
+        "with progress_bar('yard.mp4') as update:\n    update('following', 1, 2)\n    echo('a row')"
+    )
+    watched, terminal = os.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=terminal, text=True, check=True)
+    os.close(terminal)
+    os.close(watched)
+    assert done.stdout == "a row\n"
+
+
 def test_work_without_steps_says_how_long_it_takes(monkeypatch, capsys):
     monkeypatch.setattr(console, "LINE_EVERY", 0.01)
-    with spinner("learning", True):
+    with spinner("learning"):
         time.sleep(0.3)
     assert "visionnmf: learning: working for 0 s\n" in capsys.readouterr().err
 
@@ -161,7 +175,7 @@ def test_work_without_steps_says_how_long_it_takes(monkeypatch, capsys):
 def test_quiet_silences_progress(monkeypatch, capsys):
     monkeypatch.setattr(console, "LINE_EVERY", 0.01)
     monkeypatch.setattr(console, "is_quiet", lambda: True)
-    with progress_bar("photos", True) as update, spinner("learning", True):
+    with progress_bar("photos") as update, spinner("learning"):
         time.sleep(0.1)
     assert update is None and capsys.readouterr().err == ""
 

@@ -10,6 +10,7 @@ import pytest
 from helpers import made_faces, rows, run_command as run
 from PIL import Image
 
+from visionnmf.apps.cli import console
 from visionnmf.apps.faces import (
     FaceIdentification,
     FaceModel,
@@ -91,6 +92,24 @@ def test_images_are_identified_together(model, folder, tmp_path, monkeypatch):
     assert calls == [2] and together.exit_code == 1 and "no.png" in together.stderr
     alone = [run("faces", "identify", model[0], image).stdout for image in images[::2]]
     assert together.stdout == "".join(alone)
+
+
+def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
+    paths = [tmp_path / name for name in ("a.png", "b.png")]
+    for path in paths:
+        Image.new("L", (16, 16), 90).save(path)
+    command = ("faces", "identify", model[0], *paths, "--pictures", tmp_path / "out")
+    assert run(*command).exit_code == 0
+    paths[0].write_text("no picture")  # which would fail if it was read
+    again = run(*command)
+    assert again.exit_code == 0 and again.stderr.count("skipped; ") == 2, again.stderr
+    assert run(*command, "--force").exit_code == 1
+
+
+def test_progress_is_shown_beside_json(model, folder, monkeypatch):
+    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    found = run("faces", "identify", model[0], folder / "person 1", "--json")
+    assert "visionnmf: images: looking 2 of 6" in found.stderr and len(json.loads(found.stdout)["images"]) == 6
 
 
 def test_what_reading_an_image_warns_of_is_said_of_that_image(model, tmp_path):
