@@ -48,6 +48,8 @@ class Option:
         Whether `low` itself is refused.
     choices : sequence of str, default=()
         The values that are allowed.
+    alone : str, default=""
+        The one of `choices` that the option means where none of them follows it on the command line.
     parse : callable, optional
         Turns the text of the command line into the value; raises :class:`ValueError` with a sentence.
     """
@@ -62,6 +64,7 @@ class Option:
     high: float | None = None
     above: bool = False
     choices: Sequence[str] = ()
+    alone: str = ""
     parse: Callable[[str], Any] | None = None
 
 

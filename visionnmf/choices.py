@@ -15,6 +15,7 @@ BACKGROUND_COMPONENTS = 2
 EVENT_LENGTH = 0.5  # seconds that something must move
 EVENT_PADDING = 1.0  # seconds
 EVENT_AREA = 0.0005  # of the picture
+EVENT_UNITS = ("scene", "objects")
 FRAME_TABLES = ("csv", "jsonl")
 LIVE_FORGETTING = 60.0  # seconds
 LIVE_WARM_UP = 2.0  # seconds that are learnt before the first mask

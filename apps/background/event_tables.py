@@ -116,7 +116,7 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
         file.write(f"], {rest[1:]}\n")  # the rest of the object, without its opening brace
 
 
-@dataclass
+@dataclass(eq=False)
 class MotionEvent:
     """Something that moves for a while; all times are in seconds from the beginning of the video."""
 
@@ -131,14 +131,46 @@ class MotionEvent:
     frames: int = 0  # with foreground
 
 
-class EventFinder:
-    """Joins frames with foreground into events as they come; each frame is shown for `step` seconds."""
+class EventBuilder:
+    """Opens, extends and ends events by what counts as one; each frame is shown for `step` seconds."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        self._settings, self._step = settings, step  # paddings and minimum length, and `step`, in seconds
-        self._open: MotionEvent | None = None  # the event that goes on
+        self.settings, self.step = settings, step  # paddings and minimum length, and `step`, in seconds
         self._begin: float | None = None  # time of the first frame of the video
-        self._before = -1.0  # time of the previous frame
+        self.before = self.now = -1.0  # times of the previous frame and of the last one that has come
+
+    def show(self, time: float) -> None:
+        """Take the time of the next frame."""
+        self._begin = time if self._begin is None else self._begin
+        self.before, self.now = self.now, time
+
+    def open(self, frame: FrameArray, box: Box) -> MotionEvent:
+        """Return an event that begins with this frame and is to be extended by it."""
+        start = max(self._begin or 0.0, self.now - self.settings.padding)
+        return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
+
+    def extend(self, event: MotionEvent, frame: FrameArray, boxes: list[Box], area: float) -> None:
+        """Add this frame to an event; the one with the largest `area`, a share of the picture, is its thumbnail."""
+        event.last = self.now
+        event.box = _around([event.box, *boxes])
+        event.frames += 1
+        if area > event.peak_area:
+            event.peak_time, event.peak_area, event.thumbnail = self.now, area, _thumbnail(frame, boxes)
+
+    def end(self, event: MotionEvent) -> list[MotionEvent]:
+        """End an event with the last frame that has come; return it unless it is too short."""
+        if event.last - event.first + self.step < self.settings.min_length - ROUNDING:
+            return []
+        event.end = min(event.last + self.settings.padding, self.now) + self.step
+        return [event]
+
+
+class EventFinder:
+    """Joins frames with foreground into events as they come, wherever it is; see :class:`EventBuilder`."""
+
+    def __init__(self, settings: EventSettings, step: float) -> None:
+        self._builder = EventBuilder(settings, step)
+        self._open: MotionEvent | None = None  # the event that goes on
 
     def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
         """Take the next frame and the boxes of its mask; return the event that has ended by `time`, if there is one.
@@ -147,38 +179,22 @@ class EventFinder:
         touch the next event. Two frames in a row that both have boxes belong to one event even if the frame rate varies
         and they are further apart, up to `NEIGHBOURS` seconds.
         """
-        before, self._before = self._before, time
-        self._begin = time if self._begin is None else self._begin
-        done: list[MotionEvent] = []
+        builder, done = self._builder, []
+        builder.show(time)
         if self._open is not None:
-            longest = 2 * self._settings.padding + self._step + ROUNDING
-            in_a_row = bool(boxes) and self._open.last == before
+            longest = 2 * builder.settings.padding + builder.step + ROUNDING
+            in_a_row = bool(boxes) and self._open.last == builder.before
             if time - self._open.last > (max(longest, NEIGHBOURS) if in_a_row else longest):
                 done = self.end()
         if boxes:
-            self._extend(time, frame, mask, boxes)
+            self._open = self._open or builder.open(frame, boxes[0])
+            builder.extend(self._open, frame, boxes, cv2.countNonZero(mask) / mask.size)
         return done
 
     def end(self) -> list[MotionEvent]:
         """End the open event; return it unless there is none or it is too short."""
         event, self._open = self._open, None
-        if event is None or event.last - event.first + self._step < self._settings.min_length - ROUNDING:
-            return []
-        event.end = min(event.last + self._settings.padding, self._before) + self._step
-        return [event]
-
-    def _extend(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> None:
-        """Add a frame to the open event, or open one; the frame with the largest area is its thumbnail."""
-        if self._open is None:
-            start = max(self._begin or 0.0, time - self._settings.padding)
-            self._open = MotionEvent(start, first=time, last=time, box=boxes[0], thumbnail=frame)
-        event = self._open
-        event.last = time
-        event.box = _around([event.box, *boxes])
-        event.frames += 1
-        area = cv2.countNonZero(mask) / mask.size
-        if area > event.peak_area:
-            event.peak_time, event.peak_area, event.thumbnail = time, area, _thumbnail(frame, boxes)
+        return [] if event is None else self._builder.end(event)
 
 
 def _around(boxes: list[Box]) -> Box:

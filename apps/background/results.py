@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -24,6 +24,10 @@ from visionnmf.io.inputs import stem_of
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings, OutputSettings
+
+if TYPE_CHECKING:
+    from .event_tables import EventFinder
+    from .object_events import ObjectFinder
 
 __all__ = ["MaskFolder", "ResultFiles", "ResultWriter", "VideoEncoders", "VideoFormat", "captioned", "tinted"]
 
@@ -268,6 +272,17 @@ def captioned(picture: FrameArray, text: str) -> FrameArray:
     return np.vstack([above, picture])
 
 
+def _event_finder(unit: str | None) -> type[EventFinder] | type[ObjectFinder]:
+    """Return the class that finds events of one object, or of the whole scene."""
+    if unit == "objects":
+        from .object_events import ObjectFinder
+
+        return ObjectFinder
+    from .event_tables import EventFinder
+
+    return EventFinder
+
+
 class ResultWriter:
     """Writes the videos, masks, tables and events of one run while frames come.
 
@@ -306,7 +321,7 @@ class ResultWriter:
             opened = tables.coco_file(files.coco, self._settings.min_area, outputs.force)
             self._add_annotations = stack.enter_context(opened)
         if outputs.finds_events:
-            self._finder = tables.EventFinder(self._settings, self._step)
+            self._finder = _event_finder(outputs.events)(self._settings, self._step)
             self._event_table = tables.EventTable(files.stem, outputs.force)
             self.events = self._event_table.rows
 

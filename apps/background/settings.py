@@ -30,6 +30,9 @@ class FrameSize(NamedTuple):
     width: int
     height: int
 
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height}"
+
 
 def _size(text: str) -> FrameSize:
     """Read a width and a height, such as 640x480."""
@@ -135,7 +138,16 @@ class OutputSettings:
     overlay: Annotated[bool, Option("Also write the video with its foreground coloured.")] = False
     alpha: Annotated[float, Option("Share of colour in --overlay.", metavar="F", low=0, high=1)] = choices.OVERLAY_ALPHA
     force: Annotated[bool, Option("Overwrite results that exist already.")] = False
-    events: Annotated[bool, Option("Also list when something moves, with thumbnails.", panel="Events")] = False
+    events: Annotated[
+        str | None,
+        Option(
+            "Also list when something moves, in the whole scene (the default) or for each object, with thumbnails",
+            metavar="[UNIT]",
+            panel="Events",
+            choices=choices.EVENT_UNITS,
+            alone=choices.EVENT_UNITS[0],
+        ),
+    ] = None
     clips: Annotated[
         bool, Option("Also cut the events out of the video, without encoding them again.", panel="Events")
     ] = False
@@ -144,7 +156,7 @@ class OutputSettings:
     @property
     def finds_events(self) -> bool:
         """Whether events are looked for."""
-        return self.events or self.clips
+        return self.events is not None or self.clips
 
 
 @settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ Seed = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
-SKIP_EXISTING = "Leave out inputs whose results exist, and end with success if nothing is left to do."
+SKIP_EXISTING = "Leave out inputs whose results exist, without the hint that --force replaces them."
 SkipExisting = Annotated[bool, typer.Option("--skip-existing", help=SKIP_EXISTING)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Verbatim = Annotated[
@@ -51,6 +52,11 @@ def one_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}."
 
 
+def without_brackets(message: str) -> str:
+    """Return a message in which lists of Python have no brackets and quotes."""
+    return re.sub(r"\['([^][]*)'\]", lambda found: found[1].replace("', '", ", "), message)
+
+
 class _Context(typer.Context):
     @property
     def command_path(self) -> str:
@@ -67,6 +73,19 @@ class PlainUsage(TyperCommand):
     """
 
     context_class = _Context
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
+
+        Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
+        """
+        words = list(args)
+        for flag, option in getattr(self.callback, "alone", {}).items():
+            for i in [i for i, word in enumerate(words) if word == flag and "--" not in words[:i]]:
+                follows = words[i + 1 : i + 2]
+                if not follows or follows[0] not in option.choices:
+                    words[i] = f"{flag}={option.alone}"
+        return super().parse_args(ctx, words)
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the usage line."""

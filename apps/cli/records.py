@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from visionnmf.apps.settings import OptionField, options_of
-from visionnmf.exceptions import ParameterError
+from visionnmf.apps.settings import Option, OptionField, options_of, settings
+from visionnmf.exceptions import ParameterError, VisionNMFError
 
-from .options import one_of
+from .console import say
+from .options import one_of, without_brackets
 
-__all__ = ["flag_of", "given_on_command_line", "name_flags", "with_records"]
+__all__ = ["Configuration", "flag_of", "given_on_command_line", "name_flags", "with_records"]
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs
+
+
+@settings
+class Configuration:
+    """Options in a file; a command that has this record among its parameters also takes a `typer.Context`."""
+
+    config: Annotated[
+        Path | None, Option("Read options from this file. Those on the command line have priority.", metavar="FILE")
+    ] = None
+    save_config: Annotated[
+        Path | None, Option("Write all options to this file, with what they mean, and then go on.", metavar="FILE")
+    ] = None
 
 
 def with_records(function: Callable[..., None]) -> Callable[..., None]:
@@ -44,8 +57,10 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
         # Make the records of the values on the command line, and call the function with them. There is no docstring,
         # because `wraps` takes over that of the function, which is the command's help.
         name_flags(shown)
+        saved = _saved(arguments, [signature.parameters[name].annotation for name in records])
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
+            values |= {key: saved[key] for key in values if key in saved}
             try:
                 arguments[name] = signature.parameters[name].annotation(**values)
             except ParameterError as error:
@@ -56,6 +71,8 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     parameters = [*positional, *added, *(p for p in kept if p.default is not p.empty)]
     shown = signature.replace(parameters=parameters)
     command.__signature__ = shown  # type: ignore[attr-defined]
+    fields = [field for found in records.values() for field in found]
+    command.alone = {field.flag: field.option for field in fields if field.option.alone}  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
@@ -83,8 +100,23 @@ def in_flags(message: str) -> str:
     Lists of Python are written without brackets and quotes.
     """
     name, _, rest = message.partition(" ")
-    rest = re.sub(r"\['([^][]*)'\]", lambda found: found[1].replace("', '", ", "), rest)
-    return f"{flag_of(name)} {rest}"
+    return f"{flag_of(name)} {without_brackets(rest)}"
+
+
+def _saved(arguments: dict[str, Any], records: list[type]) -> dict[str, Any]:
+    """Return the values of a configuration file, by field, without those that stand on the command line."""
+    if Configuration not in records or arguments["config"] is None:
+        return {}
+    from .configuration import read_configuration
+
+    context = next(value for value in arguments.values() if isinstance(value, typer.Context))
+    try:
+        found = read_configuration(arguments["config"], [record for record in records if record is not Configuration])
+    except VisionNMFError as error:
+        say(str(error))
+        raise typer.Exit(2) from None
+    given = given_on_command_line(context)
+    return {name: value for name, value in found.items() if name not in given}
 
 
 def given_on_command_line(context: typer.Context) -> set[str]:

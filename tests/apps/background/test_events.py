@@ -99,8 +99,8 @@ def test_events_split_where_motion_stops(tmp_path):
                     x = 4 * (i - begin)
                     picture[20:45, x : x + 10] = (250, 30, 220)
             writer.write(np.clip(picture, 0, 255).astype(np.uint8))
-    batch = separate(path, out=tmp_path, events=True, videos=False).events
-    live = follow(path, out=tmp_path, events=True, force=True).events
+    batch = separate(path, out=tmp_path, events="scene", videos=False).events
+    live = follow(path, out=tmp_path, events="scene", force=True).events
     for events in (batch, live):
         found_at = [(event["start"], event["end"]) for event in events]
         np.testing.assert_allclose(found_at, [(2.0, 6.0), (9.0, 13.0)], atol=0.21)
@@ -139,7 +139,7 @@ def clip(tmp_path_factory):
 
 
 def test_tables_say_what_the_masks_show(clip, tmp_path):
-    report = separate(clip, out=tmp_path, events=True, padding=0.5, min_area=0.01, frame_table="csv")
+    report = separate(clip, out=tmp_path, events="scene", padding=0.5, min_area=0.01, frame_table="csv")
     with (tmp_path / "yard_frames.csv").open(newline="") as file:
         frames = list(csv.DictReader(file))
     reader = VideoReader(clip)
@@ -173,7 +173,7 @@ def test_tables_say_what_the_masks_show(clip, tmp_path):
 
 
 def test_json_lines_and_a_clip_without_events(clip, tmp_path):
-    report = separate(clip, out=tmp_path, max_frames=8, events=True, frame_table="jsonl", videos=False)
+    report = separate(clip, out=tmp_path, max_frames=8, events="scene", frame_table="jsonl", videos=False)
     rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
     assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
     assert report.events == [] and "  events: 0" in report.summary()
@@ -186,7 +186,7 @@ def test_json_lines_and_a_clip_without_events(clip, tmp_path):
 
 
 def test_clips_hold_the_events(clip, tmp_path):
-    report = separate(clip, out=tmp_path, events=True, padding=0.2, min_area=0.01, clips=True, videos=False)
+    report = separate(clip, out=tmp_path, events="scene", padding=0.2, min_area=0.01, clips=True, videos=False)
     assert report.skipped == [] and [event["clip"] for event in report.events] == [
         "yard_event_001.mp4",
         "yard_event_002.mp4",
@@ -209,7 +209,7 @@ def test_what_cannot_be_cut_is_said(tmp_path):
     source = encode(tmp_path / "raw.avi", "rawvideo", "bgr24", frames=frames)
     for suffix, said in ((".avi", 0), (".nut", 1)):
         named = source.rename(tmp_path / f"raw{suffix}")
-        report = separate(named, out=tmp_path / suffix, events=True, min_length=0, clips=True, videos=False)
+        report = separate(named, out=tmp_path / suffix, events="scene", min_length=0, clips=True, videos=False)
         source = named
         assert len(report.skipped) == said and len(report.events) == 1
         assert (report.events[0]["clip"] is None) == bool(said)

@@ -52,7 +52,7 @@ def test_what_is_written(clip, made, tmp_path):
         out=tmp_path,
         warm_up=10,
         masks="png",
-        events=True,
+        events="scene",
         frame_table="csv",
         state=tmp_path / "at.npz",
         on_frame=lambda part, at: seen.append((part.index, at, part.mask)),

@@ -80,8 +80,8 @@ def test_thumbnails_of_a_run_before(frames, tmp_path, work):
     picture = np.zeros((8, 8, 3), np.uint8)
     write_image(tmp_path / "frames_event_001.png", picture)
     with pytest.raises(OutputExistsError, match="frames_event_001"):
-        work(frames, out=tmp_path, events=True)
-    work(frames, out=tmp_path, events=True, force=True)
+        work(frames, out=tmp_path, events="scene")
+    work(frames, out=tmp_path, events="scene", force=True)
 
 
 @BOTH

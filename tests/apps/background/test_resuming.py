@@ -45,7 +45,7 @@ WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": "csv"
 
 def test_a_source_that_fails_on_the_way(frames, tmp_path, broken):
     out = tmp_path / "out"
-    report = follow(frames, out=out, state=out / "at.npz", events=True, **WANTED)
+    report = follow(frames, out=out, state=out / "at.npz", events="scene", **WANTED)
     assert report.frames == 12 and report.skipped == ["yard: the size changes"]
     names = ["background.png", "foreground.mkv", "overlay.mp4", "events.csv", "frames.csv", "coco.json"]
     assert all((out / f"frames_{name}").exists() for name in names)

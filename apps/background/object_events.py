@@ -1,0 +1,210 @@
+"""Events of single objects: the track of a connected part of the masks, from its first frame to its last.
+
+Parts of consecutive frames are linked by the assignment of least cost between the parts and where the objects are
+expected. What happens where objects meet:
+
+- A small part that lies where an object is expected is a piece of it, such as a head whose neck is not in the mask.
+- Where a part covers the places of several objects, all of them go on, each at its own speed, within this part. When it
+  falls apart, they are told apart by place, size and colour. An object that was seen for less than `SETTLED` seconds
+  does not go on: it was a piece of the other, or is not known well enough to be told apart.
+- A part where no object is expected begins a new one, also where it comes off another object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from .event_tables import ROUNDING, Box, EventBuilder, MotionEvent
+from .frame_arrays import FrameArray
+from .settings import EventSettings
+
+__all__ = ["ObjectFinder"]
+
+Numbers = NDArray[np.float64]
+
+MOST_PARTS = 100  # of a frame, the largest ones
+LOST = 1.0  # seconds in which an object may be out of sight, but no longer than it was seen before
+SETTLED = 1.0  # seconds after which an object that touches another remains one of its own
+REACH = 1.0  # cost of not being found: the distance from the expected place, in sizes of the object
+SIZE_COST, COLOUR_COST = 0.25, 1 / 64  # of e times the pixels, and of a grey level
+UNSURE = 0.5  # weight of the distance for an object that was hidden in a part with others
+MEMORY = 0.3  # seconds over which speed and colour are averaged
+INSIDE = 0.5  # share of a box that lies in another one, where it counts as inside
+SPREAD = 1.3  # pieces of an object are together at most so many times as wide and high as the object was in one part
+MINOR = 0.25  # objects that have less than this share of another's pixels do not hide where it is
+
+
+@dataclass(eq=False)
+class _Part:
+    """A connected part of a mask, or several pieces of one object."""
+
+    box: Numbers  # x, y, width, height in pixels
+    area: float  # pixels
+    colour: Numbers  # mean of its pixels
+    is_whole: bool = True
+    tracks: list[_Track] = field(default_factory=list)  # the objects in it, first the one that is assigned to it
+
+    def shows(self, track: _Track) -> bool:
+        """Return whether this is `track` and hardly anything else."""
+        others = sum(other.area for other in self.tracks) - track.area
+        return track is self.tracks[0] and others < MINOR * track.area
+
+
+@dataclass(eq=False)
+class _Track:
+    """An object: its event, and what is known from the frames that show it alone."""
+
+    event: MotionEvent
+    box: Numbers  # where it was seen or is expected now, in pixels
+    area: float
+    colour: Numbers
+    time: float  # of the last frame that shows it alone
+    size: Numbers  # width and height when it was seen in one part
+    speed: Numbers = field(default_factory=lambda: np.zeros(2))  # pixels a second, in x and y
+    frames: int = 1  # that show it alone
+    weight: float = 1.0  # of the distance from the expected place
+
+    @property
+    def age(self) -> float:
+        """For how many seconds it was seen."""
+        return self.event.last - self.event.first
+
+    def observe(self, part: _Part, time: float) -> None:
+        """Take over a part that shows this object alone."""
+        passed = max(time - self.time, ROUNDING)
+        gain = min(1.0, max(1 / self.frames, passed / MEMORY))
+        self.speed += gain * (_centre(part.box) - _centre(self.box)) / passed
+        self.colour += gain * (part.colour - self.colour)
+        self.size, self.weight = part.box[2:] if part.is_whole else self.size, 1.0
+        self.box, self.area, self.time, self.frames = part.box, part.area, time, self.frames + 1
+
+    def stay_in(self, box: Numbers, passed: float) -> None:
+        """Move the expected box back into that of a part, no faster than the object itself has moved."""
+        most = 2 * passed * np.abs(self.speed)
+        last = np.maximum(box[:2] + box[2:] - self.box[2:], box[:2])
+        inside = np.clip(self.box[:2], box[:2], last)
+        self.box[:2] += np.clip(inside - self.box[:2], -most, most)
+        self.weight = UNSURE
+
+
+class ObjectFinder:
+    """Links the parts of masks to objects as frames come; takes the place of :class:`.EventFinder`."""
+
+    def __init__(self, settings: EventSettings, step: float) -> None:
+        self._builder = EventBuilder(settings, step)
+        self._tracks: list[_Track] = []  # the objects that are in sight or may come back
+        self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
+
+    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
+        """Take the next frame and the boxes of its mask; return the events that have ended by `time`."""
+        builder, passed = self._builder, time - self._builder.now
+        builder.show(time)
+        for track in list(self._tracks):
+            if time - track.event.last > min(LOST, track.age) + builder.step + ROUNDING:
+                self._tracks.remove(track)
+                self._lost.append(track.event)
+            track.box = track.box + np.append(track.speed * passed, (0, 0))
+        parts = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
+        self._assign(parts)
+        for part in parts:
+            share = part.area / mask.size
+            if not part.tracks:
+                event = builder.open(frame, _whole(part.box))
+                builder.extend(event, frame, [event.box], share)
+                self._tracks.append(_Track(event, part.box, part.area, part.colour, time, part.box[2:]))
+                continue
+            staying = [track for track in part.tracks if track.age >= SETTLED or part.shows(track)] or part.tracks[:1]
+            self._tracks = [track for track in self._tracks if track in staying or track not in part.tracks]
+            for track in staying:
+                alone = len(staying) == 1 or part.shows(track)
+                if alone:
+                    track.observe(part, time)
+                else:
+                    track.stay_in(part.box, passed)
+                builder.extend(track.event, frame, [_whole(track.box)], share if alone else 0.0)
+        return self._end([event for event in self._lost if time - event.last >= builder.settings.padding])
+
+    def end(self) -> list[MotionEvent]:
+        """End all events; return those that are not too short."""
+        self._lost += [track.event for track in self._tracks]
+        self._tracks = []
+        return self._end(self._lost)
+
+    def _end(self, events: list[MotionEvent]) -> list[MotionEvent]:
+        """End events of lost objects; return those that are not too short."""
+        self._lost = [event for event in self._lost if event not in events]
+        return [ended for event in events for ended in self._builder.end(event)]
+
+    def _without_pieces(self, parts: list[_Part]) -> list[_Part]:
+        """Return the parts, pieces of an object joined with the part that shows most of it."""
+        pieces: list[_Part] = []
+        for track, row in zip(self._tracks, _common(self._tracks, parts), strict=True):
+            inside = [part for part, pixels in zip(parts, row, strict=True) if pixels >= INSIDE * part.box[2:].prod()]
+            body = parts[int(row.argmax())] if inside else None
+            for part in inside:
+                if body is None or part is body or part in pieces or body in pieces:
+                    continue
+                corner = np.minimum(body.box[:2], part.box[:2])
+                end = np.maximum(body.box[:2] + body.box[2:], part.box[:2] + part.box[2:])
+                if (end - corner <= SPREAD * track.size).all():
+                    body.box, body.area, body.is_whole = np.append(corner, end - corner), body.area + part.area, False
+                    pieces.append(part)
+        return [part for part in parts if part not in pieces]
+
+    def _assign(self, parts: list[_Part]) -> None:
+        """Tell the parts which objects they show."""
+        if not parts or not self._tracks:
+            return
+        tracks = self._tracks
+        old, new = _boxes(tracks)[:, None], _boxes(parts)
+        distance = np.hypot(*np.moveaxis((_centre(old) - _centre(new)) / ((old + new)[..., 2:] / 2), -1, 0))
+        sizes = np.log([[part.area / track.area for part in parts] for track in tracks])
+        colours = np.array([[np.abs(part.colour - track.colour).mean() for part in parts] for track in tracks])
+        distance *= np.array([[track.weight] for track in tracks])
+        cost = np.minimum(distance + SIZE_COST * np.abs(sizes) + COLOUR_COST * colours, REACH)
+        pairs = dict(zip(*(found.tolist() for found in linear_sum_assignment(cost)), strict=True))
+        alone = {row: column for row, column in pairs.items() if cost[row, column] < REACH}
+        for row, column in alone.items():
+            parts[column].tracks.append(tracks[row])
+        inside = _common(tracks, parts) / old[..., 2:].prod(axis=-1)
+        for row, column in enumerate(inside.argmax(axis=1)):
+            if row not in alone and inside[row, column] >= INSIDE:
+                parts[column].tracks.append(tracks[row])
+
+
+def _part(frame: FrameArray, mask: FrameArray, box: Box) -> _Part:
+    """Return what is in a box of a mask."""
+    x, y, width, height = box
+    inside = mask[y : y + height, x : x + width]
+    colour = cv2.mean(frame[y : y + height, x : x + width], inside)[:3]
+    return _Part(np.array(box, float), cv2.countNonZero(inside), np.array(colour))
+
+
+def _boxes(found: Sequence[_Part] | Sequence[_Track]) -> Numbers:
+    """Return the boxes (n, 4) of parts or tracks."""
+    return np.array([each.box for each in found]).reshape(-1, 4)
+
+
+def _centre(box: Numbers) -> Numbers:
+    """Return the centres (..., 2) of boxes (..., 4)."""
+    return box[..., :2] + box[..., 2:] / 2
+
+
+def _common(tracks: list[_Track], parts: list[_Part]) -> Numbers:
+    """Return how many pixels the box of each track has in common with that of each part."""
+    old, new = _boxes(tracks)[:, None], _boxes(parts)
+    corner = np.maximum(old[..., :2], new[..., :2])
+    end = np.minimum(old[..., :2] + old[..., 2:], new[..., :2] + new[..., 2:])
+    return np.maximum(end - corner, 0).prod(axis=-1)
+
+
+def _whole(box: Numbers) -> Box:
+    """Return a box in whole pixels."""
+    x, y, width, height = np.rint(box).astype(int).tolist()
+    return x, y, width, height
