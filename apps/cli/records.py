@@ -10,10 +10,10 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from visionnmf._text import printable
 from visionnmf.apps.settings import Option, OptionField, options_of, settings
 from visionnmf.exceptions import ParameterError, VisionNMFError
 
-from .console import say
 from .options import one_of, without_brackets
 
 __all__ = ["Configuration", "flag_of", "given_on_command_line", "name_flags", "with_records"]
@@ -113,8 +113,7 @@ def _saved(arguments: dict[str, Any], records: list[type]) -> dict[str, Any]:
     try:
         found = read_configuration(arguments["config"], [record for record in records if record is not Configuration])
     except VisionNMFError as error:
-        say(str(error))
-        raise typer.Exit(2) from None
+        raise typer.BadParameter(printable(str(error))) from None
     given = given_on_command_line(context)
     return {name: value for name, value in found.items() if name not in given}
 
