@@ -57,7 +57,7 @@ def test_words_and_reasons(model, sea, tmp_path):
     assert [row["word"] for row in rows] == [word["word"] for word in image["words"]]
     assert set(read_keywords(sea)) == {"alle", "Meer"} and sea.read_bytes() == before
     again = run_command("annotate", "predict", model, sea, "--sidecars")
-    assert again.exit_code == 2 and "exists" in again.stderr
+    assert again.exit_code == 0 and "skipped, because their sidecars exist" in again.stdout
     assert run_command("annotate", "predict", model, sea, "--sidecars", "--force").exit_code == 0
 
 
