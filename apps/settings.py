@@ -68,6 +68,9 @@ class Option:
     parse: Callable[[str], Any] | None = None
 
 
+Seed = Annotated[int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)]
+
+
 @dataclass(frozen=True)
 class OptionField:
     """One field of a record: its name, its type without None, whether None is allowed, its default and its option."""

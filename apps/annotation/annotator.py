@@ -40,8 +40,6 @@ from .word_probabilities import (
     share_of_words,
 )
 
-__all__ = ["ImageAnnotator", "Neighbourhood", "best_words"]
-
 Array = NDArray[Any]
 
 JEC_NEIGHBOURS = 5

@@ -18,8 +18,6 @@ from .image_features import Sources, names_of
 from .image_words import images_with_words
 from .store import AnnotationModel
 
-__all__ = ["AnnotationScores", "Scores", "evaluate", "score_words"]
-
 Array = NDArray[Any]
 
 

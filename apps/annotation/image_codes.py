@@ -16,8 +16,6 @@ from visionnmf import NMF
 from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["PLAIN", "Block", "Progress", "check_coder", "coded", "fit_blocks", "prepared"]
-
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 

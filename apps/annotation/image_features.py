@@ -20,8 +20,6 @@ from visionnmf.io import expand_images
 
 from .image_codes import Progress
 
-__all__ = ["Described", "Sources", "describe", "files_of", "is_table", "names_of", "usual_extractors"]
-
 Array = NDArray[Any]
 Sources = str | Path | Sequence[str]  # a folder, images or patterns, or a table of features
 

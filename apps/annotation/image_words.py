@@ -24,8 +24,6 @@ from visionnmf.io.tables import text_of_cell
 from .image_codes import Progress
 from .image_features import Described, Sources, describe, files_of, is_table
 
-__all__ = ["ImagesWithWords", "images_with_words", "read_words"]
-
 HEADINGS = ("file", "filename", "image", "path")  # of the first column
 WORD_KEYS = ("words", "keywords", "labels", "tags")
 SEPARATOR = ";"

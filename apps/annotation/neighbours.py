@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["TRANSFERS", "distances_of", "manhattan", "mutual", "nearest", "nearest_and"]
-
 Array = NDArray[Any]
 
 BLOCK_BYTES = 1 << 19  # of rows, which stay in a second-level cache while queries are compared with them

@@ -20,8 +20,6 @@ from .image_features import Sources, describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 
-__all__ = ["AnnotatedImage", "Annotations", "Word", "annotate"]
-
 MAX_REASONS = 3  # training images that are named for a word
 
 

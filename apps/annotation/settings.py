@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, comma_separated_numbers, settings
-
-__all__ = ["AnnotatorSettings", "WordOutputs"]
+from visionnmf.apps.settings import Option, Seed, comma_separated_numbers, settings
 
 
 @settings
@@ -26,9 +24,7 @@ class AnnotatorSettings:
             parse=comma_separated_numbers,
         ),
     ] = choices.ANNOTATION_COMPONENTS
-    random_state: Annotated[
-        int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)
-    ] = choices.RANDOM_STATE
+    random_state: Seed = choices.RANDOM_STATE
 
 
 @settings

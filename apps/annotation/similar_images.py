@@ -21,8 +21,6 @@ from visionnmf.io import check_outputs, read_image, write_image
 from .image_features import describe
 from .store import AnnotationModel
 
-__all__ = ["Similar", "similar"]
-
 TILE = 160  # height and width of a photograph on the sheet, in pixels
 GAP = 6  # pixels
 LINES, LINE = 3, 15  # number of lines of a caption, and their height in pixels

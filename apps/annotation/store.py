@@ -19,8 +19,6 @@ from .annotator import ImageAnnotator
 from .image_codes import PLAIN, Block
 from .word_probabilities import MIN_WIDTH, Regression, Sigmoids
 
-__all__ = ["AnnotationModel", "load", "save"]
-
 MAX_VOTE = 1e6  # ten times the root of the number of landmarks of any real file; means are shares
 MIN_COMPONENT = 1e-12  # of the largest entry of a component that is not 0: codes of smaller ones overflow
 MAX_CODE = 1e30  # so that sums over columns are finite

@@ -22,8 +22,6 @@ from .image_features import Sources, files_of, names_of, usual_extractors
 from .image_words import ImagesWithWords, images_with_words
 from .store import AnnotationModel, save
 
-__all__ = ["AnnotatorTrained", "train"]
-
 FEW = 5  # images of a word, below which little can be learnt
 
 

@@ -27,11 +27,6 @@ from scipy.special import expit, logit
 
 from visionnmf.engine.blocks import one_blas_thread
 
-__all__ = [
-    *("MIN_WIDTH", "START", "Regression", "Sigmoids", "fit_regression", "fit_sigmoids", "learn_weights"),
-    "share_of_words",
-]
-
 Array = NDArray[Any]
 
 MIN_SHARE = 1e-4  # a word that no neighbour has is not impossible (epsilon of the paper)

@@ -14,19 +14,6 @@ from sklearn.model_selection import StratifiedKFold
 
 from .classifiers import ClassResidual, Labels, Nearest, relative_distance
 
-__all__ = [
-    "Calibration",
-    "Identity",
-    "LeftOut",
-    "calibrated",
-    "can_choose",
-    "image_folds",
-    "left_out",
-    "people_folds",
-    "pixel_grid",
-    "some_people",
-]
-
 Array = NDArray[Any]
 
 FOLDS = 5  # for the choice of the limit of cleaning

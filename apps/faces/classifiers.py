@@ -12,8 +12,6 @@ from sklearn.preprocessing import normalize
 
 from visionnmf._checks import check_flag, check_number
 
-__all__ = ["ClassResidual", "Nearest", "relative_distance", "whitening"]
-
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
 

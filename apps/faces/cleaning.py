@@ -12,18 +12,6 @@ from scipy.stats import norm
 from visionnmf import choices
 from visionnmf._checks import brief, check_choice
 
-__all__ = [
-    "Decomposition",
-    "flat_background",
-    "flat_blocks",
-    "grain",
-    "missing_pixels",
-    "noise_scale",
-    "pull_limit",
-    "saturated_pixels",
-    "winsorise",
-]
-
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 

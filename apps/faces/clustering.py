@@ -24,8 +24,6 @@ from .cleaning import flat_background, missing_pixels
 from .reading import as_rows, open_faces
 from .settings import FaceClustering, FaceReading
 
-__all__ = ["FaceClustersReport", "cluster", "cluster_faces"]
-
 STARTS = 10  # of k-means
 WHITENING = 1.0  # chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions/faces.md has figures
 

@@ -47,8 +47,6 @@ from .reading import open_faces
 from .recognizer import FaceRecognizer
 from .settings import FaceEvaluation, FaceReading, check_some_of, parse_corruption
 
-__all__ = ["METHODS", "FaceComparisonReport", "FaceSplit", "compare", "evaluate", "make_split", "run_split"]
-
 Array = NDArray[Any]
 Means = dict[tuple[str, str, int | None, str], tuple[float, float]]
 

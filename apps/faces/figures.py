@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.drawing import grey_pictures, new_figure, save_figure, tiled
 
-__all__ = ["draw_curves", "draw_rows", "residual_picture"]
-
 Array = NDArray[Any]
 
 PANEL = (3.4, 2.7)  # inches

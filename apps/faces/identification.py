@@ -28,8 +28,6 @@ from .recognizer import Progress
 from .settings import FaceIdentification
 from .store import FaceModel
 
-__all__ = ["IdentificationReport", "Identifier", "VerificationReport", "identify", "verify"]
-
 UNLIKE = "not as noisy as the training images: the error rates of the threshold do not hold"
 
 Rows = NDArray[np.float32]

@@ -23,17 +23,6 @@ from visionnmf.io import read_image, resize_grey, to_grey8
 
 from .settings import FaceReading
 
-__all__ = [
-    "Box",
-    "ProbeFaces",
-    "as_rows",
-    "find_faces",
-    "open_faces",
-    "read_face",
-    "read_faces",
-    "read_probe",
-]
-
 LONGEST = 640  # pixels; photographs with a longer side are searched at a smaller scale
 SMALLEST_SHARE = 8  # the smallest face is the shorter side over this
 SCALE_STEP = 1.2

@@ -33,8 +33,6 @@ from .calibration import Identity
 from .classifiers import ClassResidual, Nearest, relative_distance
 from .cleaning import Decomposition
 
-__all__ = ["WHITENING", "FaceRecognizer", "Progress"]
-
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 Labels = NDArray[np.intp]

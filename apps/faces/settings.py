@@ -7,21 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, comma_separated, settings
+from visionnmf.apps.settings import Option, Seed, comma_separated, settings
 from visionnmf.exceptions import ParameterError
-
-__all__ = [
-    "FaceClustering",
-    "FaceEvaluation",
-    "FaceIdentification",
-    "FaceReading",
-    "FaceTraining",
-    "ShadowRemoval",
-    "parse_corruption",
-    "parse_ranks",
-]
-
-Seed = Annotated[int, Option("Seed: the same seed, the same result.", flag="--seed", low=0, high=2**32 - 1)]
 
 
 @settings

@@ -21,8 +21,6 @@ from visionnmf.io import check_outputs, check_outside, output_folder, write_imag
 from .reading import open_faces
 from .settings import FaceReading, ShadowRemoval
 
-__all__ = ["ShadowRemovalReport", "remove_shadows", "unshadow"]
-
 Array = NDArray[Any]
 
 MOST_SHOWN = 10  # images of the picture

@@ -17,8 +17,6 @@ from visionnmf.models.model_files import PARAMETERS, estimator_of
 
 from .recognizer import FaceRecognizer
 
-__all__ = ["FaceModel", "load", "load_estimator", "save"]
-
 MAX_NAMES = 64 << 20  # bytes of the array of names, where each takes as many as the longest
 
 

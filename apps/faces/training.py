@@ -22,8 +22,6 @@ from .recognizer import FaceRecognizer, Progress
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, save
 
-__all__ = ["AddedPersonReport", "FaceTrainingReport", "add_person", "train"]
-
 MOST_SHOWN = 20  # images of a residual picture
 
 

@@ -26,8 +26,6 @@ from sklearn.base import BaseEstimator
 from visionnmf._checks import RandomState, check_count, check_generator, check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["EigenCooccurrence", "MexPereraNMF", "NaiveBayes", "WangNMF"]
-
 Symbols = Sequence[Hashable]
 Floats = NDArray[np.float64]
 

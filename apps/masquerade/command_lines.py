@@ -9,8 +9,6 @@ from itertools import chain
 
 from visionnmf.io.text_lines import Line
 
-__all__ = ["clean", "clean_text", "programs", "without_here_documents"]
-
 NAME_CHARACTERS = 128  # kept of the name of a command
 TEXT_CHARACTERS = 200  # of a line that are shown
 LONGEST_DOCUMENT = 200  # lines; text that does not end within them is not a here-document

@@ -23,8 +23,6 @@ from .session_scorer import SessionScorer
 from .settings import DetectorComparison, LogSource, SessionCutting
 from .training import collect_sessions
 
-__all__ = ["METHODS", "Evaluation", "evaluate", "roc_summary"]
-
 Floats = NDArray[np.float64]
 Symbols = Sequence[Hashable]
 

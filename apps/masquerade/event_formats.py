@@ -10,8 +10,6 @@ from visionnmf import __version__
 
 from .scoring import SessionResult, iso_time
 
-__all__ = ["to_cef", "to_ecs"]
-
 _RISK = {"high": 90, "medium": 60, "low": 30, None: 0}  # ECS has a scale up to 100, CEF one up to 10
 _CEF_HEADER = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": " ", "\r": " "})
 _CEF_VALUE = str.maketrans({"\\": "\\\\", "=": "\\=", "\n": "\\n", "\r": "\\r"})

@@ -34,8 +34,6 @@ from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, file_lines
 
 from .command_lines import clean, programs, without_here_documents
 
-__all__ = ["FIRST_TIME", "STANDARD_INPUT", "Event", "first_lines", "read_events", "with_commands"]
-
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times

@@ -14,8 +14,6 @@ import numpy as np
 from visionnmf._checks import brief, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "as_bytes", "check_sequence", "count_session"]
-
 # Chosen on users 1 to 25 of the SEA data: on their own test sessions, and on streams made of their sessions alone.
 PSEUDO_COUNT = 0.1  # a: sessions in which every command is assumed to have occurred
 VOCABULARY = 1000  # V: commands that a user might type

@@ -21,8 +21,6 @@ from .session_scorer import Reason, SessionScorer
 from .settings import Following, Judging, LogSource
 from .store import MasqueradeModel, load
 
-__all__ = ["SessionResult", "iso_time", "score"]
-
 Verdict = Literal["own", "alarm", "learning", "unknown user"]
 Severity = Literal["low", "medium", "high"]
 

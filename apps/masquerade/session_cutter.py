@@ -16,8 +16,6 @@ from visionnmf.io.text_lines import CurrentLine
 from .command_lines import clean_text
 from .log_formats import Event
 
-__all__ = ["MAX_USERS", "Origin", "Session", "sessions"]
-
 MAX_USERS = 100_000  # without those that are never forgotten
 LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
 MIN_JUDGED = 5  # commands of a session that is yielded while it grows

@@ -47,8 +47,6 @@ from visionnmf.exceptions import ParameterError
 
 from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes, check_sequence, count_session
 
-__all__ = ["Reason", "SessionScorer"]
-
 Symbols = Sequence[Hashable]
 
 # Chosen on users 1 to 25 of the SEA data: on their own test sessions, and on streams made of their sessions alone.

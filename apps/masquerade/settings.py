@@ -8,8 +8,6 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["DetectorComparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"]
-
 
 def _names(text: str) -> tuple[str, ...]:
     return choices.MASQUERADE_METHODS if text == "all" else comma_separated(text)

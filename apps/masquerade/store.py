@@ -19,8 +19,6 @@ from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, T
 from .profile import PAIRS_KEPT, Profile, as_bytes
 from .session_scorer import SessionScorer
 
-__all__ = ["MasqueradeModel", "load", "load_estimator", "save"]
-
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
 MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
 MAX_NUMBER = 1e6  # ... like this for costs, deviations and thresholds

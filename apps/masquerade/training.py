@@ -20,8 +20,6 @@ from .session_scorer import SessionScorer
 from .settings import LogSource, ScorerSettings, SessionCutting
 from .store import MasqueradeModel, save
 
-__all__ = ["MasqueradeTrained", "collect_sessions", "train"]
-
 MAX_SESSIONS = 1000  # of a user; older ones are forgotten, so that memory is bounded
 MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not learnt
 

@@ -16,8 +16,6 @@ from visionnmf.engine.projections import shrink_inf
 
 from .model_choice import ModelChoice, make_model
 
-__all__ = ["FLSS", "METHODS", "ComparedMethod", "LearntFeatures", "SideBySide"]
-
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 

@@ -34,19 +34,6 @@ from .model_choice import ModelChoice, choose_model
 from .settings import Comparison, Labels
 from .view_model import Preparation, observed
 
-__all__ = [
-    "COLUMNS",
-    "EvaluationReport",
-    "apply_condition",
-    "evaluate_files",
-    "evaluate_views",
-    "fit_classifier",
-    "learnable",
-    "mean_average_precision",
-    "split_samples",
-    "summarise",
-]
-
 Array = NDArray[Any]
 Row = Mapping[str, Any]
 ViewArrays = Mapping[str, Array]

@@ -25,8 +25,6 @@ from .model_choice import choose_model, make_model
 from .settings import ViewFit
 from .view_model import Preparation, ViewModel, load, save
 
-__all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transform_views"]
-
 Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")

@@ -15,8 +15,6 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
 
-__all__ = ["ViewSet", "named", "read_files", "read_labels", "read_views"]
-
 Array = NDArray[Any]
 
 MOST_NAMED = 5  # keys of missing rows that are named

@@ -13,8 +13,6 @@ from visionnmf import MultiviewNMF, choices
 
 from .view_model import Preparation, is_sparse, observed
 
-__all__ = ["ModelChoice", "choose_model", "make_model"]
-
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, comma_separated, comma_separated_numbers, settings
+from visionnmf.apps.settings import Option, Seed, comma_separated, comma_separated_numbers, settings
 from visionnmf.exceptions import ParameterError
-
-__all__ = ["COMPARED", "CONDITIONS", "Comparison", "Labels", "ViewFit"]
 
 RANKS = (20, 40, 60)
 
@@ -58,9 +56,7 @@ class ViewFit:
             low=0,
         ),
     ] = choices.VIEW_OUTLIERS
-    random_state: Annotated[
-        int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)
-    ] = choices.RANDOM_STATE
+    random_state: Seed = choices.RANDOM_STATE
 
 
 @settings
@@ -103,9 +99,7 @@ class Comparison:
     ] = ("clean",)
     prepare: Annotated[str, Option("What is done to each view first.", choices=choices.VIEW_PREPARATIONS)] = "auto"
     test_share: Annotated[float, Option("Share of the samples that are tested.", low=0.01, high=0.99)] = 0.5
-    random_state: Annotated[
-        int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)
-    ] = choices.RANDOM_STATE
+    random_state: Seed = choices.RANDOM_STATE
 
     def check(self) -> None:
         """Raise ParameterError for names that are not known and for empty lists."""

@@ -18,8 +18,6 @@ from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Maybe, Record, Text, Value
 from visionnmf.models.model_files import estimator_of
 
-__all__ = ["Preparation", "ViewModel", "is_sparse", "load", "observed", "save"]
-
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
