@@ -21,27 +21,13 @@ SUFFIXES = (".npz", ".csv", ".parquet")
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Features of images.
+    """Features of images."""
 
-    Attributes
-    ----------
-    X : ndarray of float32 [shape=(n_images, n_features), >= 0]
-        The features.
-    files : list of str
-        The image of each row.
-    feature_names : list of str
-        Names of the columns: the view, ``_``, and a number.
-    groups : ndarray of int [shape=(n_features,)]
-        The number of the view of each column.
-    views : list of str
-        Names of the views.
-    """
-
-    X: NDArray[np.float32]
-    files: list[str]
-    feature_names: list[str]
-    groups: NDArray[np.intp]
-    views: list[str]
+    X: NDArray[np.float32]  # (n_images, n_features), >= 0
+    files: list[str]  # the image of each row
+    feature_names: list[str]  # of the columns: the view, "_", and a number
+    groups: NDArray[np.intp]  # (n_features,), the number of the view of each column
+    views: list[str]  # their names
 
     __repr__ = brief
 
@@ -83,35 +69,10 @@ def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, v
 
 
 def read_table(path: str | Path) -> FeatureTable:
-    """Read a table from an ``.npz`` file; untrusted files are safe to read.
+    """Read a table from an ``.npz`` file that ``visionnmf features`` wrote; untrusted files are safe to read.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file written by ``visionnmf features``.
-
-    Returns
-    -------
-    FeatureTable
-        The table.
-
-    Raises
-    ------
-    UnreadableError
-        If the file is missing, damaged, or not a table of features.
-    TooLargeError
-        If its arrays have more than 1 GiB.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.apps.feature_tables import read_table
-    >>> from visionnmf.apps.features import extract_features
-    >>> _ = extract_features(["photo.png"], "features.npz", kinds=["lab"], force=True)
-    >>> read_table("features.npz").files
-    ['photo.png']
+    Raises UnreadableError if the file is missing, damaged, or not a table of features, and TooLargeError if its arrays
+    have more than 1 GiB.
     """
     path = regular_file(path, "table of features")
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))

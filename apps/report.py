@@ -32,25 +32,12 @@ class Report(ABC):
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON.
-
-        Returns
-        -------
-        dict
-            The figures of the application, then ``inputs``, ``outputs``, ``skipped`` and ``notes``, as plain numbers,
-            strings, lists and dicts.
-        """
+        """Return the report for JSON: the figures of the application, then inputs, outputs, skipped and notes."""
         return self._figures() | {name: list(getattr(self, name)) for name in _COMMON}
 
     @abstractmethod
     def summary(self) -> str:
-        """Return the report for a person.
-
-        Returns
-        -------
-        str
-            One line or a few.
-        """
+        """Return the report for a person, in one line or a few."""
 
     def _figures(self) -> dict[str, Any]:
         """Return the application's own figures; by default all attributes but the four above."""

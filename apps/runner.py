@@ -1,9 +1,7 @@
 """Evaluations that run for hours, as a table of jobs that run in parallel and whose rows are kept as they end.
 
 A job is the arguments of one function that returns rows. The function must belong to a module, so that other processes
-can import it; what all jobs share is bound to it with :func:`functools.partial`. :func:`run_jobs` runs the jobs whose
-rows are not kept yet and writes the table. :func:`settings_key` identifies the settings and data that kept rows belong
-to.
+can import it; what all jobs share is bound to it with :func:`functools.partial`.
 """
 
 from __future__ import annotations
@@ -57,33 +55,13 @@ def run_jobs(
 ) -> Rows:
     """Run the jobs that an interrupted run has not finished, and return the rows of all, in the order of `jobs`.
 
-    Parameters
-    ----------
-    jobs : mapping of str to tuple
-        The name of each job, which becomes part of a file name, and its arguments.
-    work : callable
-        Called as ``work(*arguments)``; returns rows, which are dicts with the keys `columns`.
-    columns : tuple of str
-        The columns of the table, in their order.
-    key : str, default=""
-        Identifies the settings and the data; kept rows with another key are not used. See :func:`settings_key`.
-    out : str or Path, optional
-        Folder for the table, ``results.csv``, and the rows of each job, ``jobs/NAME.json``. It is created if missing.
-    processes : int, default=1
-        How many jobs run at a time, each with one thread if there are several.
-    force : bool, default=False
-        Replace results of other settings, and kept rows that are damaged.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each job.
-    also : sequence of str, default=()
-        Names of further files that the caller will write to `out`; existing ones are refused as the table is.
+    `jobs` has the arguments of each job by its name, and ``work(*arguments)`` returns rows, dicts with the keys
+    `columns`. The folder `out` gets the table, ``results.csv``, and the rows of each job, ``jobs/NAME.json``; `also`
+    names further files that the caller will write there. Up to `processes` jobs run at a time, each with one thread,
+    and ``progress(done, total)`` is called after each.
 
-    Raises
-    ------
-    OutputExistsError
-        If `out` holds rows with another key, or a table or file of `also` without rows, and `force` is false.
-    UnreadableError
-        If kept rows are damaged and `force` is false.
+    Rows of an earlier run are used if their `key` is the same. Without `force`, rows with another key, and a table or
+    file of `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError.
     """
     folder = None if out is None else Path(out) / "jobs"
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
@@ -109,16 +87,12 @@ def run_jobs(
 def _all_kept(
     folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
 ) -> dict[str, Rows]:
-    """Return the rows of the finished jobs by their names, read from `folder`, ``jobs`` in the folder of the results.
-
-    If there are none, results and the files `also` in the folder are of another program; they are refused without
-    `force`.
-    """
+    """Return the rows of the finished jobs by their names, from `folder`, ``jobs`` in the folder of the results."""
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
-    if not found:
-        check_outputs([folder.parent / name for name in (RESULTS, *also)], force)  # of another program
+    if not found:  # files of these names belong to another program
+        check_outputs([folder.parent / name for name in (RESULTS, *also)], force)
     return found
 
 

@@ -30,14 +30,10 @@ class SaveableEstimator(Restorable):
 
         Raises
         ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ParameterError
-            If the estimator holds something that files cannot store.
-        OutputExistsError
-            If `path` exists and `force` is false.
-        MediaError
-            If `path` cannot be written.
+        NotFittedError, ParameterError
+            Before `fit`, or if the estimator holds something that files cannot store.
+        OutputExistsError, MediaError
+            If `path` exists and `force` is false, or cannot be written.
         """
         from sklearn.utils.validation import check_is_fitted
 
@@ -61,10 +57,8 @@ class SaveableEstimator(Restorable):
 
         Raises
         ------
-        UnreadableError
-            If the file is missing, damaged, or holds another kind of model.
-        UnsupportedError
-            If a later version of visionnmf wrote it.
+        UnreadableError, UnsupportedError
+            If the file is missing, damaged, or holds another kind of model, or a later version of visionnmf wrote it.
         """
         loaded: T = _store(cls).load_estimator(path, **options)
         return loaded

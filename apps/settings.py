@@ -28,44 +28,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Option:
-    """What is known about a field of a record besides its name, type and default.
+    """What is known about a field of a record besides its name, type and default."""
 
-    Parameters
-    ----------
-    help : str
-        One or two sentences for the command line's help and for the record's docstring.
-    flag : str, default="--" and the field's name with hyphens
-        The long name of the option.
-    short : str, default=""
-        Its one-letter name, such as ``"-o"``.
-    metavar : str, default=""
-        What the help shows in place of the value.
-    panel : str, default=""
-        The heading of the help under which the option stands, where it is not that of the record.
-    low, high : float, optional
-        The range of a number. Both ends are allowed.
-    above : bool, default=False
-        Whether `low` itself is refused.
-    choices : sequence of str, default=()
-        The values that are allowed.
-    alone : str, default=""
-        The one of `choices` that the option means where none of them follows it on the command line.
-    parse : callable, optional
-        Turns the text of the command line into the value; raises :class:`ValueError` with a sentence.
-    """
-
-    help: str
+    help: str  # one or two sentences for the command line's help and for the record's docstring
     _: KW_ONLY
-    flag: str = ""
-    short: str = ""
-    metavar: str = ""
-    panel: str = ""
-    low: float | None = None
+    flag: str = ""  # the long name of the option, where it is not the field's name with hyphens
+    short: str = ""  # its one-letter name, such as "-o"
+    metavar: str = ""  # what the help shows in place of the value
+    panel: str = ""  # the heading of the help under which the option stands, where it is not that of the record
+    low: float | None = None  # the range of a number; both ends are allowed
     high: float | None = None
-    above: bool = False
-    choices: Sequence[str] = ()
-    alone: str = ""
-    parse: Callable[[str], Any] | None = None
+    above: bool = False  # whether `low` itself is refused
+    choices: Sequence[str] = ()  # the values that are allowed
+    alone: str = ""  # the one of `choices` that the option means where none follows it on the command line
+    parse: Callable[[str], Any] | None = None  # turns text of the command line into the value, or raises ValueError
 
 
 Seed = Annotated[int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)]

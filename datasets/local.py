@@ -33,27 +33,14 @@ MASKED_VIDEOS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class MaskedVideo:
-    """A clip of a fixed camera with hand-drawn masks.
+    """A clip of a fixed camera with hand-drawn masks."""
 
-    Attributes
-    ----------
-    name : str
-        One of `MASKED_VIDEOS`.
-    frames : ndarray of uint8 [shape=(n_frames, height, width) or (n_frames, height, width, 3)]
-        Grey or RGB.
-    gt_index : ndarray of int [shape=(n_masks,)]
-        Positions in `frames` of the frames that have a mask.
-    gt_masks : ndarray of uint8 [shape=(n_masks, height, width)]
-        255 is foreground, 0 background, 50 shadow, which counts as background. Other values are not scored.
-    background : ndarray of uint8 [shape of one frame] or None
-        The empty scene, if the set has it.
-    """
-
-    name: str
-    frames: NDArray[np.uint8]
-    gt_index: NDArray[np.integer]
+    name: str  # one of `MASKED_VIDEOS`
+    frames: NDArray[np.uint8]  # (n_frames, height, width) or (n_frames, height, width, 3), grey or RGB
+    gt_index: NDArray[np.integer]  # (n_masks,), the positions in `frames` of the frames that have a mask
+    # (n_masks, height, width): 255 is foreground, 0 and 50 (shadow) are background, other values are not scored
     gt_masks: NDArray[np.uint8]
-    background: NDArray[np.uint8] | None
+    background: NDArray[np.uint8] | None  # the empty scene, if the set has it
 
 
 def data_folder() -> Path | None:

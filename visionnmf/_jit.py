@@ -53,21 +53,9 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
     - ``_nrt=False`` unless the kernel creates arrays: without reference counts, which the caller holds anyway, a kernel
       compiles 17 % faster. Compilation fails if such a kernel creates an array nevertheless.
 
-    Parameters
-    ----------
-    function : callable, optional
-        The kernel, if the decorator is used without parentheses.
-    reassociate : bool, default=False
-        Whether sums may be reordered (:data:`REASSOCIATE`); for kernels that spend their time in long sums.
-    part : bool, default=False
-        Whether only other kernels call it. Python then cannot.
-    allocates : bool, default=False
-        Whether the kernel creates arrays or calls something that does in numba, such as an array's ``max``.
-
-    Returns
-    -------
-    callable
-        The compiled kernel, or a decorator.
+    `reassociate` allows to reorder sums (:data:`REASSOCIATE`), for kernels that spend their time in long ones. Only
+    other kernels can call a `part`. A kernel `allocates` if it creates arrays or calls something that does in numba,
+    such as an array's ``max``.
     """
 
     def decorate(f: F) -> Any:
@@ -77,9 +65,9 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
         _listen()
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
         if not allocates:
-            options["_nrt"] = False  # no reference counting of arrays, which compiles faster
+            options["_nrt"] = False
         if part:
-            options |= {"no_cpython_wrapper": True}  # Python cannot call it then
+            options["no_cpython_wrapper"] = True
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
         source = Path(f.__code__.co_filename)
@@ -128,12 +116,9 @@ def cache_folder(source: Path = ENGINE) -> Path | None:
 def _guard_cache(cache: Any, folder: Path) -> None:
     """Serialise access of processes to the compiled code of a kernel, and continue without the cache if it fails.
 
-    `cache` is the numba cache object of one kernel, whose methods to load and save a compiled signature are replaced by
-    guarded ones, and `folder` the folder of its files.
-
     numba numbers the files of a kernel's signatures through an index that it reads and writes without a lock. If two
     processes compile at the same time, one could load the other's code under the name of its own. numba also does not
-    handle damaged files or a full disk.
+    handle damaged files or a full disk. So the methods of its cache object that load and save are replaced.
     """
     load, save = cache.load_overload, cache.save_overload
 
@@ -174,11 +159,7 @@ _holding = threading.local()
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock between processes on a file, where the platform supports it; otherwise hold nothing.
-
-    A thread may nest calls: only the outermost one locks, and releases the lock at its end. The thread-local
-    `_holding` remembers whether this thread holds it.
-    """
+    """Hold an exclusive lock between processes on a file, where the platform has one; only the outermost call locks."""
     file = None
     with suppress(ImportError, OSError):  # Windows has no fcntl; numba itself reports a full disk when it writes
         import fcntl
@@ -203,11 +184,7 @@ def _config() -> Any:
 
 
 def _digest(source: Path, options: object) -> str:
-    """Return a digest of the options, of this file, and of a file or folder of kernels.
-
-    The name of the parent folder is part of it as well, so that files of equal content get different folders. A source
-    that does not exist adds nothing.
-    """
+    """Return a digest of the options, of this file, and of a file or folder of kernels with its parent's name."""
     digest = hashlib.sha256(repr((source.parent.name, options)).encode())
     files = sorted(source.glob("*.py")) if source.is_dir() else [source][: source.is_file()]
     for path in [Path(__file__), *files]:
@@ -216,10 +193,7 @@ def _digest(source: Path, options: object) -> str:
 
 
 def _remove_unused(base: Path) -> None:
-    """Remove cache folders below `base` that have not been used for :data:`KEPT` seconds.
-
-    The modification time of a folder tells when it was last used, because :func:`cache_folder` updates it once a day.
-    """
+    """Remove cache folders whose time, which every use updates, is more than :data:`KEPT` seconds ago."""
     for folder in base.glob(f"{PREFIX}*"):
         if time.time() - folder.stat().st_mtime > KEPT:
             shutil.rmtree(folder, ignore_errors=True)
@@ -230,10 +204,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
-    """Redirect numba's cache to `folder` while a kernel is decorated; other users of numba keep their own.
-
-    numba reads the folder from its global configuration when a function is decorated, hence the lock between threads.
-    """
+    """Redirect numba's cache, which it reads from its global configuration, to `folder` while a kernel is decorated."""
     config = _config()
     with _lock:
         theirs = config.CACHE_DIR
@@ -248,15 +219,7 @@ _callback: Callable[[], None] | None = None
 
 
 def on_first_compile(callback: Callable[[], None]) -> None:
-    """Register a callback that runs once, before the first kernel is compiled.
-
-    It never runs if all kernels come from the cache.
-
-    Parameters
-    ----------
-    callback : callable
-        Called without arguments, from the thread that compiles.
-    """
+    """Register a callback that runs once, in the thread that compiles the first kernel that is not in the cache."""
     global _callback
     _callback = callback
 
@@ -274,11 +237,7 @@ def _listen() -> None:
         collects = False  # whether garbage collection was on before the outermost of them
 
         def on_start(self, event: Any) -> None:
-            """Pause garbage collection at the outermost compilation, and run the callback at the first of all.
-
-            `depth` counts the compilations under way and `collects` remembers whether collection was on. The callback
-            runs only once, and only for kernels of this package.
-            """
+            """Pause garbage collection at the outermost compilation, and run the callback at the first one of ours."""
             global _callback
             if not self.depth:
                 self.collects = gc.isenabled()

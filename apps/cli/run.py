@@ -137,27 +137,14 @@ class Run:
     ) -> list[Any]:
         """Process every input, go on after a failure, and return the reports in the order of the inputs.
 
-        Parameters
-        ----------
-        kind : str
-            What the inputs are: "images".
-        arguments : sequence of str or Input
-            Files, patterns and samples, or what :meth:`inputs` has found.
-        process : callable
-            Called with an input; returns a report. A :class:`~.work.Work` is imported after the paths were checked.
-        writes : bool, default=True
-            Whether results are named after the inputs.
-        out : Path, optional
-            Folder for the results; then `process` is called with ``out=``, this folder or one beneath it. Results of a
-            folder's files mirror the folder, and inputs of the same name get folders of their own.
-        jobs : int, default=1
-            How many inputs are processed at a time. With more than one, `process` must be a :class:`~.work.Work`.
-        skip_existing : bool, default=False
-            Whether inputs whose results exist are left out on purpose. In any case they are reported as skipped, and
-            not as failures; where this is true, without a hint at what replaces them.
-        prepare : callable, optional
-            Called beforehand with the next hundred inputs and the folders for their results (None for the default), if
-            they are better looked at together.
+        `kind` says what the inputs are ("images"), and `arguments` are files, patterns and samples, or what
+        :meth:`inputs` has found. `process` is called with an input and returns a report; a :class:`~.work.Work`, which
+        `jobs` of more than 1 need, is imported after the paths were checked. `writes` says whether results are named
+        after the inputs. With a folder `out`, `process` is called with ``out=``, this folder or one beneath it: results
+        of a folder's files mirror the folder, and inputs of the same name get folders of their own. Inputs whose
+        results exist are reported as skipped, not as failures; with `skip_existing` no hint says what replaces them.
+        `prepare` is called beforehand with the next hundred inputs and the folders for their results (None for the
+        default), if they are better looked at together.
         """
         self._kind, self._skip_existing = kind, skip_existing
         inputs = [found for found in arguments if isinstance(found, Input)]

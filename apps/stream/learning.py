@@ -97,14 +97,9 @@ def learn_stream(
         see :mod:`visionnmf.io.chunks`.
     model : str or Path
         The file to write, for :func:`visionnmf.load_model`.
-    learning : StreamLearning, optional
-        The method and its parameters.
-    checkpoints : Checkpoints, optional
-        How a run that was interrupted is continued.
-    reading : SampleSource, optional
-        How samples are read.
-    drawing : ComponentsPicture, optional
-        A picture of the components.
+    learning, checkpoints, reading, drawing : StreamLearning, Checkpoints, SampleSource, ComponentsPicture, optional
+        The method and its parameters, how an interrupted run is continued, how samples are read, and a picture of the
+        components.
     force : bool, default=False
         Whether existing outputs may be replaced. A checkpoint always is.
     progress : callable, optional

@@ -41,6 +41,8 @@ _HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
 _ANY_HEIF = (b"mif1", b"msf1")  # of these, the brands that follow decide
 
 _TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
+# Matroska, Flash video, Ogg, MPEG program streams and MPEG-1 video; MP4 and AVI begin with sizes.
+_VIDEO_STARTS = (b"\x1aE\xdf\xa3", b"FLV\x01", b"OggS", b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
@@ -103,7 +105,13 @@ def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -
 def _bytes_of(source: str | Path) -> bytes:
     """Return the content of a file of at most 1 GiB, or of a sample."""
     name = str(source)
-    path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
+    if name.startswith(SAMPLE_PREFIX):
+        samples = _samples()
+        if name.removeprefix(SAMPLE_PREFIX) not in samples:
+            raise UnreadableError(f"{name}: no such sample; there are {', '.join(sorted(samples))}")
+        path = samples[name.removeprefix(SAMPLE_PREFIX)]
+    else:
+        path = regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
     return path.read_bytes()
 
@@ -118,18 +126,12 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
 
 
 def image_digest(source: str | Path) -> str:
-    """Return a digest, 40 hexadecimal digits, of the content of a file that :func:`read_image` takes.
-
-    Raises UnreadableError or TooLargeError if the file cannot be read, or has more than 1 GiB.
-    """
+    """Return a digest, 40 hexadecimal digits, of the content of a file that :func:`read_image` takes."""
     return hashlib.blake2b(_bytes_of(source), digest_size=20).hexdigest()
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
-    """Decode the bytes of a picture as RGB; return it with notes on what was left out.
-
-    Whatever a decoder raises for damaged or hostile files becomes UnreadableError or TooLargeError.
-    """
+    """Decode the bytes of a picture as RGB, with notes on what was left out; any error becomes one of ours."""
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
@@ -168,15 +170,6 @@ def _samples() -> dict[str, Path]:
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     files = (path for folder in folders for path in sorted((Path(folder) / "data").iterdir()))
     return {path.stem: path for path in files if path.suffix in (".png", ".jpg")}
-
-
-def _sample_path(name: str) -> Path:
-    """Return the file of a sample such as ``sample:camera``."""
-    samples = _samples()
-    wanted = name.removeprefix(SAMPLE_PREFIX)
-    if wanted not in samples:
-        raise UnreadableError(f"{name}: no such sample; there are {', '.join(sorted(samples))}")
-    return samples[wanted]
 
 
 def _complaint(error: Exception) -> str:
@@ -246,12 +239,9 @@ def _formats(data: bytes, name: str) -> tuple[str, ...]:
 
 def _looks_like(data: bytes) -> str:
     """Return what a file that is not a picture seems to be, by its first bytes, to be added to a message."""
-    # The beginnings of MP4, AVI, Matroska, Flash video and MPEG program streams.
-    video = (
-        data[4:8] == b"ftyp" or data[8:12] == b"AVI " or data[:4] in (b"\x1aE\xdf\xa3", b"FLV\x01", b"\x00\x00\x01\xba")
-    )
-    # Ogg, MPEG-1 video, and MPEG transport streams, whose packets of 188 bytes all begin with "G" (0x47).
-    if video or data[:4] in (b"OggS", b"\x00\x00\x01\xb3") or (data[0] == 0x47 and data[188:189] == b"G"):
+    # MPEG transport streams have packets of 188 bytes that all begin with "G".
+    packets = data[:1] == data[188:189] == b"G"
+    if data.startswith(_VIDEO_STARTS) or data[4:8] == b"ftyp" or data[8:12] == b"AVI " or packets:
         return ", it looks like a video"
     text = all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in data[:512])
     return ", it looks like text" if text else " or damaged"

@@ -80,7 +80,7 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
 
     The sources are the sidecars ``NAME.jpg.xmp`` and ``NAME.xmp``, the XMP packet in the picture, and its IPTC data, in
     this order. With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of
-    a model. Damage of a source is described in ``damaged`` of the result.
+    a model.
     """
     path = regular_file(path, "image")
     found = Keywords([], [], [])
@@ -183,59 +183,50 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _collect(packet: bytes, path: Path, found: Keywords) -> None:
-    """Add the words of an XMP packet to ``found.words``, or a sentence about its damage to ``found.damaged``.
-
-    `packet` is the XML text, and `path` names its file in sentences.
-    """
+    """Add the words of an XMP packet (XML) of a file to ``found.words``, or a sentence to ``found.damaged``."""
     if len(packet) > MOST_XMP:
         found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
         return
     try:
-        found.words.extend(_SubjectReader().read(packet))
+        found.words.extend(_subjects(packet))
     except (expat.ExpatError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         found.damaged.append(f"{path}: its XMP metadata are damaged ({error})")
 
 
-class _SubjectReader:
-    """Collects the items of ``dc:subject`` from an XMP packet."""
+def _subjects(packet: bytes) -> list[str]:
+    """Return the items of ``dc:subject`` in an XMP packet; raise an error of the parser or ValueError for damage."""
+    words: list[str] = []
+    within: list[str] = []  # the elements that have begun and not ended, outermost first: namespace, blank, name
+    text: list[str] = []  # since the last tag; the parser delivers it in pieces
 
-    def __init__(self) -> None:
-        self.words: list[str] = []  # the keywords found so far
-        self.open: list[str] = []  # the names of the elements that have begun and not ended, outermost first
-        self.text: list[str] = []  # the text since the last tag, in pieces
-
-    def read(self, packet: bytes) -> list[str]:
-        """Parse an XMP packet and return its keywords; raise an error of the parser or ValueError if it is damaged."""
-        parser: Any = expat.ParserCreate(namespace_separator=" ")
-        parser.StartElementHandler = self.start
-        parser.EndElementHandler = self.end
-        parser.CharacterDataHandler = self.characters
-        parser.StartDoctypeDeclHandler = self.refuse  # so nothing can be declared and expanded
-        parser.Parse(packet, True)
-        return self.words
-
-    def start(self, name: str, _attributes: Any) -> None:
-        """Note that an element begins; the parser calls this. `name` is the namespace, a blank and the element."""
-        self.open.append(name)
-        if len(self.open) > MOST_DEPTH:
+    def start(name: str, _attributes: Any) -> None:
+        """Enter an element."""
+        within.append(name)
+        if len(within) > MOST_DEPTH:
             raise ValueError(f"more than {MOST_DEPTH} elements within each other")
-        self.text.clear()
+        text.clear()
 
-    def end(self, name: str) -> None:
-        """Note that an element ends, and keep its text if it is an item of ``dc:subject``."""
-        self.open.pop()
-        if name == ITEM and SUBJECT in self.open and len(self.words) < MOST_WORDS:
-            self.words.append("".join(self.text))
-        self.text.clear()
+    def end(name: str) -> None:
+        """Leave an element, and keep its text if it is an item of ``dc:subject``."""
+        within.pop()
+        if name == ITEM and SUBJECT in within and len(words) < MOST_WORDS:
+            words.append("".join(text))
+        text.clear()
 
-    def characters(self, text: str) -> None:
-        """Collect text inside an item of a list; the parser calls this, perhaps several times for one item."""
-        if self.open and self.open[-1] == ITEM:
-            self.text.append(text)
+    def characters(piece: str) -> None:
+        """Collect text inside an item of a list."""
+        if within and within[-1] == ITEM:
+            text.append(piece)
 
-    def refuse(self, *_: Any) -> None:
+    def refuse(*_: Any) -> None:
         """Refuse a document type, which could declare entities that expand without limit."""
         raise ValueError("it declares a document type")
+
+    parser: Any = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = characters, refuse
+    parser.Parse(packet, True)
+    return words
 
 
 def _iptc_words(path: Path) -> list[str]:
@@ -248,13 +239,11 @@ def _iptc_words(path: Path) -> list[str]:
     except Exception:  # damaged metadata; damage of the picture is reported when it is decoded
         return []
     items = found.get(KEYWORDS, [])
-    listed = items if isinstance(items, list) else [items]
-    return [_decoded(item) for item in listed if item is not None]  # None: an empty keyword
-
-
-def _decoded(item: bytes) -> str:
-    """Return an IPTC keyword as text: UTF-8, or else Latin-1, because the encoding is rarely declared."""
-    try:
-        return item.decode("utf-8")
-    except UnicodeDecodeError:
-        return item.decode("latin-1")
+    words = []
+    for item in items if isinstance(items, list) else [items]:
+        if item is not None:  # None: an empty keyword
+            try:
+                words.append(item.decode("utf-8"))
+            except UnicodeDecodeError:  # the encoding is rarely declared
+                words.append(item.decode("latin-1"))
+    return words
