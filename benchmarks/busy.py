@@ -19,7 +19,7 @@ import numpy as np
 from _main import main
 
 SHAPE, RANK, ITERATIONS = (1000, 500), 50, 60
-RUNS = 3
+RUNS, LOADS = 3, 3
 LOOP = "while True: pass"
 
 
@@ -56,11 +56,12 @@ def table() -> None:
     own = sorted(os.sched_getaffinity(0))
     print(f"| seconds of a fit ({RUNS} runs, median) | one thread | {len(own)} threads | ratio |")
     print("| --- | --- | --- | --- |")
-    for what, processors, count in (
+    loads = (
         ("nothing else", None, 0),
         ("a loop held on one processor", own[:1], 1),
         ("two loops a processor", None, 2 * len(own)),
-    ):
+    )
+    for what, processors, count in loads[:LOADS]:
         seconds: list[list[float]] = [[], []]
         with loops(processors, count):
             for _ in range(RUNS):  # in turns, so that other work meets both
@@ -74,7 +75,7 @@ def table() -> None:
 
 
 PARTS = {"table": table}
-QUICK = {"SHAPE": (60, 40), "RANK": 3, "ITERATIONS": 3, "RUNS": 1}
+QUICK = {"SHAPE": (60, 40), "RANK": 3, "ITERATIONS": 3, "RUNS": 1, "LOADS": 2}
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["fit"]:

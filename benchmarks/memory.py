@@ -42,6 +42,7 @@ LARGE, HOUR_FRAMES, MADE = (1920, 1080), 3600, 60  # pixels; frames of the hour;
 TENTHS = 6  # parts of the hour, of ten minutes
 LINE_MARKS = (10_000, 100_000, 1_000_000)
 SESSION = 100  # lines
+MEASURED = [*(name for name in named_losses() if name in LOSSES), "1.5"]  # losses
 ESTIMATORS: dict[str, Any] = {
     "ProjectiveNMF": ProjectiveNMF(N_COMPONENTS, max_iter=ITERATIONS, tol=0, random_state=0),
     "SymmetricNMF": SymmetricNMF(N_COMPONENTS, n_init=1, max_iter=ITERATIONS, tol=0, random_state=0),
@@ -84,12 +85,11 @@ def _loss(word: str) -> str | float:
 
 def matrix(megabytes: int = 0, loss: str = "") -> None:
     """Measure the peak of a fit of each loss, the matrix included, over the size of the matrix."""
-    names = [name for name in named_losses() if name in LOSSES] + ["1.5"]
     print(f"\n## float32, {N_FEATURES} features, {N_COMPONENTS} components, {ITERATIONS} iterations\n")
     print("| loss | matrix, MB | peak, MB | over the matrix |")
     print("| --- | --- | --- | --- |", flush=True)
     quick = ["--quick"] if MEGABYTES < 100 else []
-    for name in [str(loss)] if loss else names:
+    for name in [str(loss)] if loss else MEASURED:
         words = [sys.executable, __file__, *quick, "fit", name, str(megabytes or MEGABYTES)]
         done = subprocess.run(words, capture_output=True, text=True)
         rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
@@ -297,6 +297,7 @@ PARTS = {
 }
 QUICK = {
     "MEGABYTES": 4,
+    "MEASURED": ["manhattan", "1.5"],
     "ESTIMATORS": {"OnlineNMF": OnlineNMF(N_COMPONENTS, max_iter=1, random_state=0)},
     "N_FEATURES": 200,
     "FRAME_MARKS": (20, 40),

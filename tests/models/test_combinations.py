@@ -92,7 +92,7 @@ def weights(rng):
 def test_penalties_of_both_factors(loss, kind_W, X, weights):
     for kind_H in KINDS:
         penalty_W, penalty_H = penalties(M)[kind_W], penalties(N)[kind_H]
-        model = NMF(R, loss=loss, penalty_W=penalty_W, penalty_H=penalty_H, random_state=0, max_iter=60)
+        model = NMF(R, loss=loss, penalty_W=penalty_W, penalty_H=penalty_H, random_state=0, max_iter=20)
         if kind_H not in ("none", kind_W, KINDS[KINDS.index(kind_W) - 3]):
             continue  # three fits of each are enough
         for arguments in ({}, {"weights": weights}) if kind_H in ("none", kind_W) else ({},):
@@ -159,7 +159,7 @@ DATA = {
 def test_kinds_of_data(kind, loss, X, rng):
     data = DATA[kind](X, rng)
     for n_components in (2, 20):  # 20 is beyond both dimensions
-        model = NMF(n_components, loss=loss, random_state=0, max_iter=60)
+        model = NMF(n_components, loss=loss, random_state=0, max_iter=20)
         model.set_params(missing_values=np.nan if "missing" in kind else None)
         if loss in POSITIVE and "zeros" in kind:
             refuses(model, data, f"X must be > 0 for loss={loss!r}; got zeros")

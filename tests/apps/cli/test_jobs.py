@@ -222,8 +222,9 @@ def test_several_processes_are_told_of_in_the_order_of_the_inputs(tmp_path, monk
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are counted in /proc")
 def test_an_interrupt_leaves_no_process_behind(tmp_path):
+    image = Image.fromarray(make_mosaic(240, 320, random_state=0).image)
     for i in range(60):
-        Image.fromarray(make_mosaic(240, 320, random_state=i).image).save(tmp_path / f"{i}.png")
+        image.save(tmp_path / f"{i}.png")
 
     def left(session):
         found = []
