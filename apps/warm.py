@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -50,12 +51,16 @@ def _gaps(dtype: str) -> NDArray[Any]:
 
 
 def _fit(loss: Any, data: Any, **options: Any) -> None:
-    """Fit an NMF and transform the data; combinations that a loss or solver refuses are left out."""
-    try:
+    """Fit an NMF and transform the data, unless the loss or solver refuses the combination."""
+    with suppress(VisionNMFError):
         model = NMF(N_COMPONENTS, loss=loss, max_iter=5, missing_values=np.nan, random_state=0, **options)
         model.fit(data).transform(data)
-    except VisionNMFError:
-        pass
+
+
+def _fit_online(method: str, data: Any) -> None:
+    """Fit an OnlineNMF, unless the method cannot learn the data: OR-NMF-IS has no safeguard against zeros."""
+    with suppress(VisionNMFError):
+        OnlineNMF(N_COMPONENTS, method=method, max_iter=1, missing_values=np.nan, random_state=0).fit(data)
 
 
 def _losses() -> Work:
@@ -97,10 +102,9 @@ def _models() -> Work:
             yield f"projective, {loss}, {dtype}", partial(projective.fit, X)
         yield f"conservative, {dtype}", partial(ConservativeNMF(N_COMPONENTS, random_state=0).fit, X)
         for method in METHODS.values():
-            online = OnlineNMF(N_COMPONENTS, method=method.name, max_iter=1, missing_values=np.nan, random_state=0)
             # `weights` says whether the method takes weights, which missing entries need.
             for kind, data in (("dense", X), ("missing entries", gaps))[: 1 + method.weights]:
-                yield f"online, {method.name}, {dtype}, {kind}", partial(online.fit, data)
+                yield f"online, {method.name}, {dtype}, {kind}", partial(_fit_online, method.name, data)
 
 
 def _applications() -> Work:

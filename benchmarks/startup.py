@@ -17,7 +17,7 @@ from pathlib import Path
 
 from _main import main
 
-from visionnmf.io.images import _sample_path
+from visionnmf.io.images import _samples
 
 REPEATS = 9
 PEER = """
@@ -46,7 +46,7 @@ def seconds(command: list[str], code: int = 0) -> float:
 def table() -> None:
     """Print a row for each process."""
     ours = [sys.executable, "-m", "visionnmf.apps.cli"]
-    photograph = str(_sample_path("sample:coffee"))
+    photograph = str(_samples()["coffee"])
     with tempfile.TemporaryDirectory() as folder:
         commands = {
             "visionnmf segment": ([*ours, "segment", photograph, "--out", folder, "--force"], 0),

@@ -131,7 +131,9 @@ def _checked(field: OptionField, value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     """Return a value for a message; tables and lists may be deep, and are only named."""
-    return {dict: "a table", list: "a list"}.get(type(value)) or f"{value!r:.{WIDTH}}"
+    if isinstance(value, dict):
+        return "a table"
+    return "a list" if isinstance(value, list) else f"{value!r:.{WIDTH}}"
 
 
 def _toml(field: OptionField, value: Any) -> str:

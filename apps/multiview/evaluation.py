@@ -406,7 +406,7 @@ def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, root
     """
     # make_pipeline names a step by its class in lower case, and "passthrough" by that word
     scaler = StandardScaler(with_mean=False)
-    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
+    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto", random_state=0))
     if y.ndim > 1:
         wide = y.astype(np.int64)  # scikit-learn numbers the words in the dtype of y; 300 words would overflow bytes
         return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -164,5 +165,52 @@ FILE = ModelFile(
     ),
 )
 
-save = FILE.save  # save(model, path, *, force=False)
-load = FILE.load  # load(path), also for files from anybody
+
+def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a fitted model.
+
+    Parameters
+    ----------
+    model : ViewModel
+    path : str or Path
+        The file to write, usually ``*.npz``. It is written completely or not at all.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    MediaError
+        If the file exists and `force` is false, or cannot be written.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.multiview import load, save
+    >>> save(load("views.npz"), "copy.npz", force=True)
+    """
+    FILE.save(model, path, force=force)
+
+
+def load(path: str | Path) -> ViewModel:
+    """Read a model that :func:`save` wrote. Untrusted files are safe to read.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ViewModel
+
+    Raises
+    ------
+    MediaError
+        If the file is missing, damaged, of another kind or another version, or its header is too large.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.multiview import load
+    >>> type(load("views.npz")).__name__
+    'ViewModel'
+    """
+    model: ViewModel = FILE.load(path)
+    return model

@@ -252,6 +252,11 @@ def test_or_nmf_is_refuses_an_infinite_gradient():
     H = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
     with pytest.raises(ParameterError, match="whose gradient is infinite where the model is 0; take method='or-nmf'"):
         learnt("or-nmf-is", X, H)
+    method = METHODS["or-nmf-is"]
+    state = method.start(H)
+    with pytest.raises(ParameterError):
+        method.learn(Batch(Problem(X, Loss("itakura-saito")), OnlineOptions(60, 1.0), RandomState(0)), H, state)
+    assert state["steps"] == 0 and len(state["samples"]) == 0  # so that the next batch is learnt as the first
 
 
 def test_every_solver_of_a_paper_is_in_the_table():

@@ -289,6 +289,32 @@ def test_packbits_are_read_and_bounded(tmp_path):
     np.testing.assert_array_equal(_read(tmp_path, _packbits_tiff(_literal_runs(content))), _grey(GREY16))
     with pytest.raises(UnreadableError, match="compressed image data are larger than the image"):
         _read(tmp_path, _packbits_tiff(_literal_runs(content + b"1")))
+    with pytest.raises(UnreadableError, match="compressed image data end too early"):
+        _read(tmp_path, _packbits_tiff(_literal_runs(content[:-1])))
+    with pytest.raises(UnreadableError, match="compressed image data end too early"):  # its last run is cut off
+        _read(tmp_path, _packbits_tiff(_literal_runs(content)[:-5]))
+    with pytest.raises(UnreadableError, match="it has 1 of 8 parts"):
+        _read(tmp_path, _patched_tiff(_packbits_tiff(_literal_runs(content)), {278: 3}))  # three rows in each strip
+
+
+@pytest.mark.parametrize("by", ["strips", "planes", "tiles"])
+def test_parts_of_a_tiff_that_end_too_early_are_refused(tmp_path, by):
+    """Where data were missing, memory that happened to be there became pixels."""
+    options = {"strips": {"rowsperstrip": 4}, "planes": {"planarconfig": "separate"}, "tiles": {"tile": (16, 16)}}[by]
+    pixels = np.moveaxis(RGB16, -1, 0) if by == "planes" else RGB16
+    whole = _tiff(pixels, photometric="rgb", compression="zlib", **options)
+    assert _read(tmp_path, whole).shape == RGB16.shape
+    with tifffile.TiffFile(io.BytesIO(whole)) as tiff:
+        page = tiff.pages[0]
+        start, sizes = page.dataoffsets[-1], page.databytecounts
+        tag = page.tags[325 if by == "tiles" else 279]
+    end = start + sizes[-1]
+    short = zlib.compress(zlib.decompress(whole[start:end])[:-1])
+    patched = bytearray(whole[:start] + short + whole[end:])
+    form = {3: "<H", 4: "<I"}[int(tag.dtype)]
+    struct.pack_into(form, patched, tag.valueoffset + struct.calcsize(form) * (len(sizes) - 1), len(short))
+    with pytest.raises(UnreadableError, match="compressed image data end too early"):
+        _read(tmp_path, bytes(patched))
 
 
 _jpeg, _deep, _strips = _encode(RGB8, "JPEG"), _png(RGB16, 2), _tiff(RGB16, photometric="rgb", rowsperstrip=4)

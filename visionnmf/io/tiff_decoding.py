@@ -109,27 +109,38 @@ def _tiff_samples(
 def _check_decoded_size(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> None:
-    """Raise UnreadableError if a strip or tile, given as start and length in bytes, unpacks to more than it should."""
-    # tifffile decodes each strip or tile without a limit, so a few kilobytes could become gigabytes.
-    rows, columns = min(page.rowsperstrip, page.imagelength), page.imagewidth
+    """Raise UnreadableError unless each strip or tile, given as start and length in bytes, unpacks to what it should.
+
+    tifffile decodes each of them without a limit, so a few kilobytes could become gigabytes, and leaves memory as it
+    was where one is missing or too short.
+    """
+    height, width = page.imagelength, page.imagewidth
+    rows, columns = min(page.rowsperstrip, height), width
     if page.is_tiled:
         rows, columns = page.tilelength, page.tilewidth
     check_size(name, columns, rows, max_pixels)
-    limit = rows * ((columns * page.samplesperpixel * page.bitspersample + 7) // 8)  # bytes; rows end at whole bytes
-    exceeds = _inflates_beyond if page.compression in _DEFLATE else _unpacks_beyond
-    if any(exceeds(memoryview(data)[start : start + count], limit) for start, count in segments):
-        raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
+    planes = page.samplesperpixel if page.planarconfig == 2 else 1
+    row_size = (columns * page.samplesperpixel // planes * page.bitspersample + 7) // 8  # rows end at whole bytes
+    down, across = -(-height // rows), -(-width // columns)
+    if len(segments) < planes * down * across:
+        raise UnreadableError(f"{name}: the file is damaged (it has {len(segments)} of {planes * down * across} parts)")
+    unpacked_size = _inflated_size if page.compression in _DEFLATE else _packbits_size
+    for number, (start, count) in enumerate(segments):
+        size = unpacked_size(memoryview(data)[start : start + count], rows * row_size)
+        if size > rows * row_size:
+            raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
+        # tiles are always whole; only the last strip of a plane may have fewer rows
+        if size < row_size * (rows if page.is_tiled else min(rows, height - number % down * rows)):
+            raise UnreadableError(f"{name}: compressed image data end too early; the file is damaged")
 
 
-def _inflates_beyond(data: memoryview, limit: int) -> bool:
-    """Return whether Deflate data unpack to more than `limit` bytes."""
-    inflater = zlib.decompressobj()
-    inflater.decompress(data, limit)
-    return bool(inflater.decompress(inflater.unconsumed_tail, 1))
+def _inflated_size(data: memoryview, limit: int) -> int:
+    """Return how many bytes Deflate data unpack to, or `limit` + 1 if more than `limit`."""
+    return len(zlib.decompressobj().decompress(data, limit + 1))
 
 
-def _unpacks_beyond(data: memoryview, limit: int) -> bool:
-    """Return whether PackBits data unpack to more than `limit` bytes, by adding up the lengths of its runs.
+def _packbits_size(data: memoryview, limit: int) -> int:
+    """Return how many bytes PackBits data unpack to, the sum of the lengths of its runs; it stops beyond `limit`.
 
     A byte n < 128 is followed by n + 1 bytes to copy, one > 128 by a byte to repeat 257 - n times; 128 does nothing.
     """
@@ -137,12 +148,13 @@ def _unpacks_beyond(data: memoryview, limit: int) -> bool:
     while position < len(data) and size <= limit:
         head = data[position]
         if head < 128:
-            position, size = position + head + 2, size + head + 1
+            # a run that the data cut off has fewer bytes
+            position, size = position + head + 2, size + min(head + 1, len(data) - position - 1)
         elif head > 128:
             position, size = position + 2, size + 257 - head
         else:
             position += 1
-    return size > limit
+    return size
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:

@@ -109,7 +109,7 @@ def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
 def test_progress_is_shown_beside_json(model, folder, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 0.0)
     found = run("faces", "identify", model[0], folder / "person 1", "--json")
-    assert "visionnmf: images: looking 2 of 6" in found.stderr and len(json.loads(found.stdout)["images"]) == 6
+    assert ": looking 2 of 6" in found.stderr and len(json.loads(found.stdout)["images"]) == 6
 
 
 def test_what_reading_an_image_warns_of_is_said_of_that_image(model, tmp_path):

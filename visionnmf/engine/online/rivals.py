@@ -114,6 +114,7 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST,
     box. `least` and `floor` bound the components and the model from below, with the Itakura-Saito divergence.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
+    before = dict(state)
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
     _remember(problem, Wt, state, options.buffer, sample_weight)
@@ -131,6 +132,7 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST,
         problem.loss.name == "itakura-saito", H.dtype.type(floor * X.mean(dtype=np.float64)),
     )  # fmt: skip
     if not np.isfinite(mean).all():
+        state.update(before)
         raise ParameterError(
             "method must be one that can learn this; got 'or-nmf-is', whose gradient is infinite where the model is 0; "
             "take method='or-nmf' with loss='itakura-saito'"
