@@ -1,0 +1,43 @@
+"""`.ci/run first` runs the first commands of the README in a clone and checks the results that it names."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = "<!-- ci:demo -->\n```sh\nmkdir out\n{command}\n```\n\n```\nphoto -> out/photo_labels.png ...\n```\n"
+
+
+def first(folder: Path, command: str, argument: str = "first") -> subprocess.CompletedProcess:
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    (folder / "README.md").write_text(README.format(command=command))
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A README."]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+    return subprocess.run(["bash", ".ci/run", argument], cwd=folder, capture_output=True, text=True)
+
+
+def test_the_first_results_and_their_time_are_reported(tmp_path):
+    done = first(tmp_path, "echo 1 > out/photo_labels.png")
+    assert done.returncode == 0, done.stderr
+    assert "first results (out/photo_labels.png)" in done.stdout.splitlines()[-1]
+    assert not (tmp_path / "out").exists()  # it worked in a clone
+
+
+@pytest.mark.parametrize("command", ["touch out/photo_labels.png", "true"])
+def test_a_result_that_is_missing_or_empty_fails(command, tmp_path):
+    done = first(tmp_path, command)
+    assert done.returncode == 1
+    assert done.stderr.endswith(".ci/run: out/photo_labels.png, which README.md names, is missing or empty\n")
+
+
+def test_a_command_that_fails_ends_the_run(tmp_path):
+    done = first(tmp_path, "echo 1 > out/photo_labels.png; false")
+    assert done.returncode == 1 and "failed (exit code 1)" in done.stderr
+
+
+def test_other_parts_are_refused(tmp_path):
+    assert first(tmp_path, "true", "last").returncode == 2
