@@ -164,7 +164,8 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
         if now - last < LINE_EVERY:
             return
         last = now
-        rate = (done - first) / (now - start) if now > start else 0.0
+        # A single step says little about the rest: kernels may have been compiled in it.
+        rate = (done - first) / (now - start) if now > start and done - first > 1 else 0.0
         parts = [f"{stage} {done}" + (f" of {total}" if total is not None else "")]
         if rate_of and rate:
             parts.append(f"{rate:.3g} {rate_of}/s")

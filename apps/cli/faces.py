@@ -165,8 +165,8 @@ def verify(
         check_exists(model)
         from visionnmf.apps import faces
 
-        with run.status(f"comparing {first} and {second}"):
-            report = faces.verify(faces.load(model), first, second, threshold=threshold)
+        with run.progress(f"{Path(first).name} and {Path(second).name}", rate_of="") as bar:
+            report = faces.verify(faces.load(model), first, second, threshold=threshold, progress=bar)
         run.report(report)
 
 
@@ -218,8 +218,8 @@ def cluster(
         make_folder(out)
         from visionnmf.apps import faces
 
-        with run.status(f"grouping the faces of {source}"):
-            report = faces.cluster(source, clustering=clustering, reading=reading, out=out, force=force)
+        with run.progress(source, rate_of="") as bar:
+            report = faces.cluster(source, clustering=clustering, reading=reading, out=out, force=force, progress=bar)
         run.report(report)
 
 

@@ -22,8 +22,10 @@ from visionnmf.metrics import clustering_accuracy, clustering_information
 from .classifiers import whitening
 from .cleaning import flat_background, missing_pixels
 from .reading import as_rows, open_faces
+from .recognizer import Progress
 from .settings import FaceClustering, FaceReading
 
+ITERATIONS = 100  # of the default model
 STARTS = 10  # of k-means
 WHITENING = 1.0  # chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions/faces.md has figures
 
@@ -35,6 +37,7 @@ def cluster_faces(
     model: Any = None,
     mask: ArrayLike | None = None,
     random_state: RandomState = 0,
+    progress: Progress | None = None,
 ) -> NDArray[np.intp]:
     """Group images by k-means on the codes of a model.
 
@@ -53,6 +56,8 @@ def cluster_faces(
         Missing pixels, for models that take ``weights``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the default model and of k-means.
+    progress : callable, optional
+        Called as ``progress("learning components", done, total)`` after each iteration of the default model.
 
     Returns
     -------
@@ -77,7 +82,9 @@ def cluster_faces(
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)
     if model is None:
-        model = NMF(min(100, *data.shape), nuclear=1.0, max_iter=100, tol=0, random_state=seed)
+        model = NMF(min(100, *data.shape), nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=seed)
+        if progress is not None:
+            model.set_params(callback=lambda done, _: progress("learning components", done, ITERATIONS))
     fitted = clone(model)
     known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
     # Codes are scaled as if the components had unit norm, so that their sizes can be compared.
@@ -124,6 +131,7 @@ def cluster(
     reading: FaceReading = FaceReading(),
     out: str | Path | None = None,
     force: bool = False,
+    progress: Progress | None = None,
 ) -> FaceClustersReport:
     """Group a set of images by person, without names.
 
@@ -139,6 +147,8 @@ def cluster(
         Folder for ``clusters.csv``.
     force : bool, default=False
         Whether existing files may be replaced.
+    progress : callable, optional
+        As for :func:`cluster_faces`.
 
     Returns
     -------
@@ -170,6 +180,7 @@ def cluster(
         wanted,
         mask=mask.reshape(len(images), -1),
         random_state=clustering.random_state,
+        progress=progress,
     )
     names = faces.files or tuple(str(number) for number in range(len(found)))
     if path is not None:

@@ -273,7 +273,12 @@ class VerificationReport(Report):
 
 
 def verify(
-    model: FaceModel, first: str | Path, second: str | Path, *, threshold: float | None = None
+    model: FaceModel,
+    first: str | Path,
+    second: str | Path,
+    *,
+    threshold: float | None = None,
+    progress: Progress | None = None,
 ) -> VerificationReport:
     """Decide whether two images show one person, known to the model or not.
 
@@ -288,6 +293,8 @@ def verify(
         Images; see :func:`identify`.
     threshold : float or None, default=None
         Replaces the model's threshold.
+    progress : callable, optional
+        Called as ``progress("comparing", done, total)`` after each of up to three steps.
 
     Returns
     -------
@@ -304,14 +311,21 @@ def verify(
     >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png", threshold=0.9).same
     False
     """
+    step = progress or (lambda *_: None)
     recognizer = model.recognizer
     limit = recognizer.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
     rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in (first, second)])
+    step("comparing", 0, 3)
     found = recognizer.identify(rows, threshold=limit)
+    step("comparing", 1, 3)
     people = [identity.person for identity in found]
     if None in people:
         # The distance of the second image from the first one's person, and the other way round.
-        distance = float(np.mean([_distance_from(model, rows[[i]], rows[[1 - i]], people) for i in (0, 1)]))
+        distances = []
+        for i in (0, 1):
+            distances.append(_distance_from(model, rows[[i]], rows[[1 - i]], people))
+            step("comparing", 2 + i, 3)
+        distance = float(np.mean(distances))
         rule, same = "images", distance <= limit
     else:
         distance = max(identity.distance for identity in found)

@@ -112,6 +112,16 @@ def test_progress_is_shown_beside_json(model, folder, monkeypatch):
     assert ": looking 2 of 6" in found.stderr and len(json.loads(found.stdout)["images"]) == 6
 
 
+def test_verify_and_cluster_report_their_steps(model, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    for number, image in enumerate(made_faces(np.random.default_rng(7), 1, 2)[0]):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    compared = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "1.png").stderr
+    assert "0.png and 1.png: comparing 1 of 3" in compared and "comparing 3 of 3, 0 s left" in compared
+    grouped = run("faces", "cluster", folder, "--out", tmp_path).stderr
+    assert "learning components 50 of 100" in grouped and "learning components 100 of 100, 0 s left" in grouped
+
+
 def test_what_reading_an_image_warns_of_is_said_of_that_image(model, tmp_path):
     Image.new("RGBA", (16, 16), (90, 80, 70, 120)).save(tmp_path / "glass.png")
     Image.new("L", (16, 16), 90).save(tmp_path / "plain.png")
