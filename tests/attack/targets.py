@@ -20,6 +20,7 @@ from visionnmf.io.chunks import open_chunks
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import read_tables
 
+from .tiffs import same_pixels, tiffs
 from .trees import MAKERS
 
 warnings.simplefilter("ignore")
@@ -30,7 +31,7 @@ PHOTOGRAPH = np.random.default_rng(2).integers(0, 256, (16, 24, 3), np.uint8)
 
 
 def _picture(path: Path) -> int:
-    return io.read_image(path, max_pixels=4_000_000).nbytes
+    return same_pixels(lambda: io.read_image(path, max_pixels=4_000_000))
 
 
 def _video(path: Path) -> int:
@@ -142,4 +143,8 @@ def sparse(random: Random) -> int:
     return 0
 
 
-MADE: dict[str, Callable[[Random], int]] = {"sparse": sparse, **MAKERS}  # cases without a file to mutate
+MADE: dict[str, Callable[[Random], int]] = {
+    "sparse": sparse,
+    "tiffs": tiffs,
+    **MAKERS,
+}  # cases without a file to mutate

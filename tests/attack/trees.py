@@ -123,7 +123,8 @@ def _bomb(file: Path, dice: Random) -> None:
     above = [folder / "zarr.json" for folder in file.parents if (folder / "zarr.json").is_file()]
     if above:
         about = _read(above[0])
-        codecs = [codec for codec in about.get("codecs") or [] if isinstance(codec, dict)]
+        listed = about.get("codecs")
+        codecs = [codec for codec in listed if isinstance(codec, dict)] if isinstance(listed, list) else []
         if codecs and codecs[0].get("name") == "bytes":
             known = name if name in ("gzip", "zstd", "blosc") else f"numcodecs.{name}"
             _write(above[0], about | {"codecs": [codecs[0], {"name": known, "configuration": {}}]})

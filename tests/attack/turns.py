@@ -16,6 +16,7 @@ BARS = {
     "videos": 1000,
     "models": 5000,
     "matrices": 5000,
+    "tiffs": 1000,
     "sparse": 1000,
     "trees": 1000,
     "caches": 1000,

@@ -317,6 +317,38 @@ def test_parts_of_a_tiff_that_end_too_early_are_refused(tmp_path, by):
         _read(tmp_path, bytes(patched))
 
 
+@pytest.mark.parametrize("stored", [RGB8, RGB16])
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_a_tiff_without_its_last_tile_is_refused(tmp_path, stored, compression):
+    """The 8-bit picture was black there, and the other one held whatever the memory did."""
+    data = _tiff(stored, photometric="rgb", tile=(16, 16), compression=compression)
+    assert _read(tmp_path, data).shape == RGB8.shape
+    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
+        tags = tiff.pages[0].tags
+        tiles = tags[325].count
+        patched = bytearray(data)
+        for number in (324, 325):  # the count of a tag stands four bytes behind its number
+            struct.pack_into("<I", patched, tags[number].offset + 4, tiles - 1)
+    with pytest.raises(UnreadableError, match=f"it has {tiles - 1} of {tiles} parts"):
+        _read(tmp_path, bytes(patched))
+
+
+def test_planes_that_only_opencv_decodes_are_refused(tmp_path):
+    """OpenCV decodes one plane of a TIFF file with separate planes, and leaves the other colours as they were."""
+    planes = np.zeros((3, 8, 9), np.uint16)
+    codes = [256, *bytes(planes[0].nbytes), 257]  # LZW begins a table, copies bytes and ends, with 9 bits for each
+    bits = "".join(f"{code:09b}" for code in codes).ljust(9 * len(codes) + 7, "0")
+    strip = bytes(int(bits[start : start + 8], 2) for start in range(0, 9 * len(codes), 8))
+    plain = _tiff(planes, photometric="rgb", planarconfig="separate", rowsperstrip=8)
+    patched = bytearray(_patched_tiff(plain, {259: 5})) + strip
+    with tifffile.TiffFile(io.BytesIO(plain)) as tiff:
+        for number, value in ((273, len(plain)), (279, len(strip))):
+            tag = tiff.pages[0].tags[number]
+            struct.pack_into({3: "<3H", 4: "<3I"}[int(tag.dtype)], patched, tag.valueoffset, *[value] * 3)
+    with pytest.raises(UnsupportedError, match="16-bit samples with TIFF compression 5 cannot be decoded"):
+        _read(tmp_path, bytes(patched))
+
+
 _jpeg, _deep, _strips = _encode(RGB8, "JPEG"), _png(RGB16, 2), _tiff(RGB16, photometric="rgb", rowsperstrip=4)
 _text_bomb = _chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(80_000_000), 9))
 
@@ -352,7 +384,17 @@ HOSTILE = {
     "grown tiff": (
         _patched_tiff(_tiff(GREY16), {256: 9000, 257: 9000}),
         UnreadableError,
+        "it has 1 of 375 parts",
+    ),
+    "wide tiff": (
+        _patched_tiff(_tiff(GREY16, rowsperstrip=HEIGHT), {256: 9000}),
+        UnreadableError,
         "holds fewer data than it declares",
+    ),
+    "unknown planes": (
+        _patched_tiff(_tiff(RGB16, photometric="rgb"), {284: 7}),
+        UnreadableError,
+        "its PlanarConfiguration is 7",
     ),
     "zero size png": (_png(GREY8[..., None], 0, size=(0, 5)), UnreadableError, "damaged"),
     "short png data": (_png(RGB8, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),

@@ -41,17 +41,11 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
             raise UnsupportedError(f"{name}: a volume of {page.imagedepth} slices; save one slice as an image")
         if page.samplesperpixel > 4:
             raise UnsupportedError(f"{name}: {page.samplesperpixel} channels; save the picture as grey, RGB or RGBA")
-        segments = list(zip(page.dataoffsets, page.databytecounts, strict=False))
-        if not segments or any(start <= 0 or count <= 0 or start + count > len(data) for start, count in segments):
-            raise UnreadableError(f"{name}: the file is cut off or damaged (image data lie beyond its end)")
+        segments = _checked_segments(page, data, name, max_pixels)
         if page.compression in _JPEG:
             for start, count in segments:
                 check_scans(data, name, start, start + count)
         bits = page.bitspersample
-        stored = sum(count for _, count in segments)
-        plain = page.compression == 1 and page.photometric != 6  # 6 is YCbCr, with colours at half resolution
-        if plain and stored < page.imagelength * page.imagewidth * page.samplesperpixel * bits // 8:
-            raise UnreadableError(f"{name}: the file is cut off or damaged (it holds fewer data than it declares)")
         if _has_second_picture(tiff):
             notes.append("has several pages; only the first is read")
         kind = page.dtype.kind if page.dtype is not None else "?"
@@ -66,6 +60,38 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
             )
         samples = _tiff_samples(page, data, segments, name, max_pixels)
     return upright(_tiff_colours(page, samples, name, notes), _tiff_orientation(page))
+
+
+def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixels: int) -> list[tuple[int, int]]:
+    """Return start and length of each segment after checking that none lies beyond the end, is missing or too short."""
+    if page.planarconfig not in (1, 2):  # colours together in each pixel, or each in a plane of its own
+        raise UnreadableError(f"{name}: the file is damaged (its PlanarConfiguration is {page.planarconfig!r:.20})")
+    segments = list(zip(page.dataoffsets, page.databytecounts, strict=False))
+    if not segments or any(start <= 0 or count <= 0 or start + count > len(data) for start, count in segments):
+        raise UnreadableError(f"{name}: the file is cut off or damaged (image data lie beyond its end)")
+    if page.compression != 6:  # JPEG data of the old style are found by other tags
+        sizes = _declared_sizes(page, len(segments), name, max_pixels)
+        plain = page.compression == 1 and page.photometric != 6  # 6 is YCbCr, with colours at half resolution
+        if plain and any(count < size for (_, count), size in zip(segments, sizes, strict=True)):
+            raise UnreadableError(f"{name}: the file is cut off or damaged (it holds fewer data than it declares)")
+    return segments
+
+
+def _declared_sizes(page: tifffile.TiffPage, n_segments: int, name: str, max_pixels: int) -> list[int]:
+    """Return how many bytes each segment must unpack to; raise UnreadableError if there are too few segments."""
+    height, width = page.imagelength, page.imagewidth
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
+    check_size(name, columns, rows, max_pixels)
+    planes = page.samplesperpixel if page.planarconfig == 2 else 1
+    row_size = (columns * page.samplesperpixel // planes * page.bitspersample + 7) // 8  # rows end at whole bytes
+    down, across = -(-height // rows), -(-width // columns)
+    needed = planes * down * across
+    if n_segments < needed:
+        raise UnreadableError(f"{name}: the file is damaged (it has {n_segments} of {needed} parts)")
+    # tiles are always whole; only the last strip of a plane may have fewer rows
+    last = row_size * (rows if page.is_tiled else height - (down - 1) * rows)
+    plane = [row_size * rows] * (down * across - 1) + [last]
+    return plane * planes + [0] * (n_segments - needed)
 
 
 def _has_second_picture(tiff: tifffile.TiffFile) -> bool:
@@ -95,7 +121,8 @@ def _tiff_samples(
         if page.planarconfig == 2 and channels > 1:  # each channel is stored as a plane of its own
             samples = np.moveaxis(samples, 0, -1)
     else:
-        decoded = decode_by_opencv(data)
+        separate = page.planarconfig == 2 and channels > 1  # OpenCV would leave most of its memory as it was
+        decoded = None if separate else decode_by_opencv(data)
         if decoded is None or decoded.dtype != page.dtype or decoded.size != height * width * channels:
             raise UnsupportedError(
                 f"{name}: {page.bitspersample}-bit samples with TIFF compression {int(page.compression)} cannot be "
@@ -114,23 +141,13 @@ def _check_decoded_size(
     tifffile decodes each of them without a limit, so a few kilobytes could become gigabytes, and leaves memory as it
     was where one is missing or too short.
     """
-    height, width = page.imagelength, page.imagewidth
-    rows, columns = min(page.rowsperstrip, height), width
-    if page.is_tiled:
-        rows, columns = page.tilelength, page.tilewidth
-    check_size(name, columns, rows, max_pixels)
-    planes = page.samplesperpixel if page.planarconfig == 2 else 1
-    row_size = (columns * page.samplesperpixel // planes * page.bitspersample + 7) // 8  # rows end at whole bytes
-    down, across = -(-height // rows), -(-width // columns)
-    if len(segments) < planes * down * across:
-        raise UnreadableError(f"{name}: the file is damaged (it has {len(segments)} of {planes * down * across} parts)")
     unpacked_size = _inflated_size if page.compression in _DEFLATE else _packbits_size
-    for number, (start, count) in enumerate(segments):
-        size = unpacked_size(memoryview(data)[start : start + count], rows * row_size)
-        if size > rows * row_size:
+    sizes = _declared_sizes(page, len(segments), name, max_pixels)
+    for (start, count), size in zip(segments, sizes, strict=True):
+        unpacked = unpacked_size(memoryview(data)[start : start + count], max(sizes))
+        if unpacked > max(sizes):  # the last strip may have as many rows as the others
             raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
-        # tiles are always whole; only the last strip of a plane may have fewer rows
-        if size < row_size * (rows if page.is_tiled else min(rows, height - number % down * rows)):
+        if unpacked < size:
             raise UnreadableError(f"{name}: compressed image data end too early; the file is damaged")
 
 
