@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import all_commands
 from numpydoc.validate import validate
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = {"segment": "segmentation.md", "warm": "commands.md"}
@@ -108,6 +109,47 @@ def test_the_page_of_commands_has_every_option():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().split()) <= 700
+
+
+def test_each_application_of_the_readme_says_whether_nmf_is_inside_and_what_was_learnt():
+    section = (ROOT / "README.md").read_text().split("## Applications\n")[1].split("\n## ")[0]
+    paragraphs = [" ".join(text.split()) for text in section.split("\n\n") if text.startswith("**[")]
+    groups = {name.partition(" ")[0] for name, _ in all_commands()} - {"warm"}
+    described = re.findall(r"`visionnmf (\w+)", " ".join(text.partition("*NMF: ")[0] for text in paragraphs))
+    assert groups == set(described)
+    for text in paragraphs:
+        assert re.search(r"\*NMF: .+\. Learnt beforehand: .+\.\*$", text), text
+
+
+def test_what_was_learnt_for_segments_and_its_terms_are_named():
+    terms = "200 photographs of BSDS500, which is for non-commercial research and education"
+    for text in ((ROOT / "README.md").read_text(), dict(all_commands())["segment"].help):
+        assert terms in " ".join(text.split())
+
+
+def test_the_picture_of_the_readme_is_animated_and_small():
+    (name,) = re.findall(r"^!\[.*\]\((.*\.webp)\)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert (ROOT / name).stat().st_size < 2_000_000
+    with Image.open(ROOT / name) as picture:
+        assert picture.n_frames > 10
+
+
+def test_the_readme_says_that_there_is_no_release_and_no_document_installs_one():
+    assert "There is no release yet." in (ROOT / "README.md").read_text()
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        assert not re.search(r"pip install \S*visionnmf", document.read_text()), document.name
+
+
+def test_guides_whose_commands_need_matplotlib_say_how_to_install_it():
+    for guide in (ROOT / "docs").glob("*.md"):
+        text = guide.read_text()
+        needed = re.search(r"^visionnmf .* (--plots?\b|fit .*--picture\b)", text, re.MULTILINE)
+        assert not needed or "sh setup.sh plots" in text, guide.name
+
+
+def test_no_option_points_below_itself_to_what_stands_above():
+    for name, command in all_commands():
+        assert not any("below" in (getattr(parameter, "help", None) or "") for parameter in command.params), name
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def _multiview() -> None:
 
     \b
     Examples:
-      visionnmf multiview fit sounds.csv images.npy --model views.npz --picture usage.png
+      visionnmf multiview fit sounds.csv images.npy --model views.npz
       visionnmf multiview transform views.npz images=new.npy --codes codes.csv
       visionnmf multiview impute views.npz images=new.npy --out filled
       visionnmf multiview evaluate sounds.csv images.npy --labels classes.txt --out results
@@ -50,7 +50,8 @@ def fit(
     settings: ViewFit,
     key: Key = None,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="P.png", help="Draw which view uses which component.")
+        Path | None,
+        typer.Option("--picture", metavar="P.png", help="Draw which view uses which component (needs matplotlib)."),
     ] = None,
     json_: Json = False,
     force: Force = False,
@@ -158,7 +159,7 @@ def evaluate(
 
     \b
     Example:
-      visionnmf multiview evaluate mv.npz --conditions clean,view-missing --plot --out results
+      visionnmf multiview evaluate mv.npz --conditions clean,view-missing --out results
     """
     with running(json_, debug) as run:
         from visionnmf.apps import multiview
