@@ -168,6 +168,14 @@ def test_links_in_the_documents_lead_somewhere():
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
+def test_tests_that_the_decisions_name_exist():
+    for page in (ROOT / "docs" / "decisions").glob("*.md"):
+        file = ""
+        for named, function in re.findall(r"`(tests/[\w/]+\.py)?::(test_\w+)`", page.read_text()):
+            file = named or file
+            assert f"def {function}(" in (ROOT / file).read_text(), f"{page.name}: {file}::{function}"
+
+
 def test_no_registry_address_and_no_absolute_path_is_recorded():
     for path in ROOT.rglob("*"):
         relative = path.relative_to(ROOT)
