@@ -41,8 +41,8 @@ class Corel:
     similarity: NDArray[Any]
 
 
-def load_corel(part: str, most: int | None = None, seed: int = 0) -> Corel:
-    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random."""
+def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: bool = True) -> Corel:
+    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random; `images` only if `pictures`."""
     with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
         ids = file[f"{part}_image_id"].astype(str)
         rows = np.sort(np.random.default_rng(seed).permutation(len(ids))[:most])
@@ -50,7 +50,7 @@ def load_corel(part: str, most: int | None = None, seed: int = 0) -> Corel:
         labels = file[f"{part}_labels"][rows] > 0
         similarity = file[f"{part}_image_match_similarity"][rows]
     with zipfile.ZipFile(data_file("corel5k_images.zip")) as archive:
-        names = [f"{part}/{ids[row]}.jpeg" for row in rows]
+        names = [f"{part}/{ids[row]}.jpeg" for row in rows if pictures]
         images = [decode_image(archive.read(name), name) for name in names]
     return Corel(images, ids[rows], labels, published, similarity)
 

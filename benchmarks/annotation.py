@@ -2,8 +2,9 @@
 
 ``python benchmarks/annotation.py`` runs everything, ``python benchmarks/annotation.py corel`` one part: corel (the four
 published features: JEC on features and on codes, the default), jpegs (the same photographs from their JPEGs, by our own
-extractors), online (Figure 12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000
-made images). Scores are means over the 260 words of the test images, except AC, RC and NS, which are means over images.
+extractors), metrics (which distance suits each feature) and coders (which loss), both on training images alone,
+online (Figure 12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000 made images).
+Scores are means over the 260 words of the test images, except AC, RC and NS, which are means over images.
 Seconds are of one processor: run it with OMP_NUM_THREADS=1. All choices were made on training images.
 """
 
@@ -11,14 +12,15 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from _corel import FEATURES, load_corel
+from _corel import FEATURES, Corel, load_corel
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf import NMF, OnlineNMF
+from visionnmf import NMF, OnlineNMF, choices
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.image_features import usual_extractors
@@ -26,6 +28,9 @@ from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
 from visionnmf.features import FeatureExtraction
 
 Array = NDArray[Any]
+
+WORDS_CHI_SQUARED = {"DenseHue": "chi-squared", "DenseSift": "chi-squared"}  # as Guillaumin et al. (2009)
+AUTHORS = WORDS_CHI_SQUARED | {"Lab": "kullback-leibler"}  # as Makadia et al. (2008), who have no words
 
 N_TRAIN: int | None = None
 N_TEST: int | None = None
@@ -44,6 +49,9 @@ METHODS = {
 }
 EPOCHS = 2
 WORDS = 5
+FOLDS, N_HELD_OUT = 3, 500  # of the training images, for what is chosen
+N_CODED = 1500  # training images that coders are compared on
+CODERS = tuple(coder for coder in choices.ANNOTATION_CODERS if coder != "none")
 
 
 def variants() -> dict[str, ImageAnnotator]:
@@ -52,7 +60,10 @@ def variants() -> dict[str, ImageAnnotator]:
     codes: dict[str, Any] = {"n_components": RANKS, "n_neighbors": 2}
     robust = NMF(loss="l21", max_iter=100)
     return {
-        "JEC, features as they are": ImageAnnotator("jec", hellinger=False, **plain),
+        "JEC, features divided by their deviations": ImageAnnotator("jec", hellinger=False, **plain),
+        "JEC, features as they are, Manhattan": ImageAnnotator("jec", metrics="manhattan", **plain),
+        "JEC, features as they are, chi-squared for words": ImageAnnotator("jec", metrics=WORDS_CHI_SQUARED, **plain),
+        "JEC, features as they are, the distances of the authors": ImageAnnotator("jec", metrics=AUTHORS, **plain),
         "JEC, roots of shares": ImageAnnotator("jec", **plain),
         "JEC, L2,1 codes, two neighbours": ImageAnnotator("jec", coder=robust, **codes),
         "JEC, L2,1 codes of rank 100, two neighbours": ImageAnnotator(
@@ -105,11 +116,73 @@ def corel() -> None:
         row(name, model, (X, train.labels), (Z, test.labels), views)
 
 
+def folds(most: int | None = None) -> Iterator[tuple[Corel, NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield the training images, which of them are learnt from, `most` at most, and which are held out."""
+    images = load_corel("train", N_TRAIN, pictures=False)
+    order = np.random.default_rng(0).permutation(len(images.labels))
+    for fold in range(FOLDS):
+        held_out = order[fold * N_HELD_OUT : (fold + 1) * N_HELD_OUT]
+        yield images, np.setdiff1d(order, held_out, True)[:most], held_out
+
+
+def compare(models: dict[str, ImageAnnotator], names: Sequence[str], most: int | None = None) -> None:
+    """Print F1 and N+ of held-out training images with the features `names`, and the seconds to learn and predict."""
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in models}
+    for images, learnt, held_out in folds(most):
+        views, X = side_by_side({name: images.published[name] for name in names})
+        for name, model in models.items():
+            start = time.process_time()
+            model.fit(X[learnt], images.labels[learnt], views=views)
+            trained = time.process_time()
+            score = score_words(images.labels[held_out], model.predict(X[held_out]))
+            seconds = trained - start, time.process_time() - trained
+            found[name].append((100 * score.f1, score.n_plus, *seconds))
+    for name, values in found.items():
+        f1, n_plus, *seconds = np.mean(values, axis=0)
+        spread = np.std(values, axis=0, ddof=1 if FOLDS > 1 else 0)[0]
+        print(
+            f"| {name} | {f1:.1f} ± {spread:.1f} | {n_plus:.0f} | {seconds[0]:.0f} | {seconds[1]:.0f} |",
+            flush=True,
+        )
+
+
+def held_out_heading(of: str) -> None:
+    """Begin a table of :func:`compare`."""
+    print(f"\n## {of}, {FOLDS} folds of {N_HELD_OUT} training images\n")
+    print("| | F1 | N+ | train s | predict s |\n| --- | --- | --- | --- | --- |")
+
+
+def metrics() -> None:
+    """Compare distances of each published feature alone, and of all together."""
+    held_out_heading("Distances, JEC with five neighbours")
+    plain: dict[str, Any] = {"coder": "none"}
+    for name in FEATURES:
+        models = {
+            f"{name}, {metric}": ImageAnnotator("jec", metrics=metric, **plain) for metric in choices.ANNOTATION_METRICS
+        }
+        compare(models, [name])
+    together: dict[str, Any] = {
+        "manhattan": "manhattan",
+        "chi-squared for words": WORDS_CHI_SQUARED,
+        "those of the authors": AUTHORS,
+    }
+    models = {f"all, {name}": ImageAnnotator("jec", metrics=found, **plain) for name, found in together.items()}
+    compare({"all, divided by deviations": ImageAnnotator("jec", hellinger=False, **plain)} | models, FEATURES)
+
+
+def coders() -> None:
+    """Compare what learns the codes."""
+    held_out_heading(f"Coders of rank {ONE} learnt from {N_CODED} images, JEC with two neighbours")
+    models = {coder: ImageAnnotator("jec", coder=coder, n_components=ONE, n_neighbors=2) for coder in CODERS}
+    projected = ImageAnnotator("jec", coder="or-nmf", n_components=ONE, n_neighbors=2, pseudo_inverse=True)
+    compare(models | {"or-nmf, pseudo-inverse": projected}, FEATURES, N_CODED)
+
+
 def side_by_side(features: dict[str, Array]) -> tuple[dict[str, slice], Array]:
     """Return the columns of each view, and one matrix."""
-    ends = np.cumsum([0, *(features[name].shape[1] for name in FEATURES)]).tolist()
-    views = {name: slice(*ends[i : i + 2]) for i, name in enumerate(FEATURES)}
-    return views, np.concatenate([features[name] for name in FEATURES], axis=1)
+    ends = np.cumsum([0, *(values.shape[1] for values in features.values())]).tolist()
+    views = {name: slice(*ends[i : i + 2]) for i, name in enumerate(features)}
+    return views, np.concatenate(list(features.values()), axis=1)
 
 
 def jpegs() -> None:
@@ -176,7 +249,7 @@ def scale() -> None:
 
 if __name__ == "__main__":
     main(
-        {"corel": corel, "jpegs": jpegs, "online": online, "scale": scale},
+        {"corel": corel, "jpegs": jpegs, "metrics": metrics, "coders": coders, "online": online, "scale": scale},
         globals(),
         {
             "N_TRAIN": 60,
@@ -187,5 +260,6 @@ if __name__ == "__main__":
             "SCALE_FEATURES": 40,
             "SHARES": (0.1,),
         }
+        | {"FOLDS": 1, "N_HELD_OUT": 20, "CODERS": ("frobenius",)}
         | {"EPOCHS": 1, "METHODS": {"OR-NMF": METHODS["OR-NMF"]}},
     )

@@ -78,6 +78,9 @@ FACE_SIZE = 64  # pixels a side, of faces that were cut out
 # visionnmf annotate
 ANNOTATION_METHODS = ("weighted", "jec", "jec-greedy")
 ANNOTATION_METHOD = "weighted"
+ANNOTATION_CODERS = ("frobenius", "kullback-leibler", "manhattan", "l21", "huber", "or-nmf", "none")
+ANNOTATION_CODER = "frobenius"
+ANNOTATION_METRICS = ("manhattan", "euclidean", "chi-squared", "kullback-leibler")
 ANNOTATION_COMPONENTS = (50, 100, 200)  # of each kind of features; a distance each
 ANNOTATION_WORDS = 5
 ANNOTATION_BALANCE = 0.4  # how much rare words come first

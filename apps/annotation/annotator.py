@@ -28,8 +28,18 @@ from visionnmf._checks import (
 )
 from visionnmf.exceptions import ParameterError
 
-from .image_codes import Block, Progress, check_coder, coded, fit_blocks
-from .neighbours import TRANSFERS, distances_of, manhattan, mutual, nearest, nearest_and
+from .image_codes import PLAIN, Block, Progress, check_coder, coded, fit_blocks
+from .neighbours import (
+    METRICS,
+    TRANSFERS,
+    Distance,
+    distances_of,
+    joint_distance,
+    manhattan,
+    mutual,
+    nearest,
+    nearest_and,
+)
 from .word_probabilities import (
     START,
     Regression,
@@ -42,6 +52,7 @@ from .word_probabilities import (
 
 Array = NDArray[Any]
 
+MANHATTAN = "manhattan"
 JEC_NEIGHBOURS = 5
 WEIGHTED_NEIGHBOURS = 300
 MIN_LEARNING, MAX_LEARNING = 500, 5000  # training images whose words the weights and sigmoids are learnt from
@@ -80,15 +91,25 @@ class ImageAnnotator(BaseEstimator):
     ----------
     method : {"weighted", "jec", "jec-greedy"}, default="weighted"
         How words follow from neighbours.
-    coder : estimator, None or "none", default=None
-        What learns the codes of a view: an unfitted estimator with `n_components`, such as :class:`visionnmf.NMF` or
-        :class:`visionnmf.OnlineNMF`. None stands for a least-squares NMF, "none" for the features themselves.
+    coder : {"frobenius", "kullback-leibler", "manhattan", "l21", "huber", "or-nmf", "none"} or estimator, \
+            default="frobenius"
+        What learns the codes of a view: an NMF with this loss, "or-nmf" (an :class:`visionnmf.OnlineNMF`), or an
+        unfitted estimator with `n_components`. "none" stands for the features themselves.
+    pseudo_inverse : bool, default=False
+        Whether the codes are the features times the pseudo-inverse of the components (Guan et al. 2012), which may be
+        negative, instead of what the coder's `transform` gives.
+    metrics : str, mapping of str to str or None, default=None
+        Only with "jec" and "jec-greedy": the distance of each view as the authors of JEC have it. One of "manhattan",
+        "euclidean", "chi-squared" and "kullback-leibler", or a mapping from the names of views to these; views that it
+        does not name have "manhattan". Distances are divided by the largest of 100 training images to all others.
+        Features and codes are then not divided by their standard deviations, and `hellinger` has no effect. With None
+        they are divided, and compared by their Manhattan distances.
     n_components : int or sequence of int, default=(50, 100, 200)
         Components for each view. Each number gives a distance of its own. At most nine tenths of the view's features
         are used.
     hellinger : bool, default=True
         Whether the features of each view, and then their codes, are divided by their sum and replaced by their square
-        roots, as in Hellinger distances.
+        roots, as in Hellinger distances. It has no effect with `metrics`.
     n_neighbors : int or None, default=None
         None stands for 300 with "weighted" and for 5 with the others.
     n_words : int, default=5
@@ -141,7 +162,9 @@ class ImageAnnotator(BaseEstimator):
         self,
         method: str = choices.ANNOTATION_METHOD,
         *,
-        coder: Any = None,
+        coder: Any = choices.ANNOTATION_CODER,
+        pseudo_inverse: bool = False,
+        metrics: Mapping[str, str] | str | None = None,
         n_components: Any = choices.ANNOTATION_COMPONENTS,
         hellinger: bool = True,
         n_neighbors: int | None = None,
@@ -151,6 +174,8 @@ class ImageAnnotator(BaseEstimator):
     ) -> None:
         self.method = method
         self.coder = coder
+        self.pseudo_inverse = pseudo_inverse
+        self.metrics = metrics
         self.n_components = n_components
         self.hellinger = hellinger
         self.n_neighbors = n_neighbors
@@ -188,8 +213,13 @@ class ImageAnnotator(BaseEstimator):
         self.views_ = _checked_views(views, X.shape[1])
         self.Y_ = _labels(Y, len(X))
         self.words_ = _vocabulary(words, self.Y_.shape[1])
+        unknown = sorted(set(self.metrics) - set(self.views_)) if isinstance(self.metrics, Mapping) else []
+        if unknown:
+            raise ParameterError(f"metrics must name views, {', '.join(self.views_)}; got {shown(unknown)}")
         seed = check_seed(self.random_state)
-        self.blocks_, codes = fit_blocks(X, self.views_, self.coder, ranks, self.hellinger, seed, progress)
+        self.blocks_, codes = fit_blocks(
+            X, self.views_, self.coder, ranks, self._rooted, self.pseudo_inverse, seed, progress
+        )
         self._learn(codes, np.random.default_rng(seed), progress or (lambda *_: None))
         return self
 
@@ -203,7 +233,7 @@ class ImageAnnotator(BaseEstimator):
         check_is_fitted(self)
         codes, k = self._codes(X), self.n_neighbors_
         if self.sigmoids_ is None or self.regression_ is None:  # the methods "jec" and "jec-greedy"
-            which, distance = nearest(self.index_, codes, k)
+            which, distance = nearest(self.index_, codes, k, self._distance_of)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
             return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
         # votes (n_images, n_words): the scores of words by the kernel regression on distances to its landmarks
@@ -222,7 +252,7 @@ class ImageAnnotator(BaseEstimator):
             Their distances.
         """
         check_is_fitted(self)
-        return nearest(self.index_, self._codes(X), check_count(k, "k"))
+        return nearest(self.index_, self._codes(X), check_count(k, "k"), self._distance_of)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the scores of all words (n_images, n_words), which are probabilities with "weighted"."""
@@ -256,7 +286,7 @@ class ImageAnnotator(BaseEstimator):
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
-        return coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
+        return coded(X, self.views_, self.blocks_, self._rooted, self.pseudo_inverse) * self.columns_
 
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
         """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids.
@@ -302,15 +332,33 @@ class ImageAnnotator(BaseEstimator):
         usual = WEIGHTED_NEIGHBOURS if self.method == "weighted" else JEC_NEIGHBOURS
         return self.n_neighbors or usual
 
+    @property
+    def _rooted(self) -> bool:
+        """Whether features and codes are replaced by the roots of their shares."""
+        return self.hellinger and self.metrics is None
+
+    def _metric(self, block: Block) -> str:
+        """Return the metric of a block."""
+        return (
+            self.metrics.get(block.view, MANHATTAN) if isinstance(self.metrics, Mapping) else self.metrics or MANHATTAN
+        )
+
+    @property
+    def _distance_of(self) -> Distance:
+        """The distance of scaled codes."""
+        if self.metrics is None:
+            return manhattan
+        return joint_distance([(block.columns, self._metric(block)) for block in self.blocks_])
+
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
-        """Find factors that give each code a standard deviation of 1, and each distance a maximum of 1."""
-        deviation = codes.std(axis=0)
+        """Find factors that give each distance a maximum of 1, and without `metrics` each code the same deviation."""
+        deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
         for block in self.blocks_:
             part = codes[:, block.columns] * self.columns_[block.columns]
             # The largest distance is that from SCALING images to all, because all pairs would take quadratic time.
-            self.columns_[block.columns] /= max(float(manhattan(part, part[some]).max()), 1e-9)
+            self.columns_[block.columns] /= max(float(METRICS[self._metric(block)](part, part[some]).max()), 1e-9)
 
     def _per_column(self, of_blocks: Array) -> NDArray[np.float32]:
         """Repeat a value of each block (n_blocks,) for all of its columns, (n_columns,)."""
@@ -365,6 +413,20 @@ class ImageAnnotator(BaseEstimator):
         self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
         step("learning words", ROUNDS + 1, ROUNDS + 1)
 
+    def _check_metrics(self) -> None:
+        """Raise ParameterError for metrics that there are not, or that do not go with the other parameters."""
+        metrics = self.metrics.values() if isinstance(self.metrics, Mapping) else [self.metrics]
+        for metric in metrics if self.metrics is not None else []:
+            check_choice(metric, "metrics", choices.ANNOTATION_METRICS)
+        if self.metrics is not None and self.method == "weighted":
+            raise ParameterError("metrics must be None with the method 'weighted', which learns weights of distances")
+        if self.pseudo_inverse and isinstance(self.coder, str) and self.coder == PLAIN:
+            raise ParameterError("pseudo_inverse must be False with the coder 'none', which has no components")
+        if self.pseudo_inverse and set(metrics) & {"chi-squared", "kullback-leibler"}:
+            raise ParameterError(
+                "metrics must be manhattan or euclidean with pseudo_inverse, because codes are negative"
+            )
+
     def check_parameters(self) -> tuple[int, ...]:
         """Raise ParameterError for a parameter with a value that is not allowed.
 
@@ -375,7 +437,9 @@ class ImageAnnotator(BaseEstimator):
         """
         check_choice(self.method, "method", choices.ANNOTATION_METHODS)
         check_coder(self.coder)
+        check_flag(self.pseudo_inverse, "pseudo_inverse")
         check_flag(self.hellinger, "hellinger")
+        self._check_metrics()
         check_count(self.n_words, "n_words")
         check_number(self.balance, "balance", 0, 1)
         if self.n_neighbors is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF
+from visionnmf import NMF, OnlineNMF, choices
 from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
 
@@ -40,8 +40,13 @@ class Block:
 def check_coder(coder: Any) -> None:
     """Raise ParameterError if `coder` cannot learn codes."""
     learns = all(hasattr(coder, name) for name in ("fit", "transform", "get_params"))
-    if not (coder is None or coder == PLAIN or (learns and "n_components" in coder.get_params(deep=False))):
-        raise ParameterError(f"coder must be an estimator with n_components, None or {PLAIN!r}; got {shown(coder)}")
+    if isinstance(coder, str) and coder in choices.ANNOTATION_CODERS:
+        return
+    if not (learns and "n_components" in coder.get_params(deep=False)):
+        raise ParameterError(
+            f"coder must be one of {', '.join(choices.ANNOTATION_CODERS)}, or an estimator with n_components; "
+            f"got {shown(coder)}"
+        )
 
 
 def fit_blocks(
@@ -50,13 +55,15 @@ def fit_blocks(
     coder: Any,
     ranks: Sequence[int],
     hellinger: bool,
+    pseudo_inverse: bool,
     random_state: Any,
     progress: Progress | None = None,
 ) -> tuple[list[Block], Array]:
     """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
 
     One model is learnt for each view and each number of components in `ranks`. `progress`, if given, is called as
-    ``progress("coding", done, total)`` after each view.
+    ``progress("coding", done, total)`` after each view. With `pseudo_inverse`, codes are features times the
+    pseudo-inverse of the components.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
@@ -67,9 +74,9 @@ def fit_blocks(
         part = prepared(X[:, columns], hellinger)
         most = max(1, int(MAX_SHARE * min(part.shape)))
         # Rank 0 stands for the features themselves (coder "none"), without a model.
-        for rank in [0] if isinstance(coder, str) else sorted({min(rank, most) for rank in ranks}):
+        for rank in [0] if _is_plain(coder) else sorted({min(rank, most) for rank in ranks}):
             learnt = None if not rank else _learnt(part[rows], coder, rank, random_state)
-            codes = _codes(learnt, part, hellinger)
+            codes = _codes(learnt, part, hellinger, pseudo_inverse)
             start = sum(other.shape[1] for other in parts)  # the first column of these codes
             blocks.append(Block(view, learnt, slice(start, start + codes.shape[1])))
             parts.append(codes)
@@ -78,22 +85,40 @@ def fit_blocks(
     return blocks, np.concatenate(parts, axis=1)
 
 
-def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool) -> Array:
+def coded(
+    X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool, pseudo_inverse: bool
+) -> Array:
     """Return the codes of samples (n_samples, n_columns)."""
     parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
-    return np.concatenate([_codes(block.coder, parts[block.view], hellinger) for block in blocks], axis=1)
+    return np.concatenate(
+        [_codes(block.coder, parts[block.view], hellinger, pseudo_inverse) for block in blocks], axis=1
+    )
 
 
 def prepared(X: Array, hellinger: bool) -> Array:
-    """Return the features of a view as its models take them: with `hellinger` the square roots of their shares."""
+    """Return the features of a view as its models take them: with `hellinger` the square roots of their shares.
+
+    Negative codes, which pseudo-inverses give, keep their signs.
+    """
     if not hellinger:
         return np.ascontiguousarray(X)
-    return np.sqrt(X / np.maximum(X.sum(axis=1, keepdims=True), np.float32(1e-30)))
+    size = np.abs(X)
+    return np.copysign(np.sqrt(size / np.maximum(size.sum(axis=1, keepdims=True), np.float32(1e-30))), X)
+
+
+def _is_plain(coder: Any) -> bool:
+    """Return whether the features themselves are the codes."""
+    return isinstance(coder, str) and coder == PLAIN
 
 
 def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
-    """Return a copy of `coder`, or the default NMF, fitted to `X` with `rank` components."""
-    model = NMF(loss="frobenius", max_iter=MAX_ITERATIONS) if coder is None else clone(coder)
+    """Return a copy of `coder`, or the model of that name, fitted to `X` with `rank` components."""
+    if not isinstance(coder, str):
+        model = clone(coder)
+    elif coder == "or-nmf":
+        model = OnlineNMF(method=coder)
+    else:
+        model = NMF(loss=coder, max_iter=MAX_ITERATIONS)
     model.set_params(n_components=rank)
     if model.get_params(deep=False).get("random_state", 0) is None:
         model.set_params(random_state=random_state)
@@ -102,8 +127,9 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
         return model.fit(X)
 
 
-def _codes(learnt: Any, X: Array, hellinger: bool) -> Array:
+def _codes(learnt: Any, X: Array, hellinger: bool, pseudo_inverse: bool) -> Array:
     """Return the codes of a view; with `hellinger` they become square roots of shares as well."""
     if learnt is None:
         return X
-    return prepared(np.asarray(learnt.transform(X), np.float32), hellinger)
+    codes = X @ np.linalg.pinv(learnt.components_) if pseudo_inverse else learnt.transform(X)
+    return prepared(np.asarray(codes, np.float32), hellinger)

@@ -1,32 +1,41 @@
-"""Nearest images by the Manhattan distance, exact and with bounded memory; words transferred from them (JEC)."""
+"""Nearest images, by exact search with bounded memory, and words transferred from them (JEC)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances
 
 from visionnmf.engine.blocks import blocks, map_blocks
 
 Array = NDArray[Any]
+Distance = Callable[[Array, Array], Array]  # rows (n_rows, n) and queries (n_queries, n) to (n_queries, n_rows)
 
 BLOCK_BYTES = 1 << 19  # of rows, which stay in a second-level cache while queries are compared with them
 QUERIES = 64  # at once; their distances to all rows are in memory
+SMOOTHING = 0.01  # of zeros for the Kullback-Leibler divergence, relative to the mean of a row
 
 
-def nearest(rows: Array, queries: Array, k: int) -> tuple[NDArray[np.intp], Array]:
+def nearest(rows: Array, queries: Array, k: int, distance_of: Distance | None = None) -> tuple[NDArray[np.intp], Array]:
     """Return indices and distances (n_queries, k) of the `k` nearest rows of each query, or of all if there are fewer.
 
-    The nearest comes first, and among equal distances the first row.
+    The nearest comes first, and among equal distances the first row. The distance is that of :func:`manhattan` unless
+    `distance_of` is another.
     """
-    which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array)
+    which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array, distance_of or manhattan)
     return which, distance
 
 
 def nearest_and(
-    rows: Array, queries: Array, k: int, some: NDArray[Any], function: Callable[[Array], Array]
+    rows: Array,
+    queries: Array,
+    k: int,
+    some: NDArray[Any],
+    function: Callable[[Array], Array],
+    distance_of: Distance | None = None,
 ) -> tuple[NDArray[np.intp], Array, Array]:
     """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
 
@@ -37,7 +46,7 @@ def nearest_and(
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
         """Return the nearest rows, their distances and the function's values for queries block[0] to block[1]."""
-        D = manhattan(rows, queries[slice(*block)])
+        D = (distance_of or manhattan)(rows, queries[slice(*block)])
         return *_smallest(D, k), function(D[:, some])
 
     found = map_blocks(
@@ -85,6 +94,48 @@ def manhattan(rows: Array, queries: Array) -> Array:
             # The sums of the rows; BLAS adds faster than `sum`.
             np.dot(difference, ones, out=D[i, start:stop])
     return D
+
+
+def euclidean(rows: Array, queries: Array) -> Array:
+    """Return the Euclidean distances (n_queries, n_rows) of queries to all rows."""
+    return np.asarray(euclidean_distances(queries, rows), np.float32)
+
+
+def chi_squared(rows: Array, queries: Array) -> Array:
+    """Return the sums of ``(q - r)^2 / (q + r)`` (n_queries, n_rows) over the features of queries `q` and rows `r`."""
+    return np.asarray(-additive_chi2_kernel(queries, rows), np.float32)
+
+
+def kullback_leibler(rows: Array, queries: Array) -> Array:
+    """Return the divergences (n_queries, n_rows) of queries from all rows, after smoothing both.
+
+    It is the sum of ``q log(q / r) - q + r``. Each number is first raised by SMOOTHING times the mean of its row, so
+    that like the other distances it is multiplied by c if rows and queries are.
+    """
+    R, Q = (np.maximum(X + SMOOTHING * X.mean(axis=1, keepdims=True), np.float32(1e-30)) for X in (rows, queries))
+    own = (Q * (np.log(Q) - 1)).sum(axis=1, keepdims=True)
+    return np.asarray(np.maximum(own - Q @ np.log(R).T + R.sum(axis=1), 0), np.float32)
+
+
+METRICS: dict[str, Distance] = {
+    "manhattan": manhattan,
+    "euclidean": euclidean,
+    "chi-squared": chi_squared,
+    "kullback-leibler": kullback_leibler,
+}
+
+
+def joint_distance(parts: Sequence[tuple[slice, str]]) -> Distance:
+    """Return the sum of distances; `parts` are the columns and the metric of each, a key of METRICS."""
+
+    def distance_of(rows: Array, queries: Array) -> Array:
+        """Return the sums (n_queries, n_rows)."""
+        return sum(
+            (METRICS[metric](rows[:, columns], queries[:, columns]) for columns, metric in parts),
+            np.zeros((len(queries), len(rows)), np.float32),
+        )
+
+    return distance_of
 
 
 def _smallest(D: Array, k: int) -> tuple[NDArray[np.intp], Array]:

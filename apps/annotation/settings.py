@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, Seed, comma_separated_numbers, settings
+from visionnmf.apps.settings import Option, Seed, comma_separated, comma_separated_numbers, settings
+
+
+def _metrics(text: str) -> dict[str, str] | str:
+    """Return a metric, or metrics by kind of features from ``kind=metric,...``; raise ValueError for anything else."""
+    if "=" not in text:
+        return text
+    pairs = [part.split("=") for part in comma_separated(text)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"must be a metric, or kind=metric separated by commas; got {text!r:.60}")
+    return {kind.strip(): metric.strip() for kind, metric in pairs}
 
 
 @settings
@@ -16,6 +26,26 @@ class AnnotatorSettings:
     method: Annotated[str, Option("How words follow from similar photographs.", choices=choices.ANNOTATION_METHODS)] = (
         choices.ANNOTATION_METHOD
     )
+    coder: Annotated[
+        str,
+        Option(
+            "What codes each kind of features: an NMF with this loss, or-nmf, or none for the features themselves.",
+            choices=choices.ANNOTATION_CODERS,
+        ),
+    ] = choices.ANNOTATION_CODER
+    pseudo_inverse: Annotated[
+        bool, Option("Codes are features times the pseudo-inverse of the components, as in the OR-NMF paper.")
+    ] = False
+    metrics: Annotated[
+        dict[str, str] | str | None,
+        Option(
+            "Distance of unscaled features or codes with jec and jec-greedy: manhattan, euclidean, chi-squared or "
+            "kullback-leibler, or one for each kind, such as lab=kullback-leibler,rgb=manhattan.",
+            flag="--metric",
+            metavar="METRIC",
+            parse=_metrics,
+        ),
+    ] = None
     n_components: Annotated[
         tuple[int, ...],
         Option(

@@ -67,10 +67,12 @@ def _restored(
     for block in known.blocks_:
         _check_block(block, known)
     if all(block.coder is None for block in known.blocks_):
-        known.coder = PLAIN  # the default would be NMF, but this model was trained on the features themselves
+        known.coder = PLAIN  # not the default, because this model was trained on the features themselves
     weighted = known.method == "weighted"
     if (known.sigmoids_ is None) == weighted or (known.regression_ is None) == weighted:
         raise ValueError("sigmoids and a regression must be there for the method 'weighted' alone")
+    if known.index_.min() < 0 and not known.pseudo_inverse:
+        raise ValueError("codes must not be negative")
     if len(files) not in (0, n_images):
         raise ValueError("files must be one for each image")
     if extraction is not None and extraction.views_ != known.views_:
@@ -111,17 +113,17 @@ REGRESSION = {
 FITTED = {
     "views_": Value(),
     "blocks_": List(Record({"view": Text(), "coder": Maybe(ESTIMATOR), "columns": Value()}, Block), size="blocks"),
-    "index_": Array("float32", "images columns", low=0, high=MAX_CODE),
+    "index_": Array("float32", "images columns", low=-MAX_CODE, high=MAX_CODE),
     "columns_": Array("float32", "columns", low=0, high=MAX_CODE),
     "weights_": Array("float64", "blocks", low=0),
     "sigmoids_": Maybe(Record(SIGMOIDS, Sigmoids)),
     "regression_": Maybe(Record(REGRESSION, Regression)),
 }
-PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words", "balance")
+PARAMETERS = ("method", "pseudo_inverse", "metrics", "n_components", "hellinger", "n_neighbors", "n_words", "balance")
 
 FILE = ModelFile(
     "visionnmf-annotation",
-    version=3,
+    version=4,
     title="a model of annotations",
     origin="make one with 'visionnmf annotate train'",
     smaller="train fewer images a model",

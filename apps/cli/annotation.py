@@ -70,6 +70,7 @@ def train(
     Examples:
       visionnmf annotate train photos/ --labels words.csv --model words.npz
       visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
+      visionnmf annotate train photos/ --model jec.npz --method jec --coder none --metric lab=kullback-leibler
     """
     with running(json_, debug) as run:
         check_exists(source)

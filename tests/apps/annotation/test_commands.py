@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.annotation import train
+from visionnmf.apps.annotation import load, train
 from visionnmf.apps.annotation.image_words import images_with_words, read_words
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
@@ -125,6 +125,24 @@ def test_a_table_of_features(photos, tmp_path):
     assert result.exit_code == 0 and result.stdout.count("alle 5.00") == 30
     result = run_command("annotate", "predict", path, folder)
     assert result.exit_code == 2 and "source must be a table of features" in result.stderr
+
+
+def test_jec_as_its_authors_have_it(photos, tmp_path):
+    folder, table = photos
+    path = tmp_path / "m.npz"
+    command = "annotate", "train", folder, "--labels", table, "--model", path, "--method", "jec", "--kind", "rgb,hsv"
+    result = run_command(*command, "--coder", "none", "--metric", "rgb=chi-squared, hsv=kullback-leibler")
+    assert result.exit_code == 0, result.stderr
+    known = load(path).annotator
+    assert known.metrics == {"rgb": "chi-squared", "hsv": "kullback-leibler"} and known.blocks_[0].coder is None
+    assert run_command("annotate", "predict", path, folder, "--top", 1).stdout.count("alle 5.00") == 30
+    projected = "--coder", "or-nmf", "--pseudo-inverse", "--metric", "euclidean", "--ranks", "3", "--force"
+    assert run_command(*command, *projected).exit_code == 0
+    known = load(path).annotator
+    assert known.pseudo_inverse and known.metrics == "euclidean" and known.blocks_[0].coder.method == "or-nmf"
+    for metric, message in (("rgb=chi=l1", "--metric: must be a metric, or kind"), ("cosine", "--metric must be one")):
+        result = run_command(*command, "--metric", metric, "--force")
+        assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -86,7 +87,7 @@ def test_the_regression_helps_where_neighbours_are_few(rng):
     assert np.log(np.where(Y[300:], *(lambda p: (p, 1 - p))(model.predict_proba(X[300:])))).mean() < both
 
 
-@pytest.mark.parametrize("coder", [None, "none", NMF(max_iter=20), OnlineNMF()])
+@pytest.mark.parametrize("coder", ["frobenius", "none", NMF(max_iter=20), OnlineNMF()])
 def test_codes_are_of_any_model_and_files_keep_them(coder, rng, tmp_path):
     X, Y = made(rng, 80)
     model = ImageAnnotator(coder=coder, n_components=5).fit(X, sp.csr_array(Y), views=VIEWS, words=list("abcdefgh"))
@@ -142,8 +143,15 @@ def test_a_black_image_and_a_word_that_nobody_has(rng):
     ("parameters", "message"),
     [
         ({"method": "best"}, "method must be one of"),
-        ({"coder": 3}, "coder must be an estimator"),
-        ({"coder": "all"}, "coder must be an estimator"),
+        ({"coder": 3}, "coder must be one of .* or an estimator"),
+        ({"coder": "all"}, "coder must be one of .* or an estimator"),
+        ({"metrics": "manhattan"}, "metrics must be None with the method 'weighted'"),
+        ({"method": "jec", "metrics": "cosine"}, "metrics must be one of"),
+        ({"method": "jec", "metrics": {"all": "cosine"}}, "metrics must be one of"),
+        ({"method": "jec", "metrics": {"lab": "euclidean"}}, "metrics must name views, all"),
+        ({"method": "jec", "metrics": "chi-squared", "pseudo_inverse": True}, "metrics must be manhattan or euclid"),
+        ({"coder": "none", "pseudo_inverse": True}, "pseudo_inverse must be False with the coder 'none'"),
+        ({"pseudo_inverse": 1}, "pseudo_inverse must be True or False"),
         ({"n_components": 0}, "n_components must be a whole number >= 1"),
         ({"n_components": ()}, "n_components must be a whole number >= 1, or several"),
         ({"hellinger": 1}, "hellinger must be True or False"),
@@ -179,6 +187,43 @@ def test_data_are_checked(rng):
 def test_it_is_an_estimator():
     model = ImageAnnotator("jec", n_components=7)
     assert clone(model).get_params() == model.get_params()
+
+
+def test_jec_has_the_distances_of_its_authors(rng, tmp_path):
+    """Against a loop: each view's own distance, scaled to a largest of 1, and no deviations or roots."""
+    X, Y = made(rng, 90)  # fewer than the 100 images that give the largest distance
+    metrics = {"good": "chi-squared"}  # the other view has the Manhattan distance
+    model = ImageAnnotator("jec", coder="none", metrics=metrics).fit(X[:80], Y[:80], views=VIEWS)
+    total = np.zeros((10, 80))
+    for view, columns in VIEWS.items():
+        A = X[:, columns].astype(float)
+        if view == "good":
+            D = np.array([[((a - b) ** 2 / (a + b)).sum() for b in A[:80]] for a in A])
+        else:
+            D = cdist(A, A[:80], "cityblock")
+        total += D[80:] / D[:80].max()
+    found = model.annotate(X[80:])
+    np.testing.assert_array_equal(found.neighbours, np.argsort(total, axis=1)[:, :5])
+    np.testing.assert_allclose(found.distances, np.sort(total, axis=1)[:, :5], rtol=1e-4)
+    np.testing.assert_array_equal(model.nearest(X[80:], 5)[0], found.neighbours)
+    save(AnnotationModel(model), tmp_path / "m.npz")
+    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(X[80:]).scores, found.scores)
+    rooted = ImageAnnotator("jec", coder="none").fit(X[:80], Y[:80], views=VIEWS)
+    assert (rooted.annotate(X[80:]).neighbours != found.neighbours).any()
+
+
+@pytest.mark.parametrize("metrics", [None, "euclidean"])
+def test_codes_by_the_pseudo_inverse(metrics, rng, tmp_path):
+    X, Y = made(rng, 60)
+    model = ImageAnnotator("jec", coder="or-nmf", pseudo_inverse=True, n_components=5, metrics=metrics).fit(X, Y)
+    (block,) = model.blocks_
+    A = X if metrics else np.sqrt(X / X.sum(axis=1, keepdims=True))
+    codes = A @ np.linalg.pinv(block.coder.components_)
+    codes = codes if metrics else np.sign(codes) * np.sqrt(np.abs(codes) / np.abs(codes).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(model.index_, codes * model.columns_, rtol=1e-2, atol=1e-4)
+    assert (model.index_ < 0).any()
+    save(AnnotationModel(model), tmp_path / "m.npz")
+    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(X).scores, model.annotate(X).scores)
 
 
 @pytest.mark.parametrize(

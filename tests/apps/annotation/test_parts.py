@@ -10,8 +10,11 @@ from sklearn.linear_model import LogisticRegression
 
 from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.neighbours import (
+    METRICS,
     QUERIES,
+    SMOOTHING,
     distances_of,
+    joint_distance,
     mutual,
     nearest,
     nearest_and,
@@ -46,6 +49,28 @@ def test_functions_of_distances_go_with_the_nearest(rng):
     np.testing.assert_array_equal(distance, nearest(rows, queries, 4)[1])
     np.testing.assert_allclose(values, 2 * cdist(queries, rows[some], "cityblock"), rtol=1e-5)
     np.testing.assert_allclose(mutual(rows), cdist(rows, rows, "cityblock"), rtol=1e-5, atol=1e-5)
+
+
+def test_metrics_are_their_formulas_and_are_added(rng):
+    rows, queries = (rng.random((n, 11), np.float32) * (rng.random((n, 11)) < 0.7) for n in (9, 5))
+    rows[0] = 0  # a feature that found nothing
+    raised_rows, raised = (X + SMOOTHING * X.mean(axis=1, keepdims=True) + 1e-30 for X in (rows, queries))
+    formulas = {
+        "manhattan": lambda q, r: np.abs(q - r).sum(),
+        "euclidean": lambda q, r: np.sqrt(((q - r) ** 2).sum()),
+        "chi-squared": lambda q, r: ((q - r) ** 2 / np.maximum(q + r, 1e-30)).sum(),
+        "kullback-leibler": lambda q, r: (q * np.log(q / r) - q + r).sum(),
+    }
+    assert formulas.keys() == METRICS.keys()
+    for name, formula in formulas.items():
+        Q, R = (raised, raised_rows) if name == "kullback-leibler" else (queries, rows)
+        expected = [[formula(q, r) for r in R] for q in Q]
+        np.testing.assert_allclose(METRICS[name](rows, queries), expected, rtol=1e-4, atol=1e-4)
+        tripled = METRICS[name](3 * rows[1:], 3 * queries)  # without the row of zeros, from which KL is infinite
+        np.testing.assert_allclose(tripled, 3 * np.array(expected)[:, 1:], rtol=1e-4, atol=1e-4)
+    parts = [(slice(0, 4), "euclidean"), (slice(4, 11), "chi-squared")]
+    expected = METRICS["euclidean"](rows[:, :4], queries[:, :4]) + METRICS["chi-squared"](rows[:, 4:], queries[:, 4:])
+    np.testing.assert_allclose(joint_distance(parts)(rows, queries), expected, rtol=1e-6)
 
 
 def test_regression_is_kernel_ridge_and_leaves_each_out_in_turn(rng):
