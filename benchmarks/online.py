@@ -276,6 +276,7 @@ SINGLE = (
     Rival("OR-NMF", "or-nmf"),
     Rival("MOR-NMF, l = 20", "or-nmf", buffer=20),
     Rival("OMF, on the simplex", "surrogate", simplex=True),
+    Rival("OMF, as printed", "omf"),
     Rival("OMF, forgetting .95", "surrogate", forget_factor=0.95),
     Rival("OMF-DA, on the simplex", "surrogate-diagonal", simplex=True),
     Rival("INMF, S_old = S_new", "incremental"),
@@ -364,7 +365,7 @@ def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_
 
 def recognition(splits: int = 0) -> None:
     """Accuracy of the nearest neighbour among the codes ``H^+ x`` (figures 10 and 11): mean and deviation of splits."""
-    rivals = (*SINGLE[:3], SINGLE[4], SINGLE[5], *CHUNKS[:2])
+    rivals = (*SINGLE[:3], SINGLE[5], SINGLE[6], *CHUNKS[:2])
     for name in PEOPLE:
         people = load_face_set(name)
         X = people.images.reshape(len(people.images), -1) / 255

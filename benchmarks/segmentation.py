@@ -2,7 +2,7 @@
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
     python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, partitions, wrong,
-                                                      pairs, seconds
+                                                      pairs, seconds, paper (MahNMF on 20 photographs)
 
 ``visionnmf segment evaluate`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
@@ -28,7 +28,7 @@ from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
-from visionnmf.apps.segmentation import Hierarchy, segment
+from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment
 from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
 from visionnmf.apps.segmentation.scores import covering, score_segmentation
 from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection
@@ -44,6 +44,7 @@ LOSSES = ("manhattan", "frobenius")
 WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
 NODES = 150
 PAIRS = 20_000
+N_PAPER = 20
 OTHERS = 20  # numbers of segments asked of one tree
 
 
@@ -236,6 +237,21 @@ def seconds() -> None:
     print(f"| segment / Felzenszwalb | {np.median(ratios):.2f} | {ratios.max():.2f} |")
 
 
+def paper() -> None:
+    """Print covering and seconds of the MahNMF paper's method and its rivals, five segments, and of the tree."""
+    ways: dict[str, Callable[[Image], Any]] = {
+        method: partial(paper_segments, n_segments=SEGMENTS, method=method)
+        for method in ("manhattan", "ncut", "spectral")
+    }
+    ways["tree"] = lambda image: segment(image, SEGMENTS).labels
+    print("\n| method | covering | s |\n| --- | --- | --- |")
+    for name, find in ways.items():
+        found, begin = [], time.process_time()
+        for photograph in islice(photographs(), N_PAPER):
+            found.append(covering(find(photograph.image), photograph.segmentations))
+        print(f"| {name} | {mean(found)} | {(time.process_time() - begin) / len(found):.2f} |", flush=True)
+
+
 PARTS = {
     "defaults": defaults,
     "boundaries": boundaries,
@@ -244,6 +260,7 @@ PARTS = {
     "wrong": wrong,
     "pairs": pairs,
     "seconds": seconds,
+    "paper": paper,
 }
 QUICK = {"N_IMAGES": 2, "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
 
