@@ -419,12 +419,12 @@ class ImageAnnotator(BaseEstimator):
         for metric in metrics if self.metrics is not None else []:
             check_choice(metric, "metrics", choices.ANNOTATION_METRICS)
         if self.metrics is not None and self.method == "weighted":
-            raise ParameterError("metrics must be None with the method 'weighted', which learns weights of distances")
+            raise ParameterError(f"metrics must be None with the method 'weighted'; got {shown(self.metrics)}")
         if self.pseudo_inverse and isinstance(self.coder, str) and self.coder == PLAIN:
-            raise ParameterError("pseudo_inverse must be False with the coder 'none', which has no components")
+            raise ParameterError("pseudo_inverse must be False with the coder 'none'; got True")
         if self.pseudo_inverse and set(metrics) & {"chi-squared", "kullback-leibler"}:
             raise ParameterError(
-                "metrics must be manhattan or euclidean with pseudo_inverse, because codes are negative"
+                f"metrics must be manhattan or euclidean with pseudo_inverse; got {shown(self.metrics)}"
             )
 
     def check_parameters(self) -> tuple[int, ...]:
