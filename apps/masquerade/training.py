@@ -12,7 +12,7 @@ from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError
-from visionnmf.io import check_outputs
+from visionnmf.io import check_outputs, check_parents
 
 from .log_formats import Event, read_events, with_commands
 from .session_cutter import MAX_USERS, sessions
@@ -102,6 +102,7 @@ def train(
     paths = [str(path) for path in histories]
     if model is not None:
         check_outputs([model], force, inputs=paths)
+        check_parents([model])
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")

@@ -18,7 +18,7 @@ from visionnmf._checks import check_matplotlib
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
-from visionnmf.io import check_outputs, output_file, output_folder, transaction, write_csv
+from visionnmf.io import check_outputs, check_parents, output_file, output_folder, transaction, write_csv
 
 from .inputs import ViewSet, named, read_files, read_views
 from .model_choice import choose_model, make_model
@@ -145,6 +145,7 @@ def fit_views(
         check_matplotlib()
     outputs = [Path(path) for path in (model, picture) if path is not None]
     check_outputs(outputs, force, inputs=read_files(sources))
+    check_parents(outputs)
     start = time.perf_counter()
     found = read_views(sources, key=key, kinds=settings.kinds)
     preparation = Preparation(settings.prepare).fit(found.views)

@@ -16,7 +16,7 @@ from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import TooLargeError
-from visionnmf.io import check_outputs, transaction, write_image
+from visionnmf.io import check_outputs, check_parents, transaction, write_image
 from visionnmf.io.chunks import Chunks, open_chunks
 from visionnmf.io.inputs import MAX_BYTES
 
@@ -127,6 +127,7 @@ def learn_stream(
     check_choice(learning.method, "method", [*METHODS, CONSERVATIVE])
     outputs = [Path(path) for path in (model, drawing.picture) if path is not None]
     check_outputs(outputs, force, inputs=[source])
+    check_parents(outputs if checkpoints.checkpoint is None else [*outputs, checkpoints.checkpoint])
     start, resumed, saving = time.perf_counter(), 0, None
     if (path := checkpoints.checkpoint) is not None:
         check_outputs([*outputs, path], True, inputs=[source])  # it may exist, but not be another of these files

@@ -286,10 +286,12 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
 
 
 def check_parents(paths: Iterable[str | Path]) -> None:
-    """Raise MediaError, before a long computation, if the folder of one of the outputs does not exist."""
+    """Raise MediaError, before a long computation, if the folder of an output is missing or cannot be written to."""
     for path in map(Path, paths):
         if not path.parent.is_dir():
             raise MediaError(_no_folder(path))
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise MediaError(f"{path}: cannot be written ({os.strerror(errno.EACCES)})")
 
 
 def _no_folder(path: Path) -> str:

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,3 +140,52 @@ def test_a_signal_after_the_end_of_a_run_gives_its_exit_code(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 128 + signal.SIGHUP
+
+
+# Calls functions first with a model in a missing folder, so that all modules are imported, and then as an ordinary
+# user, who may not write into the folder of the model.
+AS_ORDINARY_USER = """
+import os, sys
+from visionnmf.apps.masquerade import train
+from visionnmf.apps.multiview import ViewFit, fit_views
+from visionnmf.apps.stream import StreamLearning, learn_stream
+from visionnmf.exceptions import MediaError
+
+os.chdir(sys.argv[1])
+
+def attempt(model):
+    for learn in (
+        lambda: learn_stream("data.npy", model, learning=StreamLearning(n_components=2)),
+        lambda: fit_views(["a=data.npy", "b=data.npy"], model, settings=ViewFit(n_components=2)),
+        lambda: train(["ann.log"], model),
+    ):
+        try:
+            learn()
+        except MediaError as error:
+            print(error)
+
+attempt("missing/m.npz")
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+attempt("locked/m.npz")
+"""
+
+
+@posix
+@pytest.mark.slow
+def test_a_folder_that_an_ordinary_user_may_not_write_to_is_reported_before_the_work(history):
+    with tempfile.TemporaryDirectory() as name:  # the folder of pytest may be closed to others
+        folder = Path(name)
+        np.save(folder / "data.npy", np.random.default_rng(0).random((40, 6)))
+        (folder / "ann.log").write_bytes(history.read_bytes())
+        (folder / "locked").mkdir(0o555)
+        folder.chmod(0o755)
+        process = subprocess.run(
+            [sys.executable, "-c", AS_ORDINARY_USER, name], capture_output=True, text=True, check=True
+        )
+        assert not list((folder / "locked").iterdir())
+    missing = "missing/m.npz: there is no folder missing; create it first"
+    assert process.stdout.splitlines() == [missing] * 3 + ["locked/m.npz: cannot be written (Permission denied)"] * 3
+    assert not process.stderr
