@@ -27,7 +27,7 @@ from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
-from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
+from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, find_codes, fit
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import exact_objective, warn_not_converged
 from visionnmf.exceptions import ParameterError
@@ -540,20 +540,6 @@ def start_factors(
     problem.penalty_W.feasible(Wt)
     problem.penalty_H.feasible(components)
     return Wt, components
-
-
-def find_codes(problem: Problem, H: Array, solver: str) -> Array:
-    """Return the codes, transposed (n_components, n_samples), of the fixed components `H` for `problem`.
-
-    They are found by the method that the solver has for codes, if it has one, else by the general one.
-    """
-    own = SOLVERS[solver].codes
-    if own is not None:
-        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-        own(problem, Wt, H)
-        return Wt
-    with one_blas_thread():
-        return solve_codes(problem, H)
 
 
 def check_parameters(model: NMF) -> None:
