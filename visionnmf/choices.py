@@ -29,7 +29,9 @@ BACKGROUND_METHODS = ("ours", "mahnmf", "rpca", "godec", "median", "mog2", "knn"
 # visionnmf masquerade
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
-MASQUERADE_METHODS = ("scorer", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
+SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
+SCORER_LOSSES = ("kullback-leibler", "manhattan")
+MASQUERADE_METHODS = ("scorer", "nmf", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
 SILENCE = 600.0  # seconds without a command that end a session of a log that is followed
 LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 

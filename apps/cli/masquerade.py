@@ -104,6 +104,7 @@ def train(
     Examples:
       visionnmf masquerade train histories/* --model users.npz
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
+      visionnmf masquerade train histories/* --model users.npz --method nmf
     """
     with running(json_, debug) as run:
         check_exists(*histories)
@@ -252,8 +253,8 @@ def evaluate(
 ) -> None:
     """Find out how well users can be told apart here, by the later sessions of each against those of the others.
 
-    Methods: scorer (ours), mex-perera and mex-perera-literal (NMF of weighted counts), wang (NMF of frequencies), ecm
-    (eigen co-occurrence matrices), naive-bayes.
+    Methods: scorer (the default of train), nmf (train --method nmf), mex-perera and mex-perera-literal (the paper's NMF
+    of weighted counts), wang (NMF of frequencies), ecm (eigen co-occurrence matrices), naive-bayes.
 
     \b
     Examples:

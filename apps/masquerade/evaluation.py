@@ -30,6 +30,7 @@ OURS = "scorer"
 # Name of a method to a function that makes its detector for a false alarm rate and a seed.
 METHODS: dict[str, Callable[[float, int], Any]] = {
     OURS: lambda rate, _: SessionScorer(false_alarm_rate=rate),
+    "nmf": lambda rate, _: SessionScorer(false_alarm_rate=rate, method="nmf"),
     "mex-perera": lambda _, seed: MexPereraNMF(random_state=seed),
     "mex-perera-literal": lambda _, seed: MexPereraNMF(unseen_distance=0.0, random_state=seed),
     "wang": lambda _, seed: WangNMF(random_state=seed),
@@ -117,11 +118,11 @@ def evaluate(
     format : str, default="auto"
         The format of the logs; see :func:`read_events`.
     comparison : DetectorComparison, optional
-        The methods ("scorer" is :class:`SessionScorer`, "mex-perera" and "mex-perera-literal" :class:`MexPereraNMF`
-        with distance 1 or 0 for a session of unseen commands alone, "wang" :class:`WangNMF`, "ecm"
-        :class:`EigenCooccurrence`, "naive-bayes" :class:`NaiveBayes`), the share of sessions that train, the
-        false alarm rate, and the seed. A baseline takes as a user's threshold the quantile of the scores of the second
-        half of the training sessions, by a model of the first half.
+        The methods ("scorer" is :class:`SessionScorer`, "nmf" the same with ``method="nmf"``, "mex-perera" and
+        "mex-perera-literal" :class:`MexPereraNMF` with distance 1 or 0 for a session of unseen commands alone, "wang"
+        :class:`WangNMF`, "ecm" :class:`EigenCooccurrence`, "naive-bayes" :class:`NaiveBayes`), the share of sessions
+        that train, the false alarm rate, and the seed. A baseline takes as a user's threshold the quantile of the
+        scores of the second half of the training sessions, by a model of the first half.
     roc : str, Path or None, default=None
         A PNG file for the ROC curves; needs matplotlib.
     n_jobs : int, default=1
@@ -156,7 +157,7 @@ def evaluate(
     tasks = _tasks(found, skipped, comparison)
     scored = _score_all(tasks, comparison, n_jobs, progress)
     pooled = {
-        method: _pooled(tasks, [scored[f"{method} {number}"] for number in range(len(tasks))], method == OURS)
+        method: _pooled(tasks, [scored[f"{method} {number}"] for number in range(len(tasks))], method in (OURS, "nmf"))
         for method in comparison.methods
     }
     if roc is not None:

@@ -21,6 +21,7 @@ CONTEXT_COUNT = 8.0  # l: weight, in sessions, of the command's own probability 
 NEW_COMMAND = 0.2  # nats for each new command in a session of a hundred
 
 PAIRS_KEPT = 200_000  # bounds the memory of a profile, also of commands; the most frequent ones are kept
+SESSIONS_KEPT = 1000  # of a user, by factorisations; older ones are forgotten
 
 
 class CountedSession(NamedTuple):
@@ -98,22 +99,17 @@ class Profile:
         NEW_COMMAND for each new command, of which a hundred make a session. The session must not be empty. If it is in
         the profile itself, `own` is its weight there, which is subtracted for the computation.
         """
-        # known[c], pairs[b, c]: weights of the sessions that hold them; context[b]: sum of pairs[b, c] over c.
-        known, pairs, context = self.commands, self.pairs, self.context
-        total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
+        # pairs[b, c]: weights of the sessions that hold them; context[b]: sum of pairs[b, c] over c.
+        pairs, context = self.pairs, self.context
         parts: dict[Hashable, float] = {}
-        probability: dict[Hashable, float] = {}
+        probability = self.probabilities(session, own)
         # The cost is a mean over commands plus one over pairs. A session of one command has no pair, so the cost of its
         # command counts twice, which keeps the scale.
         per_command = (1.0 if session.pairs else 2.0) / session.length
         per_new = NEW_COMMAND * 100.0 / session.length
         for command, count in session.commands.items():
-            weight = known.get(command, 0.0) - own
-            p = (weight + PSEUDO_COUNT) / total
-            probability[command] = p
-            parts[command] = -count * per_command * math.log(p) + (
-                per_new if weight < 0.5 else 0.0
-            )  # below 0.5: new, or doubtful
+            extra = per_new if self.is_new(command, own) else 0.0
+            parts[command] = -count * per_command * math.log(probability[command]) + extra
         if session.pairs:
             per_pair = 1.0 / (session.length - 1)
             begun = Counter(first for first, _ in session.pairs) if own else {}  # the session's own part of `context`
@@ -123,6 +119,15 @@ class Profile:
                 p = (pairs.get(pair, 0.0) - own + CONTEXT_COUNT * probability[second]) / among
                 parts[second] -= count * per_pair * math.log(p)
         return sum(parts.values()), parts
+
+    def is_new(self, command: Hashable, own: float = 0.0) -> bool:
+        """Return whether no session of full weight holds a command; `own` is as for :meth:`cost`."""
+        return self.commands.get(command, 0.0) - own < 0.5
+
+    def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
+        """Return the smoothed share of sessions that hold each command of a session; `own` is as for :meth:`cost`."""
+        total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
+        return {c: (self.commands.get(c, 0.0) - own + PSEUDO_COUNT) / total for c in session.commands}
 
 
 def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:

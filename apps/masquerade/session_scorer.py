@@ -32,7 +32,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_flag, check_number
+from visionnmf._checks import check_choice, check_count, check_flag, check_number
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
@@ -53,14 +53,24 @@ Symbols = Sequence[Hashable]
 CARRY = 0.2  # share of the previous session's score that is added
 CARRY_LIMIT = 4.0  # deviations: bound of the score that is carried over
 REJECTED_WEIGHT = 0.03  # weight with which a session above the threshold joins the profile
-USUAL_COST = 7.3  # nats: prior of the usual cost
-USUAL_DEVIATION = 0.8  # nats: prior of its deviation
 PRIOR_SESSIONS = 33  # number of sessions that the priors count as; also the window in which the usual cost is updated
-MIN_DEVIATION = 0.3  # nats, added to the deviation
 FOLDS = 3  # of the forward chaining
 DOUBTFUL = 2.5  # robust deviations above the median from which a training session is doubtful
 DOUBTFUL_SHARE = 0.1  # the largest share of doubtful training sessions
 DOUBTFUL_WEIGHT = 0.25
+
+
+class Prior(NamedTuple):
+    """What is usual among users: the cost of a session, its deviation, and what is added to each deviation."""
+
+    cost: float
+    deviation: float
+    min_deviation: float
+
+
+COUNTS = Prior(7.3, 0.8, 0.3)  # nats
+# Of the factorisations, whose costs have other units; chosen on the training sessions of all SEA users.
+PRIORS = {"counts": COUNTS, "nmf": COUNTS, "mex-perera": Prior(0.8, 1.3, 0.05), "wang": Prior(0.06, 0.09, 0.01)}
 
 LEARNING_SESSIONS = 10  # with fewer sessions a user is still being learnt, and there are no alarms
 
@@ -97,6 +107,11 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     false_alarm_rate : float in (0, 0.5], default=0.02
         The share of the user's own sessions that may be flagged. It sets the threshold from the training sessions
         alone. Habits drift, so expect more: on the SEA data 6.0 % at 2 %, and 3.5 % with :meth:`update`.
+    method : {"counts", "nmf", "mex-perera", "wang"}, default="counts"
+        How habits are described: by counts of sessions, or by one of the factorisations of
+        :mod:`visionnmf.apps.masquerade.factor_profile`.
+    loss : {"kullback-leibler", "manhattan"}, default="kullback-leibler"
+        The loss of the factorisations; "counts" ignores it, and "wang" needs the former.
     hash_commands : bool, default=False
         Store salted hashes instead of commands (BLAKE2b, 128 bits; the salt is part of the model). Scores stay the
         same. Somebody who has the model can still test guesses, unless there is a `key`.
@@ -136,10 +151,14 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         self,
         *,
         false_alarm_rate: float = choices.FALSE_ALARM_RATE,
+        method: str = choices.SCORER_METHODS[0],
+        loss: str = choices.SCORER_LOSSES[0],
         hash_commands: bool = False,
         key: str | None = None,
     ) -> None:
         self.false_alarm_rate = false_alarm_rate
+        self.method = method
+        self.loss = loss
         self.hash_commands = hash_commands
         self.key = key
 
@@ -194,6 +213,10 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     def check_parameters(self) -> None:
         """Raise ParameterError if a parameter has a value that is not allowed."""
         check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)
+        check_choice(self.method, "method", choices.SCORER_METHODS)
+        check_choice(self.loss, "loss", choices.SCORER_LOSSES)
+        if self.method == "wang" and self.loss == "manhattan":  # whose codes do not sum to 1 for usual sessions
+            raise ParameterError("loss must be 'kullback-leibler' for method='wang'; got 'manhattan'")
         check_flag(self.hash_commands, "hash_commands")
         if self.key is None:
             return
@@ -205,15 +228,29 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         if not self.hash_commands:
             raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
+    def new_profile(self) -> Profile:
+        """Make an empty profile of the method.
+
+        Returns
+        -------
+        Profile
+            A :class:`~visionnmf.apps.masquerade.factor_profile.FactorProfile` for all methods but "counts".
+        """
+        if self.method == "counts":
+            return Profile()
+        from .factor_profile import FactorProfile  # here, because it loads the engine
+
+        return FactorProfile(method=self.method, loss=self.loss)
+
     def _calibrate(self, learnt: list[CountedSession]) -> None:
         """Fill the profile, and set the usual cost, its deviation and the threshold.
 
         The second and the last third of the sessions are scored by a profile of those before them, as new sessions will
         be. The mean of these costs and their standard deviation are then averaged with what is usual among other users
-        (USUAL_COST and USUAL_DEVIATION), which counts as much as PRIOR_SESSIONS sessions. The threshold is the score
+        (PRIORS), which counts as much as PRIOR_SESSIONS sessions. The threshold is the score
         that a share `false_alarm_rate` of the user's sessions exceeds, if their scores follow Student's distribution.
         """
-        self.profile_ = Profile()
+        self.profile_ = self.new_profile()
         # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
         costs, weights = [], []
@@ -226,10 +263,11 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
                 self.profile_.add(session)
         seen = sum(weights)  # the number of sessions that were scored, short ones in part
         own = seen / (seen + PRIOR_SESSIONS)  # share of the user's own figures against the priors
-        mean = float(np.average(costs, weights=weights)) if costs else USUAL_COST
+        prior = PRIORS[self.method]
+        mean = float(np.average(costs, weights=weights)) if costs else prior.cost
         deviation = math.sqrt(np.average((np.array(costs) - mean) ** 2, weights=weights)) if costs else 0.0
-        self.usual_cost_ = own * mean + (1 - own) * USUAL_COST
-        self.deviation_ = own * deviation + (1 - own) * USUAL_DEVIATION
+        self.usual_cost_ = own * mean + (1 - own) * prior.cost
+        self.deviation_ = own * deviation + (1 - own) * prior.deviation
         # The quantile of Student's t distribution, because the deviation itself is only an estimate.
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
@@ -250,7 +288,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])  # by the others
             above = costs - np.median(costs)
             # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
-            limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + MIN_DEVIATION)
+            limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + COUNTS.min_deviation)
             above *= [self._certainty(counted[i]) for i in kept]
             worst = np.argsort(-above, kind="stable")[: min(at_once, most - len(found))]
             worst = worst[above[worst] > limit]
@@ -267,7 +305,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
         """Return a session's score: its cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
-        return (cost - self.usual_cost_) / (self.deviation_ + MIN_DEVIATION) * self._certainty(session)
+        deviation = self.deviation_ + PRIORS[self.method].min_deviation
+        return (cost - self.usual_cost_) / deviation * self._certainty(session)
 
     def anomaly_score(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
         """Return how anomalous each session is by itself; a high score is anomalous.
@@ -416,7 +455,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         count = session.commands[command]
         what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
-        if known < 0.5:  # not in a single session of full weight
+        if self.profile_.is_new(command):
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
         # `known` counts rejected sessions a little, and `n_sessions_` does not.
         sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"

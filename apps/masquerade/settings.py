@@ -44,6 +44,16 @@ class ScorerSettings:
     """How the scorer of a user is made; see :class:`~visionnmf.apps.masquerade.SessionScorer`."""
 
     false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
+    method: Annotated[
+        str,
+        Option(
+            "How habits are described: by counts of sessions, or by an NMF of them.",
+            choices=choices.SCORER_METHODS,
+        ),
+    ] = choices.SCORER_METHODS[0]
+    loss: Annotated[str, Option("The loss of the factorisations.", choices=choices.SCORER_LOSSES)] = (
+        choices.SCORER_LOSSES[0]
+    )
     hash_commands: Annotated[bool, Option("Store hashes of commands, not their names.", flag="--hash")] = False
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,12 @@ from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, Text, Whole
 
-from .profile import PAIRS_KEPT, Profile, as_bytes
+from .profile import PAIRS_KEPT, SESSIONS_KEPT, Profile, as_bytes
 from .session_scorer import SessionScorer
 
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
 MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
+MAX_COMPONENTS = 100  # of a factorisation
 MAX_NUMBER = 1e6  # ... like this for costs, deviations and thresholds
 NUMBERS = ("n_sessions", "usual_cost", "deviation", "threshold", "session_length", "previous_score")
 
@@ -45,10 +49,13 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
 
     The arrays hold the commands (`text`, all bytes in one; `text_lengths`, bytes of each; `command_weights`) and pairs
     (`pair_first`, `pair_second`, positions among the user's commands; `pair_weights`) of all users, one user after the
-    other. ValueError is raised if they do not fit each other, which the loader reports as damage.
+    other; for factorisations also their sessions (`row_lengths`, different commands of each; `row_weights`;
+    `row_commands`, positions; `row_counts`) and `components`. ValueError is raised if they do not fit each other, which
+    the loader reports as damage.
     """
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
-    if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or len(lengths) + n_pairs > MAX_COUNTS:
+    n_counts = len(lengths) + n_pairs + len(arrays["row_commands"])
+    if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or n_counts > MAX_COUNTS:
         raise ValueError("users must not have so many counts")
     if lengths.sum() != len(arrays["text"]):
         raise ValueError("text_lengths must be those of the commands")
@@ -56,13 +63,18 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         raise ValueError("users must have all counts")
     if len({user["name"] for user in users}) != len(users):
         raise ValueError("users must have different names")
+    factors = _factors(users, arrays)
     data, ends = arrays["text"].tobytes(), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
     command, pair = 0, 0  # where the next user's commands and pairs begin
     for user in users:
         own, paired = slice(command, command + user["n_commands"]), slice(pair, pair + user["n_pairs"])
         pairs = (arrays[f"pair_{part}"][paired] for part in ("first", "second", "weights"))
-        user["profile"] = _profile(commands[own], arrays["command_weights"][own], *pairs)
+        profile = SessionScorer(method=user["method"], loss=user["loss"]).new_profile()
+        _fill(profile, commands[own], arrays["command_weights"][own], *pairs)
+        if user["method"] != "counts":
+            _add_factors(profile, *next(factors))
+        user["profile"] = profile
         command, pair = own.stop, paired.stop
         user["salt"] = bytes.fromhex(user["salt"])
         if len(user["salt"]) not in (0, 16):
@@ -70,15 +82,16 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
     return MasqueradeModel({}, size, idle, whole_lines), users
 
 
-def _profile(
+def _fill(
+    profile: Profile,
     commands: list[str],
     weights: NDArray[np.float64],
     first: NDArray[np.int32],
     second: NDArray[np.int32],
     pair_weights: NDArray[np.float64],
-) -> Profile:
-    """Return a user's profile; pair `i` is of the commands ``first[i]`` and ``second[i]``."""
-    profile = Profile(dict(zip(commands, weights.tolist(), strict=True)))
+) -> None:
+    """Fill a user's empty profile; pair `i` is of the commands ``first[i]`` and ``second[i]``."""
+    profile.commands = dict(zip(commands, weights.tolist(), strict=True))
     if len(profile.commands) != len(commands):
         raise ValueError("commands must be different from each other")
     if len(first) and max(first.max(), second.max()) >= len(commands):
@@ -87,7 +100,39 @@ def _profile(
         profile.pairs[commands[a], commands[b]] = weight
         profile.context[commands[a]] = profile.context.get(commands[a], 0.0) + weight
     profile.total = sum(profile.commands.values())
-    return profile
+
+
+def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Return for each user of a factorisation the lengths, weights, commands and counts of rows, and the components."""
+    factored = [user for user in users if user["method"] != "counts"]
+    if any(user["n_rows"] < 1 or user["n_components"] < 1 for user in factored):
+        raise ValueError("users of a factorisation must have rows and components")
+    rows = np.cumsum([0, *(user["n_rows"] for user in factored)])
+    entries = np.concatenate([[0], np.cumsum(arrays["row_lengths"], dtype=np.int64)])
+    sizes = [user["n_components"] * user["n_commands"] for user in factored]
+    ends = np.cumsum([0, *sizes])
+    if (rows[-1], entries[-1], ends[-1]) != tuple(
+        len(arrays[a]) for a in ("row_lengths", "row_commands", "components")
+    ):
+        raise ValueError("users must have all rows and components")
+    for i, user in enumerate(factored):
+        own, at = slice(rows[i], rows[i + 1]), slice(entries[rows[i]], entries[rows[i + 1]])
+        components = arrays["components"][ends[i] : ends[i + 1]].reshape(user["n_components"], user["n_commands"])
+        lengths, weights = arrays["row_lengths"][own], arrays["row_weights"][own]
+        yield lengths, weights, arrays["row_commands"][at], arrays["row_counts"][at], components
+
+
+def _add_factors(profile: Any, lengths: Any, weights: Any, places: Any, counts: Any, components: Any) -> None:
+    """Give a profile of a factorisation its sessions and components."""
+    commands = list(profile.commands)
+    if len(places) and places.max() >= len(commands):
+        raise ValueError("rows must be of commands of the same user")
+    entry = zip((commands[place] for place in places.tolist()), counts.tolist(), strict=True)
+    profile.sessions = [
+        (Counter(dict(islice(entry, length))), weight)
+        for length, weight in zip(lengths.tolist(), weights.tolist(), strict=True)
+    ]
+    profile.components, profile.n_learnt = np.array(components), len(profile.sessions)
 
 
 COST = Number(low=-MAX_NUMBER, high=MAX_NUMBER)
@@ -102,13 +147,17 @@ USER = {
     "session_length": Number(low=1, high=MAX_NUMBER),
     "previous_score": COST,
     "false_alarm_rate": COST,
+    "method": Text(choices.SCORER_METHODS),
+    "loss": Text(choices.SCORER_LOSSES),
+    "n_rows": Whole(high=SESSIONS_KEPT),
+    "n_components": Whole(high=MAX_COMPONENTS),
     "salt": Text(),  # hexadecimal
     "key_check": Text(),
 }
 
 FILE = ModelFile(
     "visionnmf-masquerade",
-    version=2,
+    version=3,
     title="a masquerade model",
     origin="make one with 'visionnmf masquerade train'",
     smaller="train fewer users a model",
@@ -125,6 +174,12 @@ FILE = ModelFile(
             "pair_first": Array("int32", "pairs", low=0, empty=True),
             "pair_second": Array("int32", "pairs", low=0, empty=True),
             "pair_weights": Array("float64", "pairs", low=0, high=MAX_WEIGHT, empty=True),
+            # Sessions and components of all users whose method is a factorisation.
+            "row_lengths": Array("int32", "rows", low=1, empty=True),
+            "row_weights": Array("float64", "rows", above=0, high=MAX_WEIGHT, empty=True),
+            "row_commands": Array("int32", "entries", low=0, empty=True),
+            "row_counts": Array("int64", "entries", low=1, empty=True),
+            "components": Array("float64", "coefficients", low=0, high=1, empty=True),
         },
         _read,
     ),
@@ -163,6 +218,9 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     texts: list[bytes] = []
     weights: list[float] = []
     pairs: list[tuple[int, int, float]] = []
+    rows: list[tuple[Counter[Hashable], float]] = []
+    entries: list[tuple[int, int]] = []  # commands and counts of all rows
+    components: list[NDArray[np.float64]] = []
     for name, scorer in model.scorers.items():
         profile = scorer.profile_
         odd = next((command for command in profile.commands if not isinstance(command, str)), None)
@@ -171,11 +229,16 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         number = {command: i for i, command in enumerate(profile.commands)}
         texts += [as_bytes(str(command)) for command in number]
         weights += profile.commands.values()
-        if len(weights) + len(pairs) + len(profile.pairs) > MAX_COUNTS:
+        factors: Any = None if scorer.method == "counts" else profile  # a FactorProfile
+        own = [] if factors is None else factors.sessions
+        entries += [(number[command], count) for counts, _ in own for command, count in counts.items()]
+        if len(weights) + len(pairs) + len(profile.pairs) + len(entries) > MAX_COUNTS:
             raise TooLargeError(
                 f"{path}: the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}"
             )
         pairs += [(number[first], number[second], weight) for (first, second), weight in profile.pairs.items()]
+        rows += own
+        components += [] if factors is None else [factors.learn()]
         users.append(
             {
                 "name": name,
@@ -183,6 +246,10 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
                 "n_pairs": len(profile.pairs),
                 **{key: getattr(scorer, f"{key}_") for key in NUMBERS},
                 "false_alarm_rate": scorer.false_alarm_rate,
+                "method": scorer.method,
+                "loss": scorer.loss,
+                "n_rows": len(own),
+                "n_components": 0 if factors is None else len(components[-1]),
                 "salt": scorer.salt_.hex(),
                 # Of a key only a check value is stored.
                 "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
@@ -198,6 +265,11 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         "pair_first": np.array(first, np.int32),
         "pair_second": np.array(second, np.int32),
         "pair_weights": np.array(pair_weights, float),
+        "row_lengths": np.array([len(counts) for counts, _ in rows], np.int32),
+        "row_weights": np.array([weight for _, weight in rows], float),
+        "row_commands": np.array([command for command, _ in entries], np.int32),
+        "row_counts": np.array([count for _, count in entries], np.int64),
+        "components": np.concatenate([*(part.ravel() for part in components), np.empty(0)]),
     }
     FILE.save(state, path, force=force)
 
@@ -244,7 +316,9 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
                 f"key must be that of the training, with which the commands of {path} are hashed; got {which}"
             )
         scorer = SessionScorer(
-            false_alarm_rate=user["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
+            **{name: user[name] for name in ("false_alarm_rate", "method", "loss")},
+            hash_commands=bool(salt),
+            key=key if needs_key else None,
         )
         scorer.check_parameters()
         scorer.profile_, scorer.salt_, scorer.doubtful_ = user["profile"], salt, np.empty(0, np.intp)

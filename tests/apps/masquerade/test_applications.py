@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from visionnmf import choices
 from visionnmf.apps.masquerade import (
     DetectorComparison,
     Following,
@@ -87,6 +88,22 @@ def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
     assert row["start"] == "2027-01-15T08:00:40Z"
     assert row["reasons"][0]["sentence"] == alarm.reasons[0].sentence
     assert json.loads(json.dumps(trained.as_dict()))["skipped"] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "loss"),
+    [*((method, choices.SCORER_LOSSES[0]) for method in choices.SCORER_METHODS[1:]), ("nmf", "manhattan")],
+)
+def test_a_factorisation_finds_the_masquerade_with_the_same_results(method, loss, logs, tmp_path):
+    training, test = logs
+    train([training], tmp_path / "m.npz", cutting=CUT, scorer=ScorerSettings(method=method, loss=loss))
+    model = load(tmp_path / "m.npz")
+    results = list(score(model, [test]))
+    assert [r.verdict for r in results] == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
+    assert results[2].reasons[0].command.startswith("own9")
+    assert "never seen before [" in results[2].summary() and results[0].reasons == []
+    assert set(results[2].usual) == set(list(score(train([training], cutting=CUT).model, [test]))[2].usual)
+    assert model.scorers["alice"].n_sessions_ == 46
 
 
 def test_scoring_learns_on_unless_told_not_to(logs):

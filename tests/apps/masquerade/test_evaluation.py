@@ -60,7 +60,7 @@ def test_methods_stand_beside_each_other_and_their_curves_are_drawn(histories, t
     assert (found.auc, found.missing, found.users) == (alone.auc, alone.missing, alone.users)
     assert found.methods["scorer"]["auc"] == found.auc > 0.8
     assert all(0.4 < row["auc"] <= 1 and set(row["missing"]) == {1, 5, 10} for row in found.methods.values())
-    assert len(found.summary().splitlines()) == 1 + 1 + 6 + 1 and found.outputs == [str(roc)]
+    assert len(found.summary().splitlines()) == 1 + 1 + 7 + 1 and found.outputs == [str(roc)]
     assert read_image(roc).shape[1] == 1200
     with pytest.raises(OutputExistsError):
         evaluate(histories, cutting=FIFTY, roc=roc)

@@ -75,7 +75,8 @@ def test_signs_and_thresholds_follow_scikit_learn(users):
     scorer.threshold_ = np.sort(anomaly)[-4]
     assert (scorer.predict(test) == -1).sum() == 3
     np.testing.assert_array_equal(clone(scorer).fit_predict(training), clone(scorer).fit(training).predict(training))
-    assert clone(scorer).get_params() == {"false_alarm_rate": 0.05, "hash_commands": False, "key": None}
+    kept = {"method": "counts", "loss": "kullback-leibler", "hash_commands": False, "key": None}
+    assert clone(scorer).get_params() == {"false_alarm_rate": 0.05, **kept}
     np.testing.assert_array_equal(scorer.anomaly_score(np.array(own)), scorer.anomaly_score(own))
 
 

@@ -31,7 +31,17 @@ def made(**parameters):
     return MasqueradeModel({"alice": scorer, "b\u00f6b": SessionScorer(**parameters).fit(TEST)}, 60, 3.5, True)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"hash_commands": True}, {"hash_commands": True, "key": "secret"}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"hash_commands": True},
+        {"hash_commands": True, "key": "secret"},
+        {"method": "nmf", "hash_commands": True},
+        {"method": "mex-perera", "loss": "manhattan"},
+        {"method": "wang"},
+    ],
+)
 def test_a_loaded_model_goes_on_where_the_saved_one_was(parameters, path):
     model = made(**parameters)
     save(model, path)
@@ -124,6 +134,27 @@ DAMAGES = {
 }
 
 
+FACTOR_DAMAGES = {
+    "rows of no commands": lambda h, a: a.update(row_commands=a["row_commands"] + 99),
+    "fewer rows": lambda h, a: h["users"][1].update(n_rows=1),
+    "empty rows": lambda h, a: a.update(row_lengths=a["row_lengths"] * np.int32(0)),
+    "rows without weight": lambda h, a: a.update(row_weights=a["row_weights"] * 0.0),
+    "nothing of a user": lambda h, a: _without_factors(h, a),
+    "no components": lambda h, a: h["users"][0].update(n_components=0),
+    "components not finite": lambda h, a: a.update(components=a["components"] * np.nan),
+    "too large components": lambda h, a: a.update(components=a["components"] + 2),
+    "counts of another method": lambda h, a: h["users"][0].update(method="counts"),
+    "no method": lambda h, a: h["users"][0].update(method="svd"),
+}
+
+
+def _without_factors(state, arrays):
+    for user in state["users"]:
+        user.update(n_rows=0, n_components=0)
+    empty = ("row_lengths", "row_weights", "row_commands", "row_counts", "components")
+    arrays.update({name: arrays[name][:0] for name in empty})
+
+
 def _even(arrays):
     lengths = np.ones_like(arrays["text_lengths"])
     lengths[-1] += len(arrays["text"]) - len(lengths)
@@ -137,6 +168,14 @@ def test_damaged_models_are_refused(damage, path):
     with pytest.raises(UnreadableError, match="damaged, or not a masquerade model") as caught:
         load(rewrite(path, damage))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", FACTOR_DAMAGES.values(), ids=FACTOR_DAMAGES.keys())
+def test_damaged_factorisations_are_refused(damage, path):
+    save(made(method="nmf"), path)
+    load(rewrite(path))
+    with pytest.raises(UnreadableError, match="damaged, or not a masquerade model"):
+        load(rewrite(path, damage))
 
 
 def test_impossible_parameters_are_refused(path):
