@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from visionnmf.exceptions import VisionNMFError
+
 _come = 0  # kept because a signal inside a compiler's callback comes out as another exception, or not at all
 
 
@@ -59,7 +61,8 @@ class Ending:
 def until_signal() -> Iterator[Ending]:
     """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising.
 
-    Yields the function that says whether the end was asked for. A second signal ends the process at once.
+    It raises also if an error of ours has ended the block. Yields the function that says whether the end was asked for.
+    A second signal ends the process at once.
     """
     ending = Ending()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -70,6 +73,9 @@ def until_signal() -> Iterator[Ending]:
             signal.signal(number, ending.on_signal)
     try:
         yield ending
+    except VisionNMFError:  # a source may fail because it was asked to end, and the exit code is that of the signal
+        if ending.number in (0, signal.SIGINT):
+            raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

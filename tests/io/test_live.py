@@ -1,5 +1,6 @@
 """Frames that come but once, and pictures as frames: from pipes, a local server, folders."""
 
+import contextlib
 import io
 import os
 import subprocess
@@ -200,7 +201,7 @@ def test_a_server_that_says_nothing(monkeypatch):
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
-        with pytest.raises(UnreadableError, match="no video comes from there"):
+        with pytest.raises(UnreadableError, match=r"no video comes from there \(no answer within the time allowed\)"):
             LiveReader(f"http://127.0.0.1:{silent.getsockname()[1]}/x", timeout=0.5)
         assert time.monotonic() - began < 10
 
@@ -232,6 +233,38 @@ def test_a_part_that_never_ends_takes_no_memory_without_bound(server):
     command = [sys.executable, "-c", READ_ENDLESS, f"{server.url}/x"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout == "20 the source was lost (Cannot allocate memory)\n"
+
+
+@pytest.fixture
+def empty_parts():
+    """The address of a server that sends parts without a picture for ever."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=ffmpeg")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(b"--ffmpeg\r\nContent-Type: image/jpeg\r\n\r\n\r\n" * 500)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.daemon_threads = True
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}/x"
+        running.shutdown()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_packets_without_a_picture_end(empty_parts, asked):
+    """They were read for ever, and not even a signal ended it."""
+    began = time.monotonic()
+    with pytest.raises(UnreadableError, match="no frame has come"):
+        LiveReader(empty_parts, timeout=2, patience=1, until=lambda: asked and time.monotonic() - began > 0.5)
+    assert time.monotonic() - began < 20
 
 
 def test_a_download_that_does_not_say_its_length_is_read_once(server, tmp_path):

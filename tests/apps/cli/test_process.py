@@ -15,6 +15,8 @@ from helpers import run_command as run
 from PIL import Image
 
 from visionnmf.apps import cli, masquerade
+from visionnmf.apps.cli import signals
+from visionnmf.exceptions import MediaError
 
 COMMAND = [sys.executable, "-m", "visionnmf.apps.cli"]
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX streams and signals")
@@ -189,3 +191,13 @@ def test_a_folder_that_an_ordinary_user_may_not_write_to_is_reported_before_the_
     missing = "missing/m.npz: there is no folder missing; create it first"
     assert process.stdout.splitlines() == [missing] * 3 + ["locked/m.npz: cannot be written (Permission denied)"] * 3
     assert not process.stderr
+
+
+@posix
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGTERM, signals.Terminated), (signal.SIGINT, MediaError)])
+def test_a_source_that_fails_after_a_signal_does_not_hide_it(number, raised, monkeypatch):
+    """The exit code was 2 where a signal came while a server let the command wait for its first frame."""
+    monkeypatch.setattr(signals, "_come", 0)  # restored at the end of this test
+    with pytest.raises(raised), signals.until_signal():
+        os.kill(os.getpid(), number)
+        raise MediaError("no video comes from there")

@@ -89,10 +89,13 @@ class Decoder:
         self.first_error: str | None = None  # what the first error said, on one line
         self.reading_error: Exception | None = None  # the error that ended the packets
 
-    def frames(self) -> Iterator[VideoFrame]:
-        """Yield the frames that can be decoded, up to the end or to an error of reading."""
+    def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[VideoFrame]:
+        """Yield the frames that can be decoded, up to the end or to an error of reading.
+
+        `until` is called before each packet; a true result ends the frames. Packets need not give frames.
+        """
         packets = self.container.demux()  # also sound, which shows how far the file goes
-        while True:
+        while not until():
             try:
                 packet = next(packets, None)
             except IndexError:
@@ -246,5 +249,7 @@ def turn_of(frame: VideoFrame) -> tuple[bool, bool, bool]:
 
 def reason_of(error: Exception) -> str:
     """Return the message of an error on one line."""
+    if isinstance(error, av.error.ExitError):  # FFmpeg's word for a reading that PyAV ended
+        return "no answer within the time allowed"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(text).split())

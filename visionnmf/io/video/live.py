@@ -192,6 +192,8 @@ class LiveReader:
                         last, heard = before + at, time.monotonic()
                         yield last, frame
                         heard = time.monotonic()  # the time that the caller took is no silence of the source
+                    if self._asked_to_end():
+                        return
                     # A source with a length is a file: a new connection would start from its beginning.
                     sized = decoder.declared_duration(True) is not None or decoder.container.size >= 0
                     if not self._is_url or sized:
@@ -258,7 +260,15 @@ class LiveReader:
         self._step = float(1 / self.frame_rate)
         clock = Clock(decoder, self._step)
         bad = 0  # damaged packets that are counted already; the decoder counts them from its own beginning
-        for frame in decoder.frames():
+        came = time.monotonic()  # when the last frame came, or when the caller asked for the next one
+
+        def over() -> bool:
+            # A server may send packets without a picture for ever.
+            if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
+                raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
+            return self._asked_to_end()
+
+        for frame in decoder.frames(over):
             at = clock.read(frame)
             self.damaged, bad = self.damaged + decoder.bad_packets - bad, decoder.bad_packets
             if frame.is_corrupt:
@@ -266,6 +276,7 @@ class LiveReader:
             turn = turn_of(frame)
             size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
             yield at, upright(self._name, frame, converter, turn, size)
+            came = time.monotonic()
         # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.
         self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)
         self._error = decoder.first_error
