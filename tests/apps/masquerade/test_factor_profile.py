@@ -78,6 +78,14 @@ def test_with_one_component_probabilities_are_shares_of_sessions(monkeypatch):
     assert profile.cost(session) == plain.cost(session)  # the pairs are those of the counts
 
 
+def test_sessions_count_by_their_weights(monkeypatch):
+    monkeypatch.setitem(factor_profile.RANKS, "nmf", 1)
+    profile = learnt("nmf")
+    profile.add(count_session(["b"]), 0.25)
+    expected = 2.25 / 10.25 * (1 - FLOOR_SHARE) + FLOOR_SHARE / VOCABULARY
+    assert profile.probabilities(count_session(["a", "b"]))["b"] == pytest.approx(expected, rel=1e-4)
+
+
 def test_components_tell_kinds_of_sessions_apart():
     kinds = [["a", "b", "c"], ["x", "y", "z"]] * 10
     pure = learnt("nmf", sessions=kinds).probabilities(count_session(["a", "b"]))
