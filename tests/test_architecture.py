@@ -254,3 +254,15 @@ def test_wide_functions_and_foreign_private_names_would_be_seen():
     assert list(foreign_private_names("self._a = 1\nother._a\nself.x._b")) == ["self.x._b"]
     assert list(foreign_private_names("from .a import _b, c\nfrom numpy import _core")) == ["_b"]
     assert list(foreign_private_names("named._replace(a=1)")) == []
+
+
+def test_waits_and_limits_do_not_depend_on_the_time_of_day():
+    """Clocks jump: what waits or ends by itself uses ``time.monotonic``, and these files only date or age something."""
+    wall = re.compile(r"time\.time\b|datetime\.(now|today|utcnow)|time_ns")
+    users = {name for name, text in sources_by_name().items() if wall.search(text)}
+    assert users == {
+        "apps/cli/masquerade.py",  # --since 2h
+        "apps/masquerade/event_formats.py",  # the date of an alarm
+        "apps/masquerade/scoring.py",  # the date of lines without one
+        "visionnmf/_jit.py",  # the age of a cache of kernels
+    }

@@ -96,6 +96,24 @@ def test_raw_frames_on_standard_input(pipe):
     assert levels(found) == [10, 13, 16, 19] and found[0].shape == (24, 32, 3)
 
 
+@pytest.mark.parametrize("size", [(64, 40), (64, 60), (5, 3)])
+def test_raw_frames_of_a_wrong_size_end_and_what_is_left_over_is_reported(pipe, size):
+    """Bytes do not say their size, so each frame's worth of them is a frame, and the rest is no frame."""
+    data = b"".join(frame.tobytes() for frame in FRAMES[:5])
+    pipe(data)
+    reader = LiveReader("-", size=size, frame_rate=10)
+    found = list(reader)
+    whole, rest = divmod(len(data), 3 * size[0] * size[1])
+    assert len(found) == whole and {frame.shape for frame in found} == {(size[1], size[0], 3)}
+    assert (reader.damaged > 0) == (rest > 0)
+
+
+def test_less_than_one_raw_frame_is_no_video(pipe):
+    pipe(FRAMES[0].tobytes()[:-1])
+    with pytest.raises(UnreadableError, match="-: no"):
+        list(LiveReader("-", size=(64, 48)))
+
+
 def test_standard_input_that_is_no_video(pipe):
     for data in (b"", b"no video at all" * 1000):
         pipe(data)

@@ -247,6 +247,24 @@ def test_silence_ends_sessions_by_count():
     assert len(list(sessions(events(), clock=clock))) == 2
 
 
+@pytest.mark.parametrize("jump", [-1e9, 1e9])
+def test_a_jump_of_the_clock_of_day_ends_no_wait(jump):
+    """Silence is measured by a clock that does not jump; the time of day only dates lines that have none."""
+    steady, day = [0.0], [1e9]
+
+    def lines():
+        yield Event("ada", "ls", None)
+        steady[0], day[0] = 9.0, day[0] + jump
+        yield None  # silent for less than ten seconds
+        yield Event("ada", "cd", None)
+        steady[0] = 20.0
+        yield None
+        yield Event("ada", "cat", None)
+
+    found = list(sessions(lines(), clock=lambda: steady[0], now=lambda: day[0], silence=10.0, size=4))
+    assert [session.commands for session in found] == [("ls", "cd"), ("cat",)]
+
+
 def test_logs_without_times_are_cut_by_silence_as_they_are_followed(tmp_path):
     """By the time of reading, where a model cuts by silence; known before: nothing was judged, and nothing said."""
     own = [usual_commands(50, seed) for seed in range(40)]
