@@ -8,8 +8,6 @@
 - ``lownoise``: five problems of an instrument with little noise, beside scikit-learn's default call.
 - ``rivals``: seconds of the finished default call beside scikit-learn's default call, and what scikit-learn needs to
   reach the same objective.
-- ``codes``: how far the codes that `transform` finds are above those of ten times the steps in double precision, and
-  RPCA above its own result at a thousandth of the tolerance, on data with 0.2 % noise.
 
 One thread; processor seconds.
 """
@@ -33,9 +31,6 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf import NMF
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.robust_pca import rpca
-from visionnmf.engine.solvers import admm, hals, newton, sbcd
-from visionnmf.engine.solving import solve_codes
 from visionnmf.engine.stopping import exact_objective
 
 MORE = 10  # times the iterations of the default
@@ -52,16 +47,6 @@ Array = Any
 BUMP_NOISES = (0.0, 0.001, 0.01)
 NOISES = (0.0, 0.001, 0.01, 0.1, 0.5)
 LOW_NOISE = ((3, 0.0005), (4, 0.001), (5, 0.002), (6, 0.002), (8, 0.01))  # components and noise
-DTYPES = ("float64", "float32")
-CODES_RANKS, CODES_LENGTH, CODES_NOISE = (6, 8, 20), 300, 0.002  # made of six components
-CODES_LOSSES = (
-    "frobenius", "kullback-leibler", "itakura-saito", 0.5, 1.5, -0.5, "l21", "manhattan", "huber", "elastic-net",
-)  # fmt: skip
-# the limits of the solvers of codes
-STEPS = (
-    (admm, "CODES_ITERATIONS"), (admm, "CODES_POLISH"), (hals, "CODES_SWEEPS"), (hals, "CODES_STEPS"),
-    (newton, "STEPS"), (sbcd, "START_ROUNDS"),
-)  # fmt: skip
 LARGE = ("rand1000x500", "l1_1000x500", "yalebpos1024x2414")  # problems of the other benchmarks, for `rivals`
 
 
@@ -240,48 +225,8 @@ def rivals() -> None:
         )
 
 
-def lowest_codes(problem: Problem, H: Array) -> Array:
-    """Return the codes after ten times the steps."""
-    kept = [(module, name, getattr(module, name)) for module, name in STEPS]
-    try:
-        for module, name, value in kept:
-            setattr(module, name, MORE * value)
-        return solve_codes(problem, H)
-    finally:
-        for module, name, value in kept:
-            setattr(module, name, value)
-
-
-def codes() -> None:
-    """Print by how many per cent the objective of codes is above the lowest one, for each loss and dtype."""
-    X = bumps(6, CODES_NOISE, 6, (CODES_LENGTH, LOW_NOISE_SHAPE[1]))[0]
-    print("\n| loss | " + " | ".join(f"{rank}, {dtype}" for dtype in DTYPES for rank in CODES_RANKS) + " |")
-    print("| --- |" + " --- |" * (len(CODES_RANKS) * len(DTYPES)))
-    for loss in CODES_LOSSES:
-        cells = []
-        for dtype in DTYPES:
-            for rank in CODES_RANKS:
-                model = NMF(rank, loss=loss, random_state=0)
-                run(model, X.astype(dtype), None)
-                kind = Loss(loss if isinstance(loss, str) else "beta", model.loss_parameter_)
-                problem = Problem(X.astype(dtype).astype(float), kind)
-                H = model.components_.astype(float)
-                found = problem.loss_value(model.transform(X.astype(dtype)).T.astype(float), H)
-                lowest = min(found, problem.loss_value(lowest_codes(problem, H), H))
-                cells.append(f"{100 * (found / lowest - 1):.2f}")
-        print(f"| {loss} | {' | '.join(cells)} |", flush=True)
-    weight = 1 / max(X.shape) ** 0.5
-    values = []
-    for tol in (1e-6, 1e-9):
-        split = rpca(X, weight, max_iter=10 * 500, tol=tol)
-        values.append(float(split.values.sum() + weight * np.abs(X - split.low_rank).sum()))
-    print(f"RPCA, both norms: {values[0]:.8g} at the default tolerance, {values[1]:.8g} at a thousandth of it")
-
-
-PARTS = {"grid": grid, "lownoise": lownoise, "rivals": rivals, "codes": codes}
+PARTS = {"grid": grid, "lownoise": lownoise, "rivals": rivals}
 QUICK = {
-    "CODES_RANKS": (3,),
-    "CODES_LENGTH": 30,
     "BUMP_NOISES": (),
     "NOISES": (),
     "LOW_NOISE": ((3, 0.01),),

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
-from .blocks import one_blas_thread
 from .optimality import optimality
 from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
@@ -154,17 +153,3 @@ def solve_codes(problem: Problem, H: Array) -> Array:
     Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)
     CODES[problem.loss.record.codes].codes(problem, Wt, H)
     return Wt
-
-
-def find_codes(problem: Problem, H: Array, solver: str) -> Array:
-    """Return the codes, transposed (n_components, n_samples), of the fixed components `H` for `problem`.
-
-    They are found by the method that the solver has for codes, if it has one, else by the general one.
-    """
-    own = SOLVERS[solver].codes
-    if own is not None:
-        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-        own(problem, Wt, H)
-        return Wt
-    with one_blas_thread():
-        return solve_codes(problem, H)

@@ -27,9 +27,9 @@ from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
-from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, find_codes, fit
+from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
 from visionnmf.engine.starts import STARTS
-from visionnmf.engine.stopping import exact_objective, warn_not_converged
+from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import (
@@ -50,8 +50,6 @@ from .penalty import Penalty, WithPenalties, given_penalty
 __all__ = ["NMF", "check_parameters", "find_codes"]
 
 Array = NDArray[Any]
-
-ROUNDING = 1e-6  # of an objective: a smaller relative difference counts as none
 
 
 class NMF(WithPenalties, LinearModel):
@@ -157,15 +155,8 @@ class NMF(WithPenalties, LinearModel):
     ================  ==============================================================================
 
     ``fit_transform(X)`` returns exactly what ``fit(X).transform(X)`` returns: the codes are found again for the final
-    components, and the codes of a row do not depend on the other rows. There are two exceptions, in which
-    `fit_transform` returns the codes of the fit. If a penalty of the codes couples samples (graph, groups), `transform`
-    leaves that penalty out. And if the codes that `transform` finds have a higher objective, those of the fit are kept:
-    divergences below 1 ("itakura-saito", for example) or above 2 have several minima in the codes, of which `transform`
-    cannot always find the lowest. For the other losses a difference below `tol` does not count.
-
-    `tol` is about the components. The codes of fixed components are solved to rounding for "frobenius", "l21" without
-    l1 and l2 penalties, and the divergences. For "manhattan", "elastic-net" and "huber" a fixed number of steps ends
-    within 1 % of the lowest objective, usually within 0.01 % (docs/decisions/convergence.md has the table).
+    components, and the codes of a row do not depend on the other rows. If a penalty of the codes couples samples
+    (graph, groups), `fit_transform` returns the codes of the fit, and `transform` leaves that penalty out.
 
     References
     ----------
@@ -327,7 +318,8 @@ class NMF(WithPenalties, LinearModel):
         if not result.converged and self.tol > 0:
             warn_not_converged(type(self).__name__, result, self.tol)
         self.n_iter_ = result.n_iter
-        return self._finish(problem, Wt, H_, weighted, row_scale, result.history)
+        # the last objective is evaluated again for the final codes
+        return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
 
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) for the fitted components; `weights` as for :meth:`fit`.
@@ -428,10 +420,8 @@ class NMF(WithPenalties, LinearModel):
     ) -> Array:
         """Normalise the components, find the final codes, and set the attributes of a fit. Returns the codes.
 
-        `Wt` holds the transposed codes of the last iteration. They stay if those that :meth:`transform` finds are
-        worse. Components get unit norm only if both constraints allow it, because they do not depend on scale.
-        `weighted` and `row_scale` are the problem and the factors of its rows with sample weights, and `history` are
-        the objectives of the fit.
+        `Wt` holds the transposed codes. Components get unit norm only if both constraints allow it, because they do not
+        depend on scale. `weighted` and `row_scale` are the problem and the factors of its rows with sample weights.
         """
         norms = np.ones(len(H), H.dtype)
         if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
@@ -441,46 +431,27 @@ class NMF(WithPenalties, LinearModel):
             Wt *= norms[:, None]
         self.components_, self.component_norms_ = H, norms
         self.n_components_ = len(H)
-        if problem.penalty_W.of_points:
-            found = Wt
-        else:
+        if not problem.penalty_W.of_points:
             with one_blas_thread():
-                found = self._codes(problem, H)
-                # with sample weights, the codes of the fit and of `transform` balance loss and penalty differently
-                if row_scale is None and self._is_worse(problem, found, history[-1]):
-                    found = Wt
-        return self._report(found, weighted, row_scale, history[:-1])
-
-    def _is_worse(self, problem: Problem, Wt: Array, reached: float) -> bool:
-        """Return whether the objective of these codes is above that which the fit has reached.
-
-        If the problem of the codes is convex, `transform` solves it, and a difference below `tol` counts as none. A
-        divergence that is not convex has several minima in the codes, and `transform` may find a higher one.
-        """
-        convex = not (problem.loss.beta < 1 or problem.loss.beta > 2)  # beta is NaN for the other losses
-        slack = max(self.tol, ROUNDING) if convex else ROUNDING
-        objective = self._normalised(problem).objective(Wt, self.components_)
-        return objective > reached * (1 + slack) and objective > exact_objective(problem)
-
-    def _normalised(self, problem: Problem) -> Problem:
-        """Return the problem with the penalties, which belong to the factors before normalisation, of those after."""
-        if not (problem.penalty_W.kinds or problem.penalty_H.kinds):
-            return problem  # spares a second transposed copy of the data
-        norms = self.component_norms_.astype(np.float64)
-        return replace(
-            problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
-        )
+                Wt = self._codes(problem, H)
+        return self._report(Wt, weighted, row_scale, history)
 
     def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
         """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes.
 
         `Wt` (n_components, n_samples) are the transposed codes of the data as they were given. `problem` is the one
-        with sample weights, whose rows were multiplied by `row_scale` (n_samples,), if that is not None.
+        with sample weights, whose rows were multiplied by `row_scale` (n_samples,), if that is not None. The penalties
+        belong to the factors before normalisation, so they are converted by the norms of the components.
         """
         W = np.ascontiguousarray(Wt.T)
         if row_scale is not None:
             Wt = Wt * row_scale
-        scaled = self._normalised(problem)
+        norms = self.component_norms_.astype(np.float64)
+        scaled = problem
+        if problem.penalty_W.kinds or problem.penalty_H.kinds:  # otherwise spare a second transposed copy of the data
+            scaled = replace(
+                problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
+            )
         with one_blas_thread():
             self.reconstruction_err_ = scaled.loss_value(Wt, self.components_)
             objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
@@ -540,6 +511,20 @@ def start_factors(
     problem.penalty_W.feasible(Wt)
     problem.penalty_H.feasible(components)
     return Wt, components
+
+
+def find_codes(problem: Problem, H: Array, solver: str) -> Array:
+    """Return the codes, transposed (n_components, n_samples), of the fixed components `H` for `problem`.
+
+    They are found by the method that the solver has for codes, if it has one, else by the general one.
+    """
+    own = SOLVERS[solver].codes
+    if own is not None:
+        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
+        own(problem, Wt, H)
+        return Wt
+    with one_blas_thread():
+        return solve_codes(problem, H)
 
 
 def check_parameters(model: NMF) -> None:

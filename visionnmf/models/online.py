@@ -89,8 +89,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN in `X` are missing entries and do not count. None refuses NaN.
     max_iter : int, default=5
-        Passes over the data in :meth:`fit`. All of them are made: no rule stops earlier or warns, because an online
-        method sees its objective only in parts.
+        Passes over the data in :meth:`fit`.
     shuffle : bool, default=True
         Whether :meth:`fit` takes the samples in a new random order in each pass.
     random_state : int, RandomState instance or None, default=None
@@ -306,9 +305,8 @@ class OnlineNMF(WithPenalties, LinearModel):
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) by the method's loss; `weights` as for :meth:`fit`.
 
-        The codes of a row do not depend on the other rows; :class:`NMF` says how near their minimum they are. Raises
-        ValueError for data that :meth:`fit` refuses, and if `X` is so much larger than the components that codes are
-        not finite.
+        The codes of a row do not depend on the other rows. Raises ValueError for data that :meth:`fit` refuses, and if
+        `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
         method, _ = self._options()

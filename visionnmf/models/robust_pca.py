@@ -113,8 +113,7 @@ class RPCA(_RobustPCA):
     max_iter : int, default=500
         Iterations.
     tol : float, default=1e-6
-        Stop when ``|X - L - S|_F`` is at most this share of ``|X|_F``, as in the authors' code. The problem is convex,
-        and the sum of both norms then is within about as small a share of its minimum.
+        Stop when ``|X - L - S|_F`` is at most this share of ``|X|_F``.
 
     Attributes
     ----------

@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linprog, minimize, nnls
+from scipy.optimize import linprog, minimize
 
 from visionnmf.engine import solving, starts
 from visionnmf.engine.blocks import one_blas_thread
@@ -336,16 +336,6 @@ def optimum(problem, H, j, guess):
 
     options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
     return min(minimize(value, w, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun for w in guess)
-
-
-def test_codes_of_components_that_are_nearly_alike_are_optimal(rng):
-    points, centres = np.arange(156.0), np.linspace(0, 156, 20)
-    H = np.exp(-(((points - centres[:, None]) / 10) ** 2) / 2) + 0.5
-    X = np.maximum(rng.dirichlet(np.full(20, 0.5), 8) @ H + 0.002 * rng.standard_normal((8, 156)), 0)
-    found = solve_codes(Problem(X, MANHATTAN), H)
-    assert (np.abs(X - found.T @ H).sum(axis=1) <= [1.005 * naive.least_absolute_deviations(x, H) for x in X]).all()
-    found = solve_codes(Problem(X, Loss("huber", 1.0)), H)  # no residual is clipped, so these are least squares
-    assert (np.linalg.norm(X - found.T @ H, axis=1) <= [1.001 * nnls(H.T, x)[1] for x in X]).all()
 
 
 CODE_PENALTIES = {

@@ -50,11 +50,7 @@ LEAST_ROWS = 256  # minimum number of rows in a block
 MAX_CHUNKS = 16  # maximum number of chunks of rows that can be processed in parallel
 CODES_ITERATIONS = 200
 CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
-# The consensus penalty between the codes and their copy in the box, for components of unit norm, is this multiple of
-# the smallest eigenvalue of their Gram matrix, within bounds. Where components are alike, a larger one keeps the codes
-# from moving; elsewhere, a smaller one does, and float32 rounds its steps.
-CODES_TIE = 3.0
-LEAST_TIE, MOST_TIE = {4: 3e-3, 8: 1e-4}, 1e-2
+CODES_TIE = 0.01  # consensus penalty between the codes and their copy in the box, for components of unit norm
 SIMPLEX_TIE = 0.1  # the same for the copy on the simplex, where no coordinate descent follows
 CODES_START_SWEEPS = 30
 CODES_POLISH = 30  # maximum number of final sweeps of coordinate descent; most rows need two or three
@@ -270,8 +266,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
         hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
-    # squares of residuals near the rounding of float32 data need double precision
-    solve = _Codes(problem, H.astype(np.float64) if problem.loss.name == "huber" else H)
+    solve = _Codes(problem, H)
     size = max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS)
     with one_blas_thread():
         map_blocks(
@@ -295,15 +290,13 @@ class _Codes:
         """
         self.problem, self.H = problem, H
         norms = np.linalg.norm(H, axis=1)
-        live, simplex = norms > 0, "simplex" in problem.penalty_W.kinds
-        if simplex:
+        self.tie = CODES_TIE  # weight of the difference between the codes and their feasible copy
+        if "simplex" in problem.penalty_W.kinds:
             norms[:] = norms.mean()  # the sum of scaled codes is then the scale
+            self.tie = SIMPLEX_TIE
         self.scale = np.where(norms > 0, norms, H.dtype.type(1))  # (r,)
         self.unit = H / self.scale[:, None]  # (r, n), components of norm 1
         self.gram = self.unit @ self.unit.T  # (r, r)
-        least = np.linalg.eigvalsh(self.gram[np.ix_(live, live)].astype(np.float64))[:1].sum()
-        # weight of the difference between the codes and their feasible copy
-        self.tie = SIMPLEX_TIE if simplex else float(np.clip(CODES_TIE * least, LEAST_TIE[H.dtype.itemsize], MOST_TIE))
         l1, l2 = problem.penalty_W.weights(len(H), np.float64)
         self.lean = (l1 / self.scale).astype(H.dtype)  # (r,) l1 weights of scaled codes
         ridge = l2 / self.scale.astype(np.float64) ** 2
@@ -322,8 +315,8 @@ class _Codes:
         are dropped at the end. For the losses of :data:`.rri.LOSSES`, coordinate descent finishes the codes exactly.
         """
         problem, rows = self.problem, slice(*block)
-        X = _padded(problem.X[rows]).astype(self.H.dtype, copy=False)
-        M = None if problem.weights is None else _padded(problem.weights[rows]).astype(self.H.dtype, copy=False)
+        X = _padded(problem.X[rows])
+        M = None if problem.weights is None else _padded(problem.weights[rows])
         found = np.ascontiguousarray((self._iterate(X, M) / self.scale).T)  # (r, padded rows), in the user's units
         penalty, dtype = problem.penalty_W, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex

@@ -24,11 +24,10 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
-from visionnmf.engine.solving import find_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes, fitted_loss
-from visionnmf.models.nmf import NMF
+from visionnmf.models.nmf import NMF, find_codes
 from visionnmf.models.penalty import Penalty
 
 from .views import Views, dense, row_slices
