@@ -44,9 +44,8 @@ FLOOR_SHARE = 0.3
 ITERATIONS = 50  # of training, as Mex-Perera et al. have it
 ONLINE_ITERATIONS = 2  # after an accepted session, the same
 ONLINE_SHARE = 0.1  # more new sessions than this share of the old ones are learnt from the beginning
-ZERO_WEIGHT = (
-    0.01  # of the commands that a session does not hold, in the Manhattan loss, which would prefer a model of 0
-)
+# Weight of the commands that a session does not hold, in the Manhattan loss, which would prefer a model of 0.
+ZERO_WEIGHT = 0.01
 MIN_DISTANCE = 1e-3
 
 
