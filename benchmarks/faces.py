@@ -8,6 +8,7 @@
     python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
+    python benchmarks/faces.py pairs ORL [DRAWS]       pairs of images of unknown people: one person, or two
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA and the nearest image
@@ -31,6 +32,8 @@ import numpy as np
 from _face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
 from _main import data_file, is_quick, main
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import cosine_distances
 
 from visionnmf import NMF
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, cluster_faces
@@ -38,6 +41,7 @@ from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.apps.faces.reading import as_rows
+from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.io import resize_grey
 from visionnmf.metrics import clustering_accuracy, clustering_information
@@ -47,6 +51,7 @@ FILES = {
 }  # fmt: skip
 FIRST = 2  # split
 SPLITS = 10
+PAIR_IMAGES = (1, 3, 6)
 JOBS = int(os.environ.get("JOBS", "2"))
 
 CONDITIONS = (
@@ -281,6 +286,37 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
     print(f"{name}: {pairs} pairs with rates for more than {SEEN:.0%} of the images, {off} off by more than two")
 
 
+def pairs(name: str = "ORL", draws: int = 0) -> None:
+    """Train on half of the people with 1, 3 or 6 images of each; print which pairs of images of the others pass."""
+    faces = load(name)
+    print(
+        "| set, images | area under the curve | of pixels | accepted: one person | two people |\n" + "| --- " * 5 + "|"
+    )
+    for n_images in PAIR_IMAGES:
+        found = []
+        for draw in range(FIRST, FIRST + (draws or SPLITS)):
+            rng = np.random.default_rng(draw)
+            known, unknown = np.array_split(rng.permutation(np.unique(faces.labels)), 2)
+            train, test = (
+                np.concatenate([rng.permutation(np.flatnonzero(faces.labels == person))[:most] for person in people])
+                for people, most in ((known, n_images), (unknown, 10))
+            )
+            rows = as_rows(faces.images)
+            recognizer = FaceRecognizer(image_shape=faces.images.shape[1:], random_state=draw)
+            recognizer.fit(rows[train], faces.labels[train])
+            gallery = recognizer.cleaned_, recognizer.labels_
+            threshold = np.quantile(distances_of_strangers(*gallery), recognizer.unknown_rate)
+            one, other = np.triu_indices(len(test), 1)
+            same = faces.labels[test][one] == faces.labels[test][other]
+            distances = PairSpace(*gallery).distances(recognizer.explain(rows[test]).cleaned)[one, other]
+            plain = cosine_distances(rows[test])[one, other]
+            passed = [100 * (distances[kind] <= threshold).mean() for kind in (same, ~same)]
+            found.append((roc_auc_score(same, -distances), roc_auc_score(same, -plain), *passed))
+        means, deviations = np.mean(found, axis=0), np.std(found, axis=0)
+        cells = [f"{mean:.3g} ± {deviation:.2g}" for mean, deviation in zip(means, deviations, strict=True)]
+        print(f"| {name}, {n_images} | " + " | ".join(cells) + " |", flush=True)
+
+
 def missing(name: str = "ORL", splits: int = 0) -> None:
     """Print what each search for missing pixels identifies, on clean and corrupted test images, and what is chosen."""
     ways = ("none", "blocks", "saturated", "auto")
@@ -358,6 +394,7 @@ PARTS = {
     "plain": plain,
     "clusters": clusters,
     "strangers": strangers,
+    "pairs": pairs,
     "missing": missing,
     "large": large,
     "rpca": rpca,
@@ -375,6 +412,7 @@ QUICK = {
     "PEOPLE": 2,
     "ITERATIONS": 5,
     "MISSING": CONDITIONS[1:2],
+    "PAIR_IMAGES": (3,),
     "LARGE": 60,
 }
 

@@ -151,7 +151,10 @@ def verify(
     model: Model,
     first: Annotated[str, typer.Argument(metavar="A", help="An image.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another image.")],
-    threshold: Threshold = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", metavar="D", min=0, max=2, help="Distance between images of different people."),
+    ] = None,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:

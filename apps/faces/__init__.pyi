@@ -2,12 +2,7 @@ from .calibration import Identity as Identity
 from .cleaning import Decomposition as Decomposition
 from .clustering import FaceClustersReport as FaceClustersReport, cluster as cluster, cluster_faces as cluster_faces
 from .evaluation import FaceComparisonReport as FaceComparisonReport, evaluate as evaluate
-from .identification import (
-    IdentificationReport as IdentificationReport,
-    VerificationReport as VerificationReport,
-    identify as identify,
-    verify as verify,
-)
+from .identification import IdentificationReport as IdentificationReport, identify as identify
 from .recognizer import FaceRecognizer as FaceRecognizer
 from .settings import (
     FaceClustering as FaceClustering,
@@ -25,3 +20,4 @@ from .training import (
     add_person as add_person,
     train as train,
 )
+from .verification import VerificationReport as VerificationReport, verify as verify

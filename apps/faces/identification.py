@@ -1,4 +1,4 @@
-"""Who is on an image, by a model: identification, and verification of two images."""
+"""Who is on an image, by a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, stem_of, write_image
@@ -240,103 +239,3 @@ def identify(
     1
     """
     return Identifier(model, identification=identification, pictures=pictures, force=force).identify(source)
-
-
-@dataclass(frozen=True)
-class VerificationReport(Report):
-    """Whether two images show one person; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `rule` is what decided: "people" if the model knows the person on each image, and "images" otherwise. `people` says
-    who is on each image, or None. With "people", `distance` is the larger of the distances of the images from the
-    people on them. With "images" it is the mean of the distances of each image from the other (see :func:`verify`), and
-    it is larger than `threshold` if the people are different.
-    """
-
-    same: bool
-    rule: str
-    people: list[Any]
-    distance: float
-    threshold: float
-
-    def summary(self) -> str:
-        """Return whether it is one person, and why."""
-        who = [
-            f"{source} ({person or 'nobody known'})" for source, person in zip(self.inputs, self.people, strict=True)
-        ]
-        verdict = "one person" if self.same else "different people"
-        if self.rule == "people":
-            named = self.people[0] if self.same else " and ".join(self.people)
-            reason = f"identified as {named} at distances up to"
-        else:
-            reason = "the images' distance from each other is"
-        return f"{' and '.join(who)}: {verdict}; {reason} {self.distance:.3f} (threshold {self.threshold:.3f})"
-
-
-def verify(
-    model: FaceModel,
-    first: str | Path,
-    second: str | Path,
-    *,
-    threshold: float | None = None,
-    progress: Progress | None = None,
-) -> VerificationReport:
-    """Decide whether two images show one person, known to the model or not.
-
-    If the model knows the person on each image, these people decide. Otherwise each image in turn becomes the only
-    image of a new person, who replaces a person that was identified. The other image's distance from the new person,
-    averaged over both directions, is compared with the threshold.
-
-    Parameters
-    ----------
-    model : FaceModel
-    first, second : str or Path
-        Images; see :func:`identify`.
-    threshold : float or None, default=None
-        Replaces the model's threshold.
-    progress : callable, optional
-        Called as ``progress("comparing", done, total)`` after each of up to three steps.
-
-    Returns
-    -------
-    VerificationReport
-
-    Raises
-    ------
-    MediaError
-        If an image cannot be read, or has no face.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import load, verify
-    >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png", threshold=0.9).same
-    False
-    """
-    step = progress or (lambda *_: None)
-    recognizer = model.recognizer
-    limit = recognizer.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
-    rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in (first, second)])
-    step("comparing", 0, 3)
-    found = recognizer.identify(rows, threshold=limit)
-    step("comparing", 1, 3)
-    people = [identity.person for identity in found]
-    if None in people:
-        # The distance of the second image from the first one's person, and the other way round.
-        distances = []
-        for i in (0, 1):
-            distances.append(_distance_from(model, rows[[i]], rows[[1 - i]], people))
-            step("comparing", 2 + i, 3)
-        distance = float(np.mean(distances))
-        rule, same = "images", distance <= limit
-    else:
-        distance = max(identity.distance for identity in found)
-        rule, same = "people", people[0] == people[1]
-    return VerificationReport(same, rule, people, distance, limit, inputs=[str(first), str(second)])
-
-
-def _distance_from(model: FaceModel, one: Rows, other: Rows, people: list[Any]) -> float:
-    """Return the relative distance of an image from a new person with one image, in a gallery without `people`."""
-    # All people are ranked, so that the new person is among them.
-    new = "\uffff"  # nobody has this name
-    recognizer = model.recognizer.replaced([person for person in people if person], one, np.array([new]))
-    (found,) = recognizer.identify(other, top=len(recognizer.classes_))
-    return dict(found.ranking)[new]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable
@@ -380,20 +379,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.cleaned_ = np.concatenate([self.cleaned_, cleaned.astype(self.cleaned_.dtype, copy=False)])
         self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
         return self
-
-    def replaced(self, people: ArrayLike, X: ArrayLike, y: ArrayLike) -> FaceRecognizer:
-        """Return a copy in whose gallery new images `X` of people `y` take the place of all images of `people`.
-
-        Returns
-        -------
-        FaceRecognizer
-        """
-        changed = copy.copy(self)
-        labels = self.classes_[self.labels_]
-        kept = ~np.isin(labels, people)
-        changed.classes_, changed.labels_ = np.unique(labels[kept], return_inverse=True)
-        changed.cleaned_ = self.cleaned_[kept]
-        return changed.add(X, y)
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
         """Return the distance of each image from each person.

@@ -117,7 +117,7 @@ def test_verify_and_cluster_report_their_steps(model, folder, tmp_path, monkeypa
     for number, image in enumerate(made_faces(np.random.default_rng(7), 1, 2)[0]):
         Image.fromarray(image).save(tmp_path / f"{number}.png")
     compared = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "1.png").stderr
-    assert "0.png and 1.png: comparing 1 of 3" in compared and "comparing 3 of 3, 0 s left" in compared
+    assert "0.png and 1.png: comparing 1 of 2" in compared and "comparing 2 of 2, 0 s left" in compared
     grouped = run("faces", "cluster", folder, "--out", tmp_path).stderr
     assert "learning components 50 of 100" in grouped and "learning components 100 of 100, 0 s left" in grouped
 
@@ -433,6 +433,7 @@ def test_two_images_of_one_person(model, folder, rng, tmp_path):
     # The distance and threshold are those of the rule, and never contradict the verdict.
     assert all(verdict["distance"] <= verdict["threshold"] for verdict in (known, two))
     assert all(verdict["same"] == (verdict["distance"] <= verdict["threshold"]) for verdict in (strangers, strange))
+    assert strangers["alike"] < strange["alike"] and known["alike"] is None
     text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 2" / "3.png").stdout
     assert "different people; identified as person 1 and person 2 at distances up to 0." in text
     text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 1" / "3.png").stdout

@@ -1,0 +1,224 @@
+"""Whether two images show one person, whom the model need not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import normalize
+
+from visionnmf._checks import check_number
+from visionnmf.apps.report import Report
+
+from .calibration import KNOWN_RATE_LEAST, some_people
+from .classifiers import Labels
+from .reading import read_probe
+from .recognizer import Progress
+from .store import FaceModel
+
+Array = NDArray[Any]
+
+# Chosen on ORL and Extended Yale B, half of whose people trained the model; docs/decisions/faces.md has the table.
+COMPONENTS = 100  # principal components of the images
+SHRINKAGE = 0.1  # share of the mean variance that is added to each direction of the within-class covariance
+PEOPLE_FOLDS = 5  # at most, and at least two people in each; with more, the threshold varies more
+ENOUGH_PEOPLE = 4  # with fewer, no two can be left out
+MOST_IMAGES = 2000  # of the gallery that set the threshold
+
+
+class PairSpace:
+    """Compares images by the cosine after within-class covariance normalisation (Hatch, Kajarekar, Stolcke 2006).
+
+    Images of unit norm are projected on principal components. Directions in which images of one person vary, such as
+    those of illumination, are then divided by their standard deviation. Without `people`, or with one image of each,
+    the covariance of all images takes the place of that within people.
+    """
+
+    def __init__(self, images: Array, people: Labels | None) -> None:
+        rows = normalize(images)
+        with np.errstate(invalid="ignore"):  # images that are all equal have no variance to divide by
+            self._projection = PCA(min(COMPONENTS, len(rows), rows.shape[1]), random_state=0).fit(rows)
+        deviations = self._projection.transform(rows)
+        freedom = len(rows) - 1
+        if people is not None:
+            present, numbers, counts = np.unique(people, return_inverse=True, return_counts=True)
+            if len(present) < len(rows):
+                means = np.zeros((len(present), deviations.shape[1]))
+                np.add.at(means, numbers, deviations)
+                deviations = deviations - (means / counts[:, None])[numbers]
+                freedom = len(rows) - len(present)
+        covariance = deviations.T.astype(np.float64) @ deviations / max(freedom, 1)
+        variances, directions = np.linalg.eigh(covariance)
+        variances = np.maximum(variances, 0) + max(SHRINKAGE * variances.mean(), np.finfo(np.float32).tiny)
+        self._whitening = directions / np.sqrt(variances)
+
+    def distances(self, images: Array) -> Array:
+        """Return one minus the cosine for all pairs of images, (n_images, n_images)."""
+        rows = normalize(self._projection.transform(normalize(images)) @ self._whitening)
+        return np.asarray(np.maximum(1 - rows @ rows.T, 0))
+
+
+def distances_of_strangers(images: Array, people: Labels) -> Array:
+    """Return the sorted distances of pairs of different people, compared without the images of either.
+
+    `images` (n_images, n_pixels) are cleaned. With fewer than four people nobody is left out, and the comparison does
+    not use who they are.
+    """
+    some = some_people(people, MOST_IMAGES) if len(people) > MOST_IMAGES else np.arange(len(people))
+    images, people = images[some], np.unique(people[some], return_inverse=True)[1]
+    n_people = int(people.max()) + 1
+    if n_people < ENOUGH_PEOPLE:
+        return np.sort(_of_strangers(PairSpace(images, None), images, people))
+    fold_of = np.random.default_rng(0).permutation(n_people) % min(PEOPLE_FOLDS, n_people // 2)
+    found = []
+    for fold in range(fold_of.max() + 1):
+        new = fold_of[people] == fold
+        found.append(_of_strangers(PairSpace(images[~new], people[~new]), images[new], people[new]))
+    return np.sort(np.concatenate(found))
+
+
+def _of_strangers(space: PairSpace, images: Array, people: Labels) -> Array:
+    """Return the distances of all pairs of images of different people."""
+    one, other = np.triu_indices(len(people), 1)
+    different = people[one] != people[other]
+    return np.asarray(space.distances(images)[one[different], other[different]])
+
+
+@dataclass(frozen=True)
+class VerificationReport(Report):
+    """Whether two images show one person; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    `rule` is what decided: "people" if the model knows the person on each image, and "images" otherwise. `people` says
+    who is on each image, or None. With "people", `distance` is the larger of the distances of the images from the
+    people on them. With "images" it is the distance of the images from each other (see :func:`verify`), and it is
+    larger than `threshold` if the people are different; `alike` is then the share of pairs of different people of the
+    model that are at least as near to each other. It is None with "people".
+    """
+
+    same: bool
+    rule: str
+    people: list[Any]
+    distance: float
+    threshold: float
+    alike: float | None = None
+
+    def summary(self) -> str:
+        """Return whether it is one person, and why."""
+        who = [
+            f"{source} ({person or 'nobody known'})" for source, person in zip(self.inputs, self.people, strict=True)
+        ]
+        verdict = "one person" if self.same else "different people"
+        limit = f"{self.distance:.3f} (threshold {self.threshold:.3f})"
+        if self.rule == "people":
+            named = self.people[0] if self.same else " and ".join(self.people)
+            reason = f"identified as {named} at distances up to {limit}"
+        else:
+            reason = f"the images' distance from each other is {limit}"
+            if self.alike is not None:
+                reason += f"; {self.alike:.1%} of pairs of different people are as near"
+        return "\n".join([f"{' and '.join(who)}: {verdict}; {reason}", *self._ending()])
+
+
+class Verifier:
+    """Decides whether two images show one person; see :func:`verify`.
+
+    It sets the threshold once, so that many pairs take little longer than one.
+    """
+
+    def __init__(self, model: FaceModel) -> None:
+        self.model = model
+        recognizer = model.recognizer
+        self._n_people = len(recognizer.classes_)
+        self._space = PairSpace(recognizer.cleaned_, recognizer.labels_ if self._n_people >= ENOUGH_PEOPLE else None)
+        self._strangers = distances_of_strangers(recognizer.cleaned_, recognizer.labels_)
+        # With one person there are no pairs of different people, and nothing passes.
+        self.threshold = float(np.quantile(self._strangers, recognizer.unknown_rate)) if len(self._strangers) else 0.0
+
+    def verify(
+        self,
+        first: str | Path,
+        second: str | Path,
+        *,
+        threshold: float | None = None,
+        progress: Progress | None = None,
+    ) -> VerificationReport:
+        """Decide whether two images show one person; the parameters are those of :func:`verify`."""
+        step = progress or (lambda *_: None)
+        model, recognizer = self.model, self.model.recognizer
+        inputs = [str(first), str(second)]
+        limit = self.threshold if threshold is None else check_number(threshold, "threshold", 0)
+        rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in inputs])
+        step("comparing", 0, 2)
+        found = recognizer.identify(rows)
+        step("comparing", 1, 2)
+        people = [identity.person for identity in found]
+        if None not in people:
+            distance = max(identity.distance for identity in found)
+            return VerificationReport(
+                people[0] == people[1], "people", people, distance, recognizer.threshold_, inputs=inputs
+            )
+        distance = float(self._space.distances(recognizer.explain(rows).cleaned)[0, 1])
+        step("comparing", 2, 2)
+        alike, notes = None, []
+        if len(self._strangers):
+            alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
+        if threshold is None and self._n_people < KNOWN_RATE_LEAST:
+            few = f"{self._n_people} people show" if self._n_people > 1 else "one person shows"
+            notes.append(
+                f"{few} little of how alike different people are; train {KNOWN_RATE_LEAST} or more, or give a threshold"
+            )
+        return VerificationReport(
+            distance <= limit, "images", people, distance, limit, alike, inputs=inputs, notes=notes
+        )
+
+
+def verify(
+    model: FaceModel,
+    first: str | Path,
+    second: str | Path,
+    *,
+    threshold: float | None = None,
+    progress: Progress | None = None,
+) -> VerificationReport:
+    """Decide whether two images show one person, known to the model or not.
+
+    If the model knows the person on each image, these people decide. Otherwise the cleaned images are compared with
+    each other: by one minus the cosine, 0 to 2, after within-class covariance normalisation [1]_, which plays down what
+    changes between images of one person. A share ``unknown_rate`` of the pairs of different people of the model is
+    nearer than the threshold, by cross-validation over people.
+
+    Parameters
+    ----------
+    model : FaceModel
+    first, second : str or Path
+        Images; see :func:`identify`.
+    threshold : float or None, default=None
+        Replaces the threshold of the distance of the images from each other.
+    progress : callable, optional
+        Called as ``progress("comparing", done, total)`` after each of up to two steps.
+
+    Returns
+    -------
+    VerificationReport
+
+    Raises
+    ------
+    MediaError
+        If an image cannot be read, or has no face.
+
+    References
+    ----------
+    .. [1] A. O. Hatch, S. Kajarekar, A. Stolcke, "Within-class covariance normalization for SVM-based speaker
+       recognition", Interspeech 2006.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import load, verify
+    >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png").same
+    False
+    """
+    return Verifier(model).verify(first, second, threshold=threshold, progress=progress)

@@ -1,0 +1,108 @@
+"""Whether two images show one person: the comparison, its threshold, and models that cannot tell."""
+
+import numpy as np
+import pytest
+from helpers import SHAPE, made_faces, rows
+from PIL import Image
+from sklearn.metrics.pairwise import cosine_distances
+from sklearn.preprocessing import normalize
+
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, verification, verify
+from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
+
+
+def people_of(rng, n_people, n_images, n_pixels=40):
+    """Return images whose people differ along six directions, whose light differs along three, and other changes."""
+    identity = rng.random((n_people, 6)) @ rng.random((6, n_pixels))
+    n_all = n_people * n_images
+    light = 3 * rng.random((n_all, 3)) @ rng.random((3, n_pixels))
+    images = np.repeat(identity, n_images, axis=0) + light + 0.3 * rng.random((n_all, n_pixels))
+    return images, np.repeat(np.arange(n_people), n_images)
+
+
+def test_the_space_is_white_within_people(rng, monkeypatch):
+    """Without shrinkage, the covariance of the images of one person is the identity."""
+    monkeypatch.setattr(verification, "SHRINKAGE", 0.0)
+    monkeypatch.setattr(verification, "COMPONENTS", 12)
+    images, people = people_of(rng, 10, 8)
+    space = PairSpace(images, people)
+    projected = normalize(images) @ space._projection.components_.T @ space._whitening
+    deviations = projected - np.array([projected[people == person].mean(axis=0) for person in people])
+    np.testing.assert_allclose(deviations.T @ deviations / (80 - 10), np.eye(12), atol=1e-8)
+
+
+def test_distances_are_cosines_that_do_not_depend_on_brightness(rng):
+    images, people = people_of(rng, 6, 4)
+    space = PairSpace(images, people)
+    distances = space.distances(images)
+    np.testing.assert_allclose(distances, distances.T, atol=1e-12)
+    np.testing.assert_allclose(np.diag(distances), 0, atol=1e-12)
+    assert distances.max() <= 2
+    np.testing.assert_allclose(space.distances(images * rng.uniform(0.5, 2, (24, 1))), distances, atol=1e-9)
+    assert PairSpace(images.astype(np.float32), people).distances(images.astype(np.float32)).shape == (24, 24)
+
+
+def test_what_changes_between_images_of_one_person_counts_little(rng):
+    """Under strong light, plain cosines confuse people whom the space tells apart, although it has not seen them."""
+    images, people = people_of(rng, 40, 6)
+    known, new = people < 20, people >= 20
+    one, other = np.triu_indices(new.sum(), 1)
+    same = people[new][one] == people[new][other]
+
+    def separation(distances):
+        """Return the share of pairs of one person that are nearer than 95 % of the pairs of two."""
+        return (distances[one, other][same] < np.quantile(distances[one, other][~same], 0.05)).mean()
+
+    unaware = separation(cosine_distances(images[new]))
+    aware = separation(PairSpace(images[known], people[known]).distances(images[new]))
+    assert aware > 0.8 > unaware + 0.4
+
+
+def test_about_the_promised_share_of_new_pairs_passes(rng):
+    images, people = people_of(rng, 120, 5)
+    known, new = people < 60, people >= 60
+    threshold = np.quantile(distances_of_strangers(images[known], people[known]), 0.05)
+    distances = PairSpace(images[known], people[known]).distances(images[new])
+    different = people[new][:, None] != people[new]
+    assert 0.02 < (distances[different] <= threshold).mean() < 0.09
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5,), (2, 3), (1, 1, 1), (3, 1, 2, 4), (1, 1, 1, 1, 1), (2,) * 11])
+def test_few_people_and_images_give_as_many_distances_as_there_are(rng, sizes):
+    people = np.repeat(np.arange(len(sizes)), sizes)
+    distances = distances_of_strangers(rng.random((len(people), 30)), people)
+    assert (np.diff(distances) >= 0).all() and np.isfinite(distances).all()
+    assert (len(distances) > 0) == (len(sizes) > 1)
+
+
+def test_equal_images_are_one_person_and_no_division_by_zero(rng):
+    images = np.full((6, 30), 0.5)
+    distances = distances_of_strangers(images, np.repeat(np.arange(3), 2))
+    assert np.isfinite(distances).all()
+
+
+def test_a_gallery_beyond_the_bound_is_drawn_from(rng, monkeypatch):
+    monkeypatch.setattr(verification, "MOST_IMAGES", 20)
+    images, people = people_of(rng, 12, 5)
+    assert 0 < len(distances_of_strangers(images, people)) <= 4 * 3 / 2 * 25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_people", "n_images", "doubtful"), [(1, 4, True), (3, 4, True), (14, 1, True), (15, 1, False)]
+)
+def test_a_model_that_cannot_tell_says_so(rng, tmp_path, n_people, n_images, doubtful):
+    images, labels = made_faces(rng, n_people, n_images)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), labels)
+    recognizer.threshold_ = 0.0  # nobody is known, so that the images decide
+    for number, image in enumerate(made_faces(rng, 2, 1)[0]):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    pair = tmp_path / "0.png", tmp_path / "1.png"
+    report = verify(FaceModel(recognizer), *pair)
+    told = [note for note in report.notes if "how alike different people are" in note]
+    assert report.rule == "images" and len(told) == doubtful and (not told or told[0] in report.summary())
+    assert n_people > 1 or (not report.same and report.alike is None)
+    assert (
+        verify(FaceModel(recognizer), *pair, threshold=2).same
+        and not verify(FaceModel(recognizer), *pair, threshold=2).notes
+    )
