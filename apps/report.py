@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
+from itertools import groupby
 from typing import Any
+
+MOST_NUMBERED = 3  # files whose names differ in their numbers alone that are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +51,19 @@ class Report(ABC):
         """Return the last lines of a summary."""
         return [
             *self.notes,
-            *(f"wrote {name}" for name in self.outputs),
+            *(f"wrote {name}" for name in _shortened(self.outputs)),
             *(f"left out: {sentence}" for sentence in self.skipped),
         ]
 
 
 _COMMON = tuple(attribute.name for attribute in fields(Report))
+
+
+def _shortened(names: list[str]) -> list[str]:
+    """Return names of files, where many in a row that differ in their numbers alone become one line."""
+    lines: list[str] = []
+    for _, group in groupby(names, key=lambda name: re.sub(r"[0-9]+", "#", name)):
+        alike = list(group)
+        shown = [f"{alike[0]} to {alike[-1]} ({len(alike)} files)"] if len(alike) > MOST_NUMBERED else alike
+        lines += shown
+    return lines

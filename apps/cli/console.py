@@ -22,6 +22,7 @@ from visionnmf.exceptions import MediaError
 Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
 LINE_EVERY = 10.0  # seconds between two lines about progress where there is no terminal
+ENOUGH_STEPS = 3  # before the remaining time is estimated
 
 
 @dataclass
@@ -164,8 +165,8 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
         if now - last < LINE_EVERY:
             return
         last = now
-        # A single step says little about the rest: kernels may have been compiled in it.
-        rate = (done - first) / (now - start) if now > start and done - first > 1 else 0.0
+        # The first steps say little about the rest: kernels may have been compiled in them, and steps differ in length.
+        rate = (done - first) / (now - start) if now > start and done - first >= ENOUGH_STEPS else 0.0
         parts = [f"{stage} {done}" + (f" of {total}" if total is not None else "")]
         if rate_of and rate:
             parts.append(f"{rate:.3g} {rate_of}/s")

@@ -20,6 +20,7 @@ from visionnmf.apps.faces.settings import (
 )
 from visionnmf.exceptions import ParameterError
 
+from .console import is_quiet, say
 from .input_paths import check_exists, make_folder
 from .options import Debug, Force, Json, Out, Processes, Recursive, SkipExisting
 from .records import with_records
@@ -135,7 +136,7 @@ def identify(
                 with run.progress("images", rate_of="images") as bar:
                     identifier.prepare(sources, folders, bar)
 
-            run.batch(
+            reports = run.batch(
                 "images",
                 inputs,
                 identifier.identify,
@@ -144,6 +145,10 @@ def identify(
                 skip_existing=skip_existing,
                 prepare=prepare,
             )
+        if len(inputs) > 1 and not json_ and not is_quiet():
+            found = [identity for report in reports for identity in (report.identity, *report.others)]
+            named = sum(identity.person is not None for identity in found)
+            say(f"{len(reports)} images: {named} faces of known people, {len(found) - named} of nobody known")
 
 
 @command.command("verify")

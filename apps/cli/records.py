@@ -89,9 +89,12 @@ def name_flags(signature: inspect.Signature) -> None:
                 _flags[parameter.name] = long[0]
 
 
-def flag_of(name: str) -> str:
-    """Return what an argument of Python is called on the command line of the running command."""
-    return _flags.get(name, name)
+def flag_of(name: str, otherwise: str = "") -> str:
+    """Return what an argument of Python is called on the command line of the running command.
+
+    If it has no option, this is `otherwise`, or its name.
+    """
+    return _flags.get(name, otherwise or name)
 
 
 def in_flags(message: str) -> str:

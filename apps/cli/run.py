@@ -8,6 +8,7 @@ used; 3, there are alarms and the command was asked to report them so; 128 and t
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, 
 
 from .console import Progress, echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
 from .input_paths import Input, distinct, find_inputs, result_name
-from .records import in_flags
+from .records import flag_of, in_flags
 from .signals import number_come
 from .work import Outcome, Work, call, call_in_processes
 
@@ -104,7 +105,10 @@ class Run:
     def _print_summary(self, report: Any) -> None:
         """Print a report for a person; names of files in it cannot steer the terminal."""
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
-        self.remark(with_safe_names(report.summary().replace(PASS_FORCE, GIVE_FORCE), names))
+        text = report.summary().replace(PASS_FORCE, GIVE_FORCE)
+        # Notes name arguments of Python, and the command line has flags for them.
+        text = re.sub(r"\b([a-z_]+)=True\b", lambda said: flag_of(said[1], said[0]), text)
+        self.remark(with_safe_names(text, names))
 
     def _position(self) -> str:
         """Return which input of the batch is being worked on, as " (3/10)", or nothing if there is only one."""

@@ -81,7 +81,7 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     if math.isnan(passed):
         reason = f"with fewer than {KNOWN_RATE_LEAST} people no error rate is known"
         if people >= KNOWN_RATE_LEAST:
-            reason = "these people differ too much to know the error rate to a factor of two; train more people"
+            reason = "these people differ so much that an error rate could be half or double; train more people"
         return f"{threshold}, set to let {rate:.1%} of unknown people pass; {reason}"
     known = "the share of known people who are rejected is not known"
     if not math.isnan(rejected):
@@ -171,8 +171,8 @@ def train(
     used = len(recognizer.threshold_pixels_)
     if used < n_pixels:
         notes.append(
-            f"the threshold was set by {used} of the {n_pixels} pixels, because the images are clean; thorough "
-            "training uses all, which takes three times as long"
+            f"the threshold was set by {used} of the {n_pixels} pixels, because the images are clean; "
+            "thorough=True uses all, which takes three times as long"
         )
     return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
 

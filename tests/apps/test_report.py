@@ -51,3 +51,16 @@ def test_every_report_of_an_application_is_one():
 def test_a_report_needs_a_summary():
     with pytest.raises(TypeError, match="summary"):
         Report(inputs=["a"])
+
+
+def test_many_numbered_files_become_one_line():
+    """Fourteen pictures of events would bury what was found; other files are listed one by one."""
+    pictures = [f"out/yard 2_event_{number:03d}.png" for number in range(1, 15)]
+    report = Counted(1, outputs=["out/yard 2_events.csv", *pictures, "out/a1.png", "out/a2.png"])
+    assert report.summary().splitlines()[1:] == [
+        "wrote out/yard 2_events.csv",
+        "wrote out/yard 2_event_001.png to out/yard 2_event_014.png (14 files)",
+        "wrote out/a1.png",
+        "wrote out/a2.png",
+    ]
+    assert report.as_dict()["outputs"][1:15] == pictures

@@ -153,14 +153,14 @@ def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, ca
     ]
 
 
-def test_one_step_gives_no_estimate(monkeypatch, capsys):
+def test_few_steps_give_no_estimate(monkeypatch, capsys):
     clock = iter([0.0, 0.0, 30.0, 40.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     with progress_bar("yard.mp4") as update:
-        for done in (1, 2, 21):
+        for done in (1, 3, 21):
             update("learning", done, 1001)
     assert capsys.readouterr().err.splitlines() == [
-        "visionnmf: yard.mp4: learning 2 of 1001",
+        "visionnmf: yard.mp4: learning 3 of 1001",
         "visionnmf: yard.mp4: learning 21 of 1001, 0.5 frames/s, 33 min left",
     ]
 
