@@ -6,7 +6,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from . import originals
@@ -37,7 +37,7 @@ def main() -> int:
                 pool.submit(attack, kinds, seed + job, seconds, files, Path(folder) / f"job{job}")
                 for job in range(options.jobs)
             ]
-            for each in jobs:
+            for each in as_completed(jobs):  # a fault of the attack itself ends it at once
                 count, found = each.result()
                 done += count
                 failures += found

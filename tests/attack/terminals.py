@@ -81,9 +81,11 @@ class OnTerminal:
 class Terminals:
     """Commands by turns, each with a hostile name and in an odd environment; `step` runs one."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, models: dict[str, bytes]) -> None:
         folder.mkdir()
         self.seed, self.folder = seed, folder
+        for name, content in models.items():
+            (folder / name).write_bytes(content)
         self.done: Counter[str] = Counter()
         write_image(folder / "photo.png", make_mosaic(40, 50, random_state=0).image)
         np.save(folder / "rows.npy", np.random.default_rng(0).random((60, 9)))
@@ -121,7 +123,7 @@ class Terminals:
         file.parent.mkdir(parents=True, exist_ok=True)  # one of the parts holds a slash
         if dice.random() < 0.9:  # else it is missing
             file.write_bytes(self.sound[suffix] if dice.random() < 0.6 else dice.randbytes(dice.randrange(300)))
-        words = _words(dice, suffix, str(file), str(place / "out"))
+        words = _words(dice, suffix, str(file), str(self.folder), str(place / "out"))
         changes, descriptors = dice.choice(SURROUNDINGS), dice.choice(DESCRIPTORS)
         run = OnTerminal(words, place / "said", changes, descriptors)
         try:
@@ -139,15 +141,31 @@ class Terminals:
         """End; nothing is left running."""
 
 
-def _words(dice: random.Random, suffix: str, file: str, out: str) -> list[str]:
-    """Return a command for a file of a kind, or for another one."""
+def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -> list[str]:
+    """Return a command for a file of a kind, or for another one; `models` is the folder of its models."""
     features = ["features", file, "--kind", "rgb", "--jobs", "1", "--out", f"{out}.csv"]
+    people, words, users, views = (f"{models}/{name}.npz" for name in ("faces", "weighted", "users", "views"))
+    folder, model = str(Path(file).parent), f"{out}.npz"
+    pictures = [
+        ["segment", file, "--out", out],
+        *(features, ["faces", "identify", people, file, folder], ["faces", "verify", people, file, file]),
+        *(["faces", "add", people, file, "--name", "x", "--model", model], ["faces", "cluster", folder, "--out", out]),
+        *(["faces", "train", folder, "--model", model], ["faces", "evaluate", folder, "--out", out]),
+        *(["faces", "shadows", folder, "--out", out], ["annotate", "predict", words, file]),
+        *(["annotate", "similar", words, file, "--out", out], ["annotate", "evaluate", words, folder]),
+        ["annotate", "train", folder, "--model", model],
+    ]
+    logs = [["masquerade", "train", file, "--model", model], ["masquerade", "score", users, file]]
+    tables = [
+        *(["multiview", "fit", file, "--rank", "2", "--model", model], ["multiview", "evaluate", file, file]),
+        *(["multiview", "transform", views, file, "--codes", f"{out}.csv"], ["multiview", "impute", views, file]),
+    ]
     commands = {
-        ".png": [["segment", file, "--out", out], features],
-        ".npy": [["stream", file, "--rank", "2", "--model", f"{out}.npz"]],
-        ".log": [["masquerade", "train", file, "--model", f"{out}.npz"]],
-        ".csv": [["multiview", "fit", file, "--rank", "2", "--model", f"{out}.npz"]],
-        ".mp4": [["background", file, "--out", out], ["faces", "identify", file, file]],
+        ".png": pictures,
+        ".npy": [["stream", file, "--rank", "2", "--model", model]],
+        ".log": [*logs, ["masquerade", "evaluate", file, file]],
+        ".csv": tables,
+        ".mp4": [["background", file, "--out", out], ["help", file]],
     }
     if dice.random() < 0.2:
         suffix = dice.choice(sorted(commands))

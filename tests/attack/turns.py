@@ -36,13 +36,14 @@ def attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: Pa
     end = time.monotonic() + seconds
     folder.mkdir()
     worker = Worker()
-    commands: dict[str, type[Kills] | type[Terminals]] = {"kills": Kills, "terminals": Terminals}
-    attacks: dict[str, Reading | Kills | Terminals] = {
-        kind: commands[kind](seed, folder / kind)
-        if kind in commands
-        else Reading(worker, kind, seed, files.get(kind, {}), folder / kind)
-        for kind in kinds
-    }
+    attacks: dict[str, Reading | Kills | Terminals] = {}
+    for kind in kinds:
+        if kind == "kills":
+            attacks[kind] = Kills(seed, folder / kind)
+        elif kind == "terminals":
+            attacks[kind] = Terminals(seed, folder / kind, files.get("models", {}))
+        else:
+            attacks[kind] = Reading(worker, kind, seed, files.get(kind, {}), folder / kind)
     failures: list[str] = []
     while time.monotonic() < end:
         ready = [kind for kind in kinds if attacks[kind].ready()]

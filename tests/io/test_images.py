@@ -258,6 +258,17 @@ def _patched_tiff(data, values):
     return bytes(patched)
 
 
+def _tiff_with_predictor():
+    """A 16-bit TIFF without compression that names a predictor, which libtiff ignores."""
+    data = _tiff(RGB16, photometric="rgb", extratags=[(65000, "H", 1, 2, True)])
+    return data.replace(struct.pack("<HHIH", 65000, 3, 1, 2), struct.pack("<HHIH", 317, 3, 1, 2))
+
+
+def test_a_predictor_without_compression_is_ignored(tmp_path):
+    assert tifffile.TiffFile(io.BytesIO(_tiff_with_predictor())).pages[0].predictor == 2
+    np.testing.assert_array_equal(_read(tmp_path, _tiff_with_predictor()), RGB16)
+
+
 def _tiff_of_many_heights():
     """A TIFF of tiles whose height is a list of numbers: times a width it was a list of many more."""
     data = _tiff(GREY8, tile=(16, 16))

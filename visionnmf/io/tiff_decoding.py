@@ -114,7 +114,9 @@ def _tiff_samples(
 ) -> NDArray[Any]:
     """Decode the samples of a page as (height, width, samples)."""
     height, width, channels = page.imagelength, page.imagewidth, page.samplesperpixel
-    if page.compression in _TIFFFILE_COMPRESSIONS and page.predictor in (1, 2):
+    # Without compression, libtiff (and so OpenCV) ignores a predictor, and tifffile fails.
+    predictors = (1,) if page.compression == 1 else (1, 2)
+    if page.compression in _TIFFFILE_COMPRESSIONS and page.predictor in predictors:
         if page.compression != 1:
             _check_decoded_size(page, data, segments, name, max_pixels)
         samples = page.asarray()
