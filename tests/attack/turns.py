@@ -1,6 +1,7 @@
 """One process of the attack: all kinds by turns."""
 
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -33,6 +34,15 @@ Files = dict[str, dict[str, bytes]]
 
 def attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: Path) -> tuple[Counter[str], list[str]]:
     """Attack until the time is over; return how many cases of each kind there were, and what was wrong."""
+    try:
+        return _attack(kinds, seed, seconds, files, folder)
+    except Exception:  # printed at once, because the other jobs are waited for
+        traceback.print_exc()
+        raise
+
+
+def _attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: Path) -> tuple[Counter[str], list[str]]:
+    """Attack by turns; see :func:`attack`."""
     end = time.monotonic() + seconds
     folder.mkdir()
     worker = Worker()
