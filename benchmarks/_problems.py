@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from _main import is_quick
-from _research_data import load_face_set
 from numpy.typing import NDArray
+
+from visionnmf.datasets.local import load_face_set
 
 __all__ = ["NAMES", "PeerProblem", "load"]
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from _corel import FEATURES, Corel, load_corel
 from _main import main
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.image_features import usual_extractors
 from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
+from visionnmf.datasets.local import COREL_FEATURES as FEATURES, Corel, load_corel
 from visionnmf.features import FeatureExtraction
 
 Array = NDArray[Any]

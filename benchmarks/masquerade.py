@@ -14,86 +14,26 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from _machine import peak_memory_mb
-from _main import data_file, main
+from _main import main
 
 from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
-from visionnmf.apps.masquerade.baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.masquerade.evaluation import roc_summary
 from visionnmf.apps.masquerade.factor_profile import FactorProfile
 from visionnmf.apps.masquerade.profile import CountedSession, Profile
+from visionnmf.apps.reproduce.masquerade import SEA_METHODS, TRAINING, load_sea, score_user, sea_scores
+from visionnmf.exceptions import ParameterError
 
-TRAINING = 50
 COMMANDS = 100  # of a session
 RESIDUAL_WEIGHTS = (0.0, 0.1, 0.2, 0.4)
 DRAWS = 5  # of the foreign sessions
 LOG_LINES = 20_000  # of each of the 50 users
 GROUPS = (("1-25", 0, 25), ("26-50", 25, 50), ("all", 0, 50))
-ACCEPTED = 0.95  # baselines: quantile of the second half's scores, by the first half, up to which a session is accepted
-
-
-def load_sea() -> tuple[list[list[list[int]]], np.ndarray, list[str]]:
-    """Return the sessions of each user, the labels (50, 100) and the names of the commands."""
-    with np.load(data_file("sea_masquerade.npz"), allow_pickle=False) as file:
-        blocks = file["commands"].reshape(50, 150, 100)[..., :COMMANDS].tolist()
-        return blocks, file["labels"].astype(bool), file["vocabulary"].tolist()
-
-
-class HiddenMarkov:
-    """A hidden Markov model of hmmlearn; unseen commands share one symbol."""
-
-    def __init__(self, n_components: int = 5) -> None:
-        self.n_components = n_components
-
-    def fit(self, sessions: list[list[int]]) -> HiddenMarkov:
-        """Learn from one user's sessions."""
-        from hmmlearn.hmm import CategoricalHMM
-
-        self.ids: dict[int, int] = {}
-        for session in sessions:
-            for command in session:
-                self.ids.setdefault(command, len(self.ids))
-        n = len(self.ids) + 1
-        self.model = CategoricalHMM(self.n_components, n_iter=30, random_state=0, n_features=n, emissionprob_prior=1.0)
-        self.model.fit(self._column(list(chain.from_iterable(sessions))), [len(s) for s in sessions])
-        self.model.emissionprob_ = (self.model.emissionprob_ + 1e-4) / (1 + 1e-4 * n)
-        return self
-
-    def _column(self, session: list[int]) -> np.ndarray:
-        return np.array([[self.ids.get(command, len(self.ids))] for command in session])
-
-    def anomaly_score(self, sessions: list[list[int]]) -> np.ndarray:
-        """Return the mean code lengths in nats."""
-        return np.array([-self.model.score(self._column(session)) / len(session) for session in sessions])
-
-
-def run(make: Callable[[], Any], sessions: list[list[int]], update: bool) -> tuple[np.ndarray, float]:
-    """Return the scores of one user's test sessions and the user's threshold, from the training sessions alone."""
-    training, test = sessions[:TRAINING], sessions[TRAINING:]
-    model = make().fit(training)
-    if isinstance(model, SessionScorer):
-        threshold = model.threshold_
-        if not update:
-            return model.anomaly_score(test), threshold
-        return np.array([model.update(session) for session in test]), threshold
-    half = make().fit(training[: TRAINING // 2]).anomaly_score(training[TRAINING // 2 :])
-    threshold = float(np.quantile(half, ACCEPTED))
-    if not update:
-        return model.anomaly_score(test), threshold
-    scores = []
-    for session in test:
-        scores.append(model.anomaly_score([session])[0])
-        if scores[-1] <= threshold:
-            model.update(session)
-    return np.array(scores), threshold
 
 
 def row(name: str, scores: np.ndarray, thresholds: np.ndarray, labels: np.ndarray, seconds: float) -> None:
@@ -116,41 +56,24 @@ HEADER = (
 )
 
 
-FACTORISATIONS = [
-    *(("nmf", "kullback-leibler"), ("nmf", "manhattan")),
-    *(("mex-perera", "kullback-leibler"), ("mex-perera", "manhattan"), ("wang", "kullback-leibler")),
-]
-METHODS: list[tuple[str, Callable[[], Any], tuple[bool, ...]]] = [  # with update, or without
-    ("Mex-Perera, literal", lambda: MexPereraNMF(unseen_distance=0.0), (False, True)),
-    ("Mex-Perera, unseen sessions at distance 1", MexPereraNMF, (False, True)),
-    ("Wang NMF", WangNMF, (False,)),
-    ("ECM, nearest session", EigenCooccurrence, (False,)),
-    ("HMM, 5 states", HiddenMarkov, (False,)),
-    ("naive Bayes, one class", NaiveBayes, (False, True)),
-    ("SessionScorer", SessionScorer, (False, True)),
-    *(
-        (f"train --method {method} --loss {loss}", partial(SessionScorer, method=method, loss=loss), (False, True))
-        for method, loss in FACTORISATIONS
-    ),
-]
+METHODS = dict(SEA_METHODS)
 
 
 def table() -> None:
     """Print the paper's model beside its claim (10 % missing at 14 % false alarms), the baselines, and ours."""
-    sessions, labels, _ = load_sea()
+    sessions, labels, _ = load_sea(COMMANDS)
     print("\n## SEA; the paper claims 10 % missing at 14 % false alarms\n")
     print(HEADER)
-    for name, make, updates in METHODS:
+    for name, (make, updates) in METHODS.items():
         for update in updates:
             start = time.perf_counter()
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", DeprecationWarning)
-                    results = [run(make, user, update) for user in sessions]
-            except ImportError:
-                print(f"| {name} | skipped: pip install hmmlearn |")
+                    scores, thresholds = sea_scores(make, sessions, update)
+            except ParameterError as error:
+                print(f"| {name} | skipped: {error} |")
                 continue
-            scores, thresholds = (np.array(part) for part in zip(*results, strict=True))
             seconds = time.perf_counter() - start
             row(name + (", with update" if update else ""), scores, thresholds, labels, seconds)
 
@@ -184,7 +107,7 @@ class ResidualScorer(SessionScorer):
 
 def residual() -> None:
     """Choose the weight of an NMF residual in the default score on training sessions, and report it on the others."""
-    sessions, labels, _ = load_sea()
+    sessions, labels, _ = load_sea(COMMANDS)
     print(
         "\n## A residual of NMF in the default score\n\nThe first 25 or 34 training sessions train, the others test\n"
     )
@@ -208,16 +131,14 @@ def residual() -> None:
         ResidualScorer.weight = weight
         for update in (False, True):
             start = time.perf_counter()
-            scores, thresholds = (
-                np.array(part) for part in zip(*(run(ResidualScorer, own, update) for own in sessions), strict=True)
-            )
+            scores, thresholds = sea_scores(ResidualScorer, sessions, update)
             name = f"weight {weight}" + (", with update" if update else "")
             row(name, scores, thresholds, labels, time.perf_counter() - start)
 
 
 def streams() -> None:
     """Score what the constants were also chosen on: users 1 to 25, each in time, backwards and late, with intruders."""
-    sessions, labels, _ = load_sea()
+    sessions, labels, _ = load_sea(COMMANDS)
     rng = np.random.default_rng(0)
     clean = [[s for b, s in enumerate(sessions[u]) if b < TRAINING or not labels[u, b - TRAINING]] for u in range(25)]
     found: dict[bool, list[np.ndarray]] = {False: [], True: []}
@@ -238,7 +159,7 @@ def streams() -> None:
                 y.append(intruding)
             truth.append(np.array(y))
             for update in found:
-                scores, threshold = run(SessionScorer, stream, update)
+                scores, threshold = score_user(SessionScorer, stream, update)
                 found[update].append(scores - threshold)
     print("\n## Streams made of the clean sessions of users 1 to 25\n")
     print("| method | AUC | missing % at 1 / 5 / 10 % false alarms | least cost |\n|---|---|---|---|")
@@ -251,7 +172,7 @@ def streams() -> None:
 
 def poison() -> None:
     """Three of the 50 training sessions are another person's: scattered, in a run, or the test masquerader's own."""
-    sessions, labels, _ = load_sea()
+    sessions, labels, _ = load_sea(COMMANDS)
     print("\n## Three foreign sessions among the 50 training sessions\n")
     print("| training set | AUC without update | with update |\n|---|---|---|")
     for kind in ("clean", "others, scattered", "others, in a run", "the same masquerader, scattered"):
@@ -260,7 +181,9 @@ def poison() -> None:
             aucs = []
             for seed in range(1 if kind == "clean" else DRAWS):
                 rng = np.random.default_rng(seed)
-                scores = [run(SessionScorer, _poisoned(kind, u, sessions, labels, rng), update)[0] for u in range(50)]
+                scores = [
+                    score_user(SessionScorer, _poisoned(kind, u, sessions, labels, rng), update)[0] for u in range(50)
+                ]
                 aucs.append(roc_summary(np.array(scores), labels)[0])
             cells.append(f"{np.mean(aucs):.3f} ({min(aucs):.3f} to {max(aucs):.3f})")
         print(f"| {kind} | {' | '.join(cells)} |")
@@ -291,10 +214,10 @@ def _poisoned(
 
 def speed() -> None:
     """Fit and score of all users, and a log of a million commands from file to verdicts."""
-    sessions, _, names = load_sea()
+    sessions, _, names = load_sea(COMMANDS)
     start = time.perf_counter()
     for user in sessions:
-        run(SessionScorer, user, True)
+        score_user(SessionScorer, user, True)
     print(f"\n## Speed\n\nfit and score of 50 users, with update: {time.perf_counter() - start:.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         log, model = Path(folder, "log.csv"), Path(folder, "model.npz")
@@ -318,7 +241,14 @@ def speed() -> None:
 
 
 PARTS = {"table": table, "residual": residual, "streams": streams, "poison": poison, "speed": speed}
-QUICK = {"COMMANDS": 5, "DRAWS": 1, "LOG_LINES": 400, "METHODS": METHODS[5:6], "RESIDUAL_WEIGHTS": (0.0,)}
+QUICK = {
+    "COMMANDS": 5,
+    "DRAWS": 1,
+    "LOG_LINES": 400,
+    "METHODS": {name: SEA_METHODS[name] for name in ("naive Bayes, one class",)},
+    "RESIDUAL_WEIGHTS": (0.0,),
+}
+
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from _main import main
 from _problems import load
-from _research_data import load_face_set
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from visionnmf import NMF, Penalty, select_loss, select_rank
 from visionnmf.datasets import corrupt
+from visionnmf.datasets.local import load_face_set
 from visionnmf.engine import projective, symmetric
 from visionnmf.engine.starts import nndsvdar, spread_symmetric
 from visionnmf.exceptions import UnreadableError

@@ -13,21 +13,28 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from _main import Missing, data_file, main
-from _research_data import load_face_set
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.decomposition import MiniBatchNMF
-from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from visionnmf import NMF, OnlineNMF
+from visionnmf.apps.reproduce.online_nmf import (
+    CHUNKS,
+    ITAKURA,
+    SINGLE,
+    Rival,
+    objective_tracks,
+    paper_set,
+    positive,
+    recognition_accuracies,
+)
+from visionnmf.datasets.local import load_face_set
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Batch, OnlineOptions
-from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.online import METHODS
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 from visionnmf.io import read_arrays
@@ -261,84 +268,15 @@ def batch() -> None:
 # --- the experiments of Guan et al. 2012, section V A -----------------------------------------------------------------
 
 
-class Rival(NamedTuple):
-    """A method as its authors set it."""
-
-    name: str
-    method: str
-    chunk: int | None = 1  # None for the number of components
-    forget_factor: float = 1.0
-    buffer: int | None = None
-    simplex: bool = False
-
-
-SINGLE = (
-    Rival("OR-NMF", "or-nmf"),
-    Rival("MOR-NMF, l = 20", "or-nmf", buffer=20),
-    Rival("OMF, on the simplex", "surrogate", simplex=True),
-    Rival("OMF, as printed", "omf"),
-    Rival("OMF, forgetting .95", "surrogate", forget_factor=0.95),
-    Rival("OMF-DA, on the simplex", "surrogate-diagonal", simplex=True),
-    Rival("INMF, S_old = S_new", "incremental"),
-    Rival("INMF, .9 and .1", "incremental", forget_factor=0.9),
-)
-CHUNKS = (
-    Rival("WOR-NMF", "or-nmf", chunk=None),
-    Rival("ONMF", "onmf", chunk=None),
-    Rival("OMF, forgetting .9", "surrogate", chunk=None, forget_factor=0.9),
-)
-ITAKURA = (
-    Rival("OR-NMF-IS", "or-nmf"),
-    Rival("ONMF-IS", "onmf-is"),
-    Rival("ONMF-IS, forgetting .97", "onmf-is", forget_factor=0.97),
-)
-
-
-def paper_set(name: str) -> Array:
-    """Return the samples of one of the paper's sets, or what stands for it, in double precision."""
-    if name == "sparse":
-        X = read_arrays(data_file("corel5k_features.npz"), ["test_DenseHue"])["test_DenseHue"].astype(np.float64)
-    else:
-        images = load_face_set({"CBCL": "cbcl_19x19", "ORL": "orl_32x32"}[name]).images
-        X = images.reshape(len(images), -1) / 255
-    X = X[np.random.default_rng(0).permutation(len(X))[:SAMPLES]]
-    return np.ascontiguousarray(X / np.sqrt(np.square(X).sum(axis=1).mean()))  # mean squared norm 1
-
-
-def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: list[int]) -> tuple[Array, Curve]:
-    """Learn two epochs; return components, and CPU seconds and mean loss of all samples, best codes, at the marks."""
-    method = METHODS[rival.method]
-    size = rival.chunk or len(start)
-    n_steps = 2 * math.ceil(len(X) / size)
-    options = OnlineOptions(size, rival.forget_factor, rival.buffer, horizon=n_steps)
-    penalty = Penalties(simplex="rows") if rival.simplex else Penalties()
-    H, rng = start.copy(), RandomState(seed)
-    penalty.feasible(H)
-    state = method.start(H)
-    whole = Problem(X, Loss(loss))
-    found, seconds, seen = [], 0.0, 0
-    for epoch in range(2):
-        order = np.random.default_rng(2 * seed + epoch).permutation(len(X))
-        for first in range(0, len(X), size):
-            problem = Problem(X[order[first : first + size]], Loss(loss), penalty_H=penalty)
-            begin = time.process_time()
-            method.learn(Batch(problem, options, rng), H, state)
-            seconds += time.process_time() - begin
-            seen += len(problem.X)
-            while len(found) < len(marks) and seen >= marks[len(found)]:
-                found.append((seconds, whole.loss_value(solve_codes(whole, H), H) / len(X)))
-    return H, found
-
-
 def paper(*sets: str, rank: int = 0, starts: int = 0) -> None:
     """Objective against samples and seconds: mean of the starts, two epochs (figures 2 to 9); of one rank if told."""
     for name in sets or RANKS:
-        X = paper_set(name)
+        X = paper_set(name, SAMPLES)
         for r in (rank,) if rank else RANKS[name]:
             for rivals in (CHUNKS, SINGLE):
                 _table(name, X, r, rivals, "frobenius", starts or STARTS)
             if name != "sparse":
-                _table(name, X + 1e-2 * X.mean(), r, ITAKURA, "itakura-saito", starts or STARTS)
+                _table(name, positive(X), r, ITAKURA, "itakura-saito", starts or STARTS)
 
 
 def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_starts: int) -> None:
@@ -346,63 +284,28 @@ def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_
     print(f"\n## {name} {X.shape[0]} x {X.shape[1]}, r = {r}, {loss}: mean loss of all samples, {n_starts} starts\n")
     print(f"| method | {' | '.join(f'{mark} samples' for mark in marks)} | CPU s | lowest of a start |")
     print("| --- " * (len(marks) + 3) + "|")
-    starts = []
-    for seed in range(n_starts):
-        H = np.random.default_rng(100 + seed).random((r, X.shape[1]))
-        starts.append(H / H.sum(axis=1, keepdims=True))
-    tracks = {rival.name: [] for rival in rivals}
-    for seed, start in enumerate(starts):
-        for rival in rivals:
-            tracks[rival.name].append(follow(X, start, rival, loss, seed, marks)[1])
-    ends = np.array([[track[-1][1] for track in tracks[rival.name]] for rival in rivals])
+    tracks = objective_tracks(X, r, rivals, loss, n_starts, marks)
+    ends = np.array([track[:, -1, 1] for track in tracks.values()])
     lowest = np.bincount(ends.argmin(axis=0), minlength=len(rivals))
-    for rival, wins in zip(rivals, lowest, strict=True):
-        values = np.array(tracks[rival.name])
+    for (method, values), wins in zip(tracks.items(), lowest, strict=True):
         means, spread = values[:, :, 1].mean(axis=0), values[:, :, 1].std(axis=0)
         cells = [f"{mean:.4g} ± {deviation:.1g}" for mean, deviation in zip(means, spread, strict=True)]
-        print(f"| {rival.name} | {' | '.join(cells)} | {values[:, -1, 0].mean():.2f} | {wins} |", flush=True)
+        print(f"| {method} | {' | '.join(cells)} | {values[:, -1, 0].mean():.2f} | {wins} |", flush=True)
 
 
 def recognition(splits: int = 0) -> None:
     """Accuracy of the nearest neighbour among the codes ``H^+ x`` (figures 10 and 11): mean and deviation of splits."""
-    rivals = (*SINGLE[:3], SINGLE[5], SINGLE[6], *CHUNKS[:2])
     for name in PEOPLE:
         people = load_face_set(name)
-        X = people.images.reshape(len(people.images), -1) / 255
-        X = np.ascontiguousarray(X / np.sqrt(np.square(X).sum(axis=1).mean()))
         for each in EACH:
-            drawn = [_split(people.labels, each, seed) for seed in range(splits or SPLITS)]
-            print(f"\n## {name}, {each} images a person, {len(drawn)} splits: accuracy of the others, %\n")
-            print(f"| r | pixels | {' | '.join(rival.name for rival in rivals)} |")
-            print("| --- " * (len(rivals) + 2) + "|")
-            pixels = _accuracies([_nearest(X, people.labels, train) for train in drawn])
-            for r in FACE_RANKS:
-                cells = []
-                for rival in rivals:
-                    found = []
-                    for seed, train in enumerate(drawn):
-                        start = np.random.default_rng(200 + seed).random((r, X.shape[1]))
-                        start /= start.sum(axis=1, keepdims=True)
-                        H = follow(X[train], start, rival, "frobenius", seed, [])[0]
-                        found.append(_nearest(X @ np.linalg.pinv(H), people.labels, train))
-                    cells.append(_accuracies(found))
-                print(f"| {r} | {pixels} | {' | '.join(cells)} |", flush=True)
-
-
-def _split(labels: Array, each: int, seed: int) -> Array:
-    """Return the training images: so many of each person, at random."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    return np.concatenate([order[labels[order] == person][:each] for person in np.unique(labels)])
-
-
-def _nearest(codes: Array, labels: Array, train: Array) -> float:
-    test = np.setdiff1d(np.arange(len(labels)), train)
-    found = KNeighborsClassifier(1).fit(codes[train], labels[train]).predict(codes[test])
-    return float(100 * (found == labels[test]).mean())
-
-
-def _accuracies(values: list[float]) -> str:
-    return f"{np.mean(values):.1f} ± {np.std(values):.1f}"
+            n = splits or SPLITS
+            print(f"\n## {name}, {each} images a person, {n} splits: accuracy of the others, %\n")
+            found = recognition_accuracies(people, each, FACE_RANKS, n)
+            print(f"| r | {' | '.join(found)} |")
+            print("| --- " * (len(found) + 1) + "|")
+            for i, r in enumerate(FACE_RANKS):
+                cells = [f"{values[i].mean():.1f} ± {values[i].std():.1f}" for values in found.values()]
+                print(f"| {r} | {' | '.join(cells)} |", flush=True)
 
 
 PARTS = {

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from _main import main
 from _photographs import SPOILERS, Image, mean, paired
-from _research_data import SegmentedImage, load_bsds
 from skimage.graph import cut_normalized, rag_mean_color
 from skimage.segmentation import felzenszwalb, slic
 from sklearn.cluster import spectral_clustering
@@ -32,6 +31,7 @@ from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment
 from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
 from visionnmf.apps.segmentation.scores import covering, score_segmentation
 from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection
+from visionnmf.datasets.local import SegmentedImage, load_bsds
 
 N_IMAGES = 60
 SEGMENTS = 5

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 from _machine import machine
-from _research_data import load_bsds
 from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
@@ -29,6 +28,7 @@ from visionnmf.apps.segmentation.kernels import FEATURES, BorderTrees
 from visionnmf.apps.segmentation.merging import FILE, BorderModel, merge_regions
 from visionnmf.apps.segmentation.regions import Partition, find_regions, measure
 from visionnmf.apps.segmentation.scores import score_tables
+from visionnmf.datasets.local import load_bsds
 from visionnmf.features import reduce_image
 
 N_TEXTONS = 32

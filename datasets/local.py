@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,23 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import MediaError, UnreadableError
-from visionnmf.io import decode_image, read_arrays, to_grey8
+from visionnmf.io import decode_image, read_arrays, read_image, to_grey8
 from visionnmf.io.inputs import check_bytes
 
-__all__ = ["MASKED_VIDEOS", "MaskedVideo", "data_file", "data_folder", "load_video_with_masks"]
+from ._faces import Faces, load_faces
+
+__all__ = [
+    "COREL_FEATURES", "FACE_SETS", "MASKED_VIDEOS", "Corel", "MaskedVideo", "SegmentedImage", "data_file",
+    "data_folder", "load_bsds", "load_corel", "load_face_set", "load_video_with_masks",
+]  # fmt: skip
+
+# the set, and height and width of its images
+FACE_SETS = (
+    "orl_32x32", "orl_112x92", "yale_32x32", "yale_64x64", "yaleb_32x32", "yaleb27_96x84", "umist_28x23",
+    "lfw20_120x120", "cbcl_19x19",
+)  # fmt: skip
+
+COREL_FEATURES = ("DenseHue", "DenseSift", "Rgb", "Lab")
 
 MASKED_VIDEOS: tuple[str, ...] = (
     "cdnet_highway", "cdnet_traffic", "sbi_hallandmonitor", "sbi_caviar1", "sbi_caviar2", "sbi_board", "sbi_candela",
@@ -41,6 +55,29 @@ class MaskedVideo:
     # (n_masks, height, width): 255 is foreground, 0 and 50 (shadow) are background, other values are not scored
     gt_masks: NDArray[np.uint8]
     background: NDArray[np.uint8] | None  # the empty scene, if the set has it
+
+
+@dataclass(frozen=True)
+class SegmentedImage:
+    """A photograph (height, width, 3) and the segmentations (n_annotators, height, width) of several people.
+
+    Segments are numbered from 1; `name` is the number of the photograph in the data set.
+    """
+
+    name: str
+    image: NDArray[np.uint8]
+    segmentations: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Corel:
+    """Images of one part of Corel5k, in the order of the published features."""
+
+    images: list[NDArray[np.uint8]]
+    ids: NDArray[Any]  # numbers of the photographs; a theme has those of one hundred
+    labels: NDArray[np.bool_]  # (n, 260)
+    published: dict[str, NDArray[np.float32]]  # the features as shares, by their names in `COREL_FEATURES`
+    similarity: NDArray[Any]  # (n,), of the colours of the JPEG to those of the original, which has the features
 
 
 def data_folder() -> Path | None:
@@ -97,3 +134,54 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
     except Exception as error:  # zipfile raises many kinds of errors for damaged files
         raise UnreadableError(f"{path} cannot be read: {error}.") from error
     return MaskedVideo(name, frames, np.arange(len(frames)), masks, background)
+
+
+def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
+    """Yield the photographs of BSDS500 (Arbelaez et al. 2011) that are here, sorted by number.
+
+    "test" photographs are for reporting only, "train" photographs for choosing and learning.
+    """
+    folder = data_file({"test": "bsds", "train": "bsds_train"}[part])
+    photographs = sorted(folder.glob("*.jpg"), key=lambda path: (len(path.stem), path.stem))
+    if not photographs:
+        raise UnreadableError(f"{folder} holds no photographs (*.jpg).")
+    for path in photographs:
+        segmentations = read_arrays(path.with_suffix(".npz"), ["segmentations"])["segmentations"]
+        yield SegmentedImage(path.stem, read_image(path), segmentations)
+
+
+def load_face_set(name: str) -> Faces:
+    """Return one of `FACE_SETS`: ORL, Yale, Extended Yale B, UMIST, LFW, or CBCL, whose faces have no names."""
+    return load_faces(data_file(f"{name}.npz"))
+
+
+def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: bool = True) -> Corel:
+    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random; `images` only if `pictures`."""
+    with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
+        ids = file[f"{part}_image_id"].astype(str)
+        rows = np.sort(np.random.default_rng(seed).permutation(len(ids))[:most])
+        published = {name: _shares(_published(file, part, name)[rows]) for name in COREL_FEATURES}
+        labels = file[f"{part}_labels"][rows] > 0
+        similarity = file[f"{part}_image_match_similarity"][rows]
+    images: list[NDArray[np.uint8]] = []
+    if pictures:
+        with zipfile.ZipFile(data_file("corel5k_images.zip")) as archive:
+            names = [f"{part}/{ids[row]}.jpeg" for row in rows]
+            images = [decode_image(archive.read(name), name) for name in names]
+    return Corel(images, ids[rows], labels, published, similarity)
+
+
+def _published(file: Any, part: str, name: str) -> Any:
+    """Return a kind of features of Corel5k as a sparse matrix, which the file has whole or as its three arrays."""
+    from scipy.sparse import csr_array
+
+    if f"{part}_{name}" in file:
+        return csr_array(file[f"{part}_{name}"].astype(np.float32))
+    pieces = [file[f"{part}_{name}_{what}"] for what in ("data", "indices", "indptr")]
+    return csr_array((pieces[0].astype(np.float32), *pieces[1:]), shape=tuple(file[f"{part}_{name}_shape"]))
+
+
+def _shares(counts: Any) -> NDArray[np.float32]:
+    """Return the rows of a sparse matrix divided by their sums."""
+    dense = counts.toarray()
+    return np.asarray(dense / dense.sum(axis=1, keepdims=True), np.float32)

@@ -84,3 +84,11 @@ def test_commands_and_their_options_exist():
         if asked:
             (command,) = set(re.findall(r"`visionnmf ([a-z ]+?)(?: yaleb)?`", cell))
             assert asked <= options[command], cell
+
+
+def test_items_of_the_papers_that_the_page_repeats_can_be_run():
+    from visionnmf.apps.reproduce.registry import EXPERIMENTS
+
+    named = set(re.findall(r"`visionnmf reproduce ([\w./-]+)`", TEXT))
+    assert len(named) >= 3
+    assert {name for name in named if name not in EXPERIMENTS or EXPERIMENTS[name].run is None} == set()

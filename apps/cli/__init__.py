@@ -47,6 +47,7 @@ COMMANDS = {
     "multiview": _Entry("multiview", "Learn from several views of the same samples."),
     "features": _Entry("features", "Write a table of image features."),
     "stream": _Entry("stream", "Learn components from more data than fit into memory."),
+    "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
     "warm": _Entry("warm", "Compile all kernels once, for example in a container."),
 }
 
@@ -132,6 +133,7 @@ def _common(
       visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf features photos/ --kind gist,dense-hue --out features.npz
       visionnmf annotate predict words.npz photo.jpg
+      visionnmf reproduce --list
       visionnmf warm
     """
 

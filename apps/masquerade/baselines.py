@@ -4,6 +4,7 @@
 :class:`MexPereraNMF`       Kullback-Leibler NMF of weighted counts, distance times unseen commands (their section 3)
 :class:`WangNMF`            Kullback-Leibler NMF of frequencies, |sum of the codes - 1| (Wang, Guan, Zhang, CDC 2004)
 :class:`EigenCooccurrence`  principal components of co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), simplified
+:class:`HiddenMarkov`       a hidden Markov model of the sequence of commands; needs hmmlearn
 :class:`NaiveBayes`         multinomial, one class (Maxion, Townsend, DSN 2002, without the other users)
 ==========================  ==========================================================================================
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from visionnmf._checks import RandomState, check_count, check_generator, check_number, shown
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, installed_by
 
 Symbols = Sequence[Hashable]
 Floats = NDArray[np.float64]
@@ -79,7 +80,7 @@ class _CountMatrix:
 
 
 class _Baseline(ABC, BaseEstimator):
-    """What the four models share: sessions in, anomaly scores out, where a high score means an anomalous session."""
+    """What the models share: sessions in, anomaly scores out, where a high score means an anomalous session."""
 
     def fit(self, X: Sequence[Symbols]) -> Self:
         """Learn one user's habits from sessions, which are sequences of hashable symbols."""
@@ -316,6 +317,61 @@ class EigenCooccurrence(_Baseline):
         """Learn one more session."""
         self._sessions.append(list(session))
         self._find_components()
+
+
+class HiddenMarkov(_Baseline):
+    """A hidden Markov model of a user's sequence of commands: the mean of ``-log p`` over a session, in nats.
+
+    It has `n_components` states and is fitted by at most `n_iterations` steps of expectation maximisation. All commands
+    that are unseen in training share one symbol. It needs hmmlearn. `update` learns all sessions again.
+    """
+
+    def __init__(self, n_components: int = 5, *, n_iterations: int = 30, random_state: int = 0) -> None:
+        self.n_components = n_components
+        self.n_iterations = n_iterations
+        self.random_state = random_state
+
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        check_count(self.n_components, "n_components")
+        check_count(self.n_iterations, "n_iterations")
+        self._sessions = [list(session) for session in sessions]
+        self._fit_model()
+
+    def _fit_model(self) -> None:
+        """Fit the model to all sessions, and give each symbol a small probability in every state."""
+        try:
+            from hmmlearn.hmm import CategoricalHMM
+        except ImportError:
+            raise ParameterError(
+                f"hmmlearn must be installed for the hidden Markov model; got none; {installed_by('dev')}"
+            ) from None
+        self._ids: dict[Hashable, int] = {}
+        for command in chain.from_iterable(self._sessions):
+            self._ids.setdefault(command, len(self._ids))
+        n = len(self._ids) + 1
+        self._model = CategoricalHMM(
+            self.n_components,
+            n_iter=self.n_iterations,
+            random_state=self.random_state,
+            n_features=n,
+            emissionprob_prior=1.0,
+        )
+        symbols = list(chain.from_iterable(self._sessions))
+        self._model.fit(self._column(symbols), [len(session) for session in self._sessions])
+        self._model.emissionprob_ = (self._model.emissionprob_ + 1e-4) / (1 + 1e-4 * n)
+
+    def _column(self, session: Symbols) -> NDArray[np.int64]:
+        """Return the numbers of a session's commands as a column, (n_commands, 1)."""
+        return np.array([[self._ids.get(command, len(self._ids))] for command in session], np.int64)
+
+    def _score(self, session: Symbols) -> float:
+        """Return the mean of ``-log p`` over the commands, in nats."""
+        return float(-self._model.score(self._column(session)) / len(session)) if len(session) else 0.0
+
+    def update(self, session: Symbols) -> None:
+        """Learn one more session."""
+        self._sessions.append(list(session))
+        self._fit_model()
 
 
 class NaiveBayes(_Baseline):

@@ -319,6 +319,15 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
     return _area_under_curve(z, y), missing, float((missed + 600 * flagged / n_own).min())
 
 
+def roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return false alarms and missed masquerades in %, each (n_thresholds,), for all thresholds in rising order.
+
+    `scores` are anomaly scores, `labels` are true for masquerade sessions, and there must be sessions of both kinds.
+    """
+    flagged, missed = _errors(scores, labels)
+    return 100 * flagged / flagged[0], 100 * missed / missed[-1]
+
+
 def _errors(scores: Floats, labels: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return, for all thresholds that differ, the number of own sessions above and of masquerades not above them.
 
@@ -350,12 +359,10 @@ def _draw_curves(path: str | Path, methods: Mapping[str, _Pooled], force: bool) 
     figure = new_figure(10, 4.6)
     whole, part = figure.subplots(1, 2)
     for name, pooled in methods.items():
-        flagged, missed = _errors(pooled.scores, pooled.intruder)
+        flagged, missed = roc_curve(pooled.scores, pooled.intruder)
         area = _area_under_curve(pooled.scores, pooled.intruder)
         for axes in (whole, part):
-            axes.plot(
-                100 * flagged / flagged[0], 100 - 100 * missed / missed[-1], label=f"{name} ({area:.3f})", linewidth=1.5
-            )
+            axes.plot(flagged, 100 - missed, label=f"{name} ({area:.3f})", linewidth=1.5)
     for axes, limit in ((whole, 100), (part, 100 * MAX_SHOWN)):
         axes.plot([0, 100], [0, 100], color="0.8", linewidth=1, zorder=0)
         axes.set(xlim=(0, limit), ylim=(0, 100.5), xlabel="false alarms, %", ylabel="sessions of others found, %")

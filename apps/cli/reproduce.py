@@ -1,0 +1,61 @@
+"""``visionnmf reproduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Debug, Force, Json, Out, Processes
+from .run import running
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Papers or items: mahnmf, mahnmf/fig-5.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List all tables and figures, and run nothing.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Run all of them.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run fewer splits: to see that all works, not to cite.")
+    ] = False,
+    out: Out = Path("reproduced"),
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of the data sets.")] = None,
+    jobs: Processes = 1,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
+
+    Results are kept in the folder, and the same command continues an interrupted run; --force runs them again.
+
+    \b
+    Examples:
+      visionnmf reproduce --list
+      visionnmf reproduce or-nmf/fig-2 --quick
+      visionnmf reproduce masquerade --data datasets/
+      visionnmf reproduce --all --quick --jobs 2
+    """
+    if not list_ and bool(names) == all_:
+        raise typer.BadParameter("give names of papers or items, or --all; --list has them")
+    with running(json_, debug) as run:
+        from visionnmf.apps.reproduce import list_items, reproduce
+        from visionnmf.apps.reproduce.registry import PAPERS
+
+        if list_:
+            run.report(list_items(names or (), data=data))
+            return
+        with run.progress("reproduce", rate_of="") as bar:
+            report = reproduce(
+                list(PAPERS) if all_ else names or (),
+                out=out,
+                quick=quick,
+                data=data,
+                n_jobs=jobs,
+                force=force,
+                stop_at_error=debug,
+                progress=bar,
+            )
+        run.report(report)

@@ -1,0 +1,152 @@
+"""The command `reproduce` on made experiments: listing, keeping, failing, naming, and the page."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from helpers import run_command
+
+from visionnmf.apps.drawing import new_figure
+from visionnmf.apps.reproduce import Experiment, Result, Row, registry, reproduce
+from visionnmf.apps.reproduce.experiments import compared
+from visionnmf.exceptions import OutputExistsError, ParameterError
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Put four made experiments in place of all; returns the sizes of the runs of the first one."""
+    calls = []
+
+    def good(sizes):
+        calls.append(sizes.quick)
+        figure = new_figure(2, 2)
+        figure.subplots().plot([0, 1])
+        rows = [Row("error", 10.0, 12.5, deviation=0.25), compared("a below b", [1.0, 1.1], [2.0, 2.1])]
+        pictures = {"A line": figure, "Noise <b>": np.zeros((8, 8), np.uint8)}
+        return Result(rows, pictures, {"More | values": [["x", "y"], ["1", "2"]]}, ["One note."])
+
+    def bad(sizes):
+        raise RuntimeError("out of luck")
+
+    made = (
+        Experiment("made/fig-1", "a curve", "it <falls>.", good, "noise", protocol=("The start is open.",)),
+        Experiment("made/fig-2", "another", run=bad, replaced="made data in place of faces"),
+        Experiment("made/fig-3", "a drawing", missing="a drawing"),
+        Experiment("made/table-1", "a table", run=good, files=("absent.npz",)),
+    )
+    monkeypatch.setattr(registry, "PAPERS", {"made": registry.Paper("Made: on nothing", made)})
+    monkeypatch.setattr(registry, "EXPERIMENTS", {one.name: one for one in made})
+    return calls
+
+
+def test_the_list_has_each_item_with_its_state(calls):
+    printed = run_command("reproduce", "--list", "--json")
+    states = {item["name"]: item["state"] for item in json.loads(printed.stdout)["items"]}
+    assert states == {
+        "made/fig-1": "runs",
+        "made/fig-2": "nearest data: made data in place of faces",
+        "made/fig-3": "missing: a drawing",
+        "made/table-1": "no data: absent.npz",
+    }
+    assert not calls and printed.exit_code == 0
+    assert "made/fig-1" in run_command("reproduce", "--list", "made/fig-1").stdout
+
+
+def test_a_result_is_kept_and_used_again(calls, tmp_path):
+    first = reproduce(["made/fig-1"], out=tmp_path, quick=True)
+    again = reproduce(["made/fig-1"], out=tmp_path, quick=True)
+    assert calls == [True]
+    assert [one.items[0]["cached"] for one in (first, again)] == [False, True]
+    assert first.items[0]["rows"] == again.items[0]["rows"]
+    reproduce(["made/fig-1"], out=tmp_path)  # a whole run is kept beside the quick one
+    reproduce(["made/fig-1"], out=tmp_path, quick=True, force=True)
+    assert calls == [True, False, True]
+    (tmp_path / "made" / "fig-1-1.png").unlink()  # a picture of the whole run
+    reproduce(["made/fig-1"], out=tmp_path)
+    assert calls == [True, False, True, False]
+
+
+def test_a_result_of_other_data_is_run_again(calls, tmp_path):
+    for name, size in (("a", 1), ("a", 1), ("a", 2)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "absent.npz").write_bytes(bytes(size))
+        reproduce(["made/table-1"], out=tmp_path / "out", data=tmp_path / name)
+    assert len(calls) == 2
+
+
+def test_a_failure_costs_its_row_alone(calls, tmp_path):
+    run = run_command("reproduce", "--all", "--out", tmp_path)
+    assert run.exit_code == 1 and len(calls) == 2
+    assert "made/fig-2: another (failed (RuntimeError: out of luck))" in run.stdout
+    page = (tmp_path / "index.md").read_text()
+    assert "| made/fig-2 | another | nearest data: made data in place of faces | failed (RuntimeError: " in page
+    assert "Not repeated: a drawing" in page and "## Made: on nothing" in page
+    with pytest.raises(RuntimeError, match="out of luck"):
+        reproduce(["made/fig-2"], out=tmp_path, stop_at_error=True)
+
+
+def test_the_page_sets_the_paper_and_ours_side_by_side(calls, tmp_path):
+    run = run_command("reproduce", "made/fig-1", "--quick", "--out", tmp_path)
+    assert run.exit_code == 0 and "error: paper 10; ours 12.5 ± 0.2; +2.5" in run.stdout
+    text, page = ((tmp_path / f"index.{kind}").read_text() for kind in ("md", "html"))
+    assert "| error | 10 | 12.5 ± 0.2 | +2.5 |" in text
+    assert "| a below b | yes | 1.05 against 2.05 (2 of 2 runs) | confirmed |" in text
+    for sentence in ("- The start is open.", "One note.", "Data: noise", "The paper: it <falls>.", "A quick run"):
+        assert sentence in text
+    assert "More \\| values" not in text and "| x | y |" in text
+    assert "visionnmf reproduce made/fig-1 --quick" in text and re.search(r"Time: [\d.]+ s\.", text)
+    assert "<td>12.5 ± 0.2</td>" in page and "it &lt;falls&gt;." in page and "Noise &lt;b&gt;" in page
+    pictures = re.findall(r'img src="([^"]+)"', page)
+    assert pictures == re.findall(r"\]\(([^)]+\.png)\)", text) == ["made/fig-1-quick-1.png", "made/fig-1-quick-2.png"]
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
+    assert "http" not in page  # the page needs nothing but the pictures beside it
+
+
+def test_an_unknown_name_has_the_nearest(calls, tmp_path):
+    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out")
+    assert run.exit_code == 2 and "the nearest is made/fig-1" in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_are_needed_and_an_item_that_runs(calls, tmp_path):
+    assert run_command("reproduce", "--out", tmp_path).exit_code == 2
+    assert run_command("reproduce", "made", "--all", "--out", tmp_path).exit_code == 2
+    with pytest.raises(ParameterError, match=r"got made/fig-3: a drawing"):
+        reproduce(["made/fig-3"], out=tmp_path)
+
+
+def test_a_page_of_somebody_else_stays(calls, tmp_path):
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(OutputExistsError, match=r"index\.html exists and is not a page of reproduce"):
+        reproduce(["made/fig-1"], out=tmp_path)
+    assert not calls
+    reproduce(["made/fig-1"], out=tmp_path, force=True)
+    assert calls and "mine" not in (tmp_path / "index.html").read_text()
+
+
+def test_without_matplotlib_one_line_says_what_installs_it(calls, tmp_path, monkeypatch):
+    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
+    run = run_command("reproduce", "made/fig-1", "--out", tmp_path)
+    assert run.exit_code == 2 and "sh setup.sh plots" in run.stderr and run.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "verdict"),
+    [([1, 2], [2, 3], "confirmed"), ([2, 3], [1, 2], "reversed"), ([1, 3], [3, 1.1], "level"), ([1], [2], "confirmed")],
+)
+def test_a_claim_is_judged_by_pairs(better, worse, verdict):
+    assert compared("", better, worse).difference == verdict
+
+
+def test_higher_figures_can_be_better():
+    assert compared("", [2.0], [1.0], higher=True).difference == "confirmed"
+
+
+def test_each_item_is_complete():
+    names = [name for paper in registry.PAPERS.values() for name in (one.name for one in paper.experiments)]
+    assert len(names) == len(set(names)) == len(registry.EXPERIMENTS)
+    for one in registry.EXPERIMENTS.values():
+        assert one.name.startswith(tuple(f"{paper}/" for paper in registry.PAPERS)) and one.title
+        assert (one.run is None) == bool(one.missing), one.name
+        assert one.run is None or (one.claim and one.data), one.name
