@@ -30,7 +30,7 @@ from visionnmf import SymmetricNMF
 from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment
 from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
 from visionnmf.apps.segmentation.scores import covering, score_segmentation
-from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection
+from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection, tree_connection
 from visionnmf.datasets.local import SegmentedImage, load_bsds
 
 N_IMAGES = 60
@@ -146,8 +146,8 @@ def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
     return spoilt + spoilt.T + np.eye(len(spoilt))
 
 
-def wrong() -> None:
-    """Print the covering of five segments when some entries of the connections are wrong."""
+def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[float]]]:
+    """Return the coverings of five segments by each method and share of wrong entries in the affinity `connect`."""
     found: dict[str, dict[float, list[float]]] = {}
     for seed, photograph in enumerate(photographs()):
         tree = segment(photograph.image).hierarchy
@@ -155,7 +155,7 @@ def wrong() -> None:
         sizes = np.bincount(nodes, tree.sizes)
         if len(sizes) <= 2 * SEGMENTS:
             continue
-        sizes, clean = sizes / sizes.mean(), connection(tree, nodes)
+        sizes, clean = sizes / sizes.mean(), connect(tree, nodes)
         for share in WRONG:
             affinity = spoil_entries(clean, share, seed)
             labels = {"spectral clustering": cluster(affinity, sizes)}
@@ -168,15 +168,22 @@ def wrong() -> None:
             for way, each in labels.items():
                 scores = found.setdefault(way, {}).setdefault(share, [])
                 scores.append(covering(each[nodes][tree.labels], photograph.segmentations))
-    base = found["spectral clustering"]
-    print("\n| five segments by |", " | ".join(f"{share:.0%} wrong | minus spectral" for share in WRONG), "|")
-    print("| --- |" + " --- |" * 2 * len(WRONG))
-    for way, scores_of in found.items():
-        cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
-        print(f"| {way} |", " | ".join(cells), "|", flush=True)
-    losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
-    cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
-    print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
+    return found
+
+
+def wrong() -> None:
+    """Print the covering of five segments when some entries of the affinity are wrong."""
+    for name, connect in (("shortest paths", connection), ("heights in the tree", tree_connection)):
+        found = spoilt_coverings(connect)
+        base = found["spectral clustering"]
+        print(f"\n| five segments by {name} |", " | ".join(f"{s:.0%} wrong | minus spectral" for s in WRONG), "|")
+        print("| --- |" + " --- |" * 2 * len(WRONG))
+        for way, scores_of in found.items():
+            cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
+            print(f"| {way} |", " | ".join(cells), "|", flush=True)
+        losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
+        cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
+        print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
 
 
 def meeting_heights(tree: Hierarchy, regions: Any) -> Any:

@@ -233,9 +233,9 @@ def segment(
         the default without `scale` and `markers`, gives those at the scale that was chosen on training photographs.
         With the method "nmf" it gives as many segments as there are at this scale.
     method : {"tree", "nmf"}, default="tree"
-        "tree" cuts a tree of regions over learnt borders. "nmf" factorises how well these regions are connected over
-        weak borders by symmetric NMF, and puts each region into the part to which it belongs most. The tree agrees
-        better with people; NMF also gives `memberships`.
+        "tree" cuts a tree of regions over learnt borders. "nmf" factorises how low in the tree these regions meet by
+        symmetric NMF, and puts each region into the part to which it belongs most. The tree agrees a little better
+        with people; NMF also gives `memberships`.
     loss : {"manhattan", "frobenius"}, default="manhattan"
         The loss of the factorisation.
     scale : float in [0, 1], optional

@@ -1,4 +1,4 @@
-"""Soft parts of a picture: symmetric NMF of how well regions are connected over weak borders.
+"""Soft parts and segments of a picture by symmetric NMF of how well regions are connected.
 
 A tree puts each region into one segment. Here a region may belong to several parts, as a reflection belongs to the
 water and to what it shows.
@@ -7,6 +7,7 @@ water and to what it shows.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,15 @@ from visionnmf.models import SymmetricNMF
 
 from .hierarchy import Hierarchy
 
-__all__ = ["connection", "diffuse_affinity", "find_segments", "find_soft_parts"]
+__all__ = ["connection", "diffuse_affinity", "find_segments", "find_soft_parts", "tree_connection"]
 
 MOST_NODES = 250  # groups of regions; the time of the model grows with their square
 REACH = 0.4  # two groups are connected by 1 / e if the squared strengths along the path sum to the square of this
 
-# For segments instead of soft parts. They were chosen by the covering on 25 training photographs, among 60 and 120
-# groups and reaches of 0.2 and 0.3.
+# For segments instead of soft parts; chosen by the covering on photographs that the borders were not learnt from
+# (docs/decisions/segmentation.md).
 SEGMENT_NODES = 60  # groups of regions, or twice the number of segments
-SEGMENT_REACH = 0.2
+SEGMENT_REACH = 0.2  # two groups are connected by 1 / e if they meet in the tree at this height
 
 N_STARTS, MAX_ITER, TOL = 4, 50, 1e-3
 BLOCKS_A_COMPONENT = 0.7  # blocks that diffusion leaves in the affinity, for each component
@@ -39,8 +40,8 @@ LONGEST_DIFFUSION = 100.0  # steps; a longer walk singles out the few regions th
 Array = NDArray[np.float64]
 
 
-def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64], reach: float = REACH) -> Array:
-    """Compute how well n groups of regions are connected: ``exp(-(d / reach)^2)``, symmetric (n, n).
+def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
+    """Compute how well n groups of regions are connected over weak borders: ``exp(-(d / 0.4)^2)``, symmetric (n, n).
 
     d is the smallest sum of squared strengths of the borders along a path; `nodes` is the group of each region.
     """
@@ -53,7 +54,22 @@ def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64], reach: float = RE
     ends = np.stack(np.divmod(codes, n)).astype(np.int32)
     distances = dijkstra(coo_array((steps, tuple(ends)), shape=(n, n)).tocsr(), directed=False)
     distances = np.minimum(distances, distances.T)  # the sums in the two directions differ by rounding
-    return np.exp(-((distances / reach) ** 2))
+    return np.exp(-((distances / REACH) ** 2))
+
+
+def tree_connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
+    """Compute how low in the tree n groups of regions meet: ``exp(-(h / 0.2)^2)``, symmetric (n, n).
+
+    h is the height at which the groups of a cut of the tree, `nodes`, meet. Borders are judged again after each merge,
+    so one gap in a border between two large segments does not connect them, as it does along a path.
+    """
+    n = int(nodes.max()) + 1
+    regions = np.unique(nodes, return_index=True)[1]  # one of each group
+    i, j = np.triu_indices(n, 1)
+    affinity = np.eye(n)
+    heights = hierarchy.heights[hierarchy.find_merges(regions[np.stack([i, j], axis=1)])]
+    affinity[i, j] = affinity[j, i] = np.exp(-((heights / SEGMENT_REACH) ** 2))
+    return affinity
 
 
 def diffuse_affinity(affinity: Array, sizes: NDArray[Any], n_blocks: float) -> Array:
@@ -97,13 +113,13 @@ def find_soft_parts(
     loss: str = "manhattan",
     random_state: RandomState = 0,
     n_nodes: int = MOST_NODES,
-    reach: float = REACH,
+    connect: Callable[[Hierarchy, NDArray[np.int64]], Array] = connection,
 ) -> NDArray[np.float32]:
     """Return how far each region belongs to each part, (n_components, n_regions), the largest part first.
 
     The memberships of a region sum to 1 over the parts. The model works on at most `n_nodes` groups of regions, the
-    segments of a cut of the tree, because its time grows with their square; `nodes` is the group of each region. A
-    small `reach` counts only weak borders as connections; see :func:`connection`.
+    segments of a cut of the tree, because its time grows with their square; `nodes` is the group of each region.
+    `connect` says how well groups are connected.
     """
     n_components = check_count(n_components, "n_components")
     nodes = hierarchy.cut(n_segments=n_nodes)
@@ -112,7 +128,7 @@ def find_soft_parts(
         codes = np.eye(len(sizes), n_components)
     else:
         blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)  # the diffusion needs more than one block
-        affinity = diffuse_affinity(connection(hierarchy, nodes, reach), sizes, blocks)
+        affinity = diffuse_affinity(connect(hierarchy, nodes), sizes, blocks)
         model = SymmetricNMF(
             n_components, loss=loss, n_init=N_STARTS, max_iter=MAX_ITER, tol=TOL, random_state=random_state
         )
@@ -133,7 +149,7 @@ def find_segments(hierarchy: Hierarchy, n_segments: int, loss: str) -> tuple[NDA
     belongs most; such parts are left out, and the memberships of each region sum to 1 over the others.
     """
     n_nodes = min(max(SEGMENT_NODES, 2 * n_segments), MOST_NODES)
-    codes = find_soft_parts(hierarchy, n_segments, loss=loss, n_nodes=n_nodes, reach=SEGMENT_REACH)
+    codes = find_soft_parts(hierarchy, n_segments, loss=loss, n_nodes=n_nodes, connect=tree_connection)
     used, cut = np.unique(codes.argmax(axis=0), return_inverse=True)
     codes = codes[used]
     return cut, codes / codes.sum(axis=0)

@@ -10,7 +10,7 @@ from helpers import run_command
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.scores import covering
-from visionnmf.apps.segmentation.soft_parts import connection, diffuse_affinity
+from visionnmf.apps.segmentation.soft_parts import connection, diffuse_affinity, tree_connection
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import read_image, write_image
@@ -24,6 +24,16 @@ def test_connection_goes_over_the_weakest_borders() -> None:
     found = -np.log(connection(tree, np.arange(4))) * 0.4**2
     expected = np.array([[0, 0.01, 0.14, 0.05], [0.01, 0, 0.13, 0.04], [0.14, 0.13, 0, 0.09], [0.05, 0.04, 0.09, 0]])
     np.testing.assert_allclose(found, expected**2, atol=1e-12)
+
+
+def test_groups_that_meet_low_in_the_tree_are_connected_best() -> None:
+    # regions 0 and 1 join at 0.1, then 2 and 3 at 0.2, and both pairs at 0.5; groups are 0 with 1, 2, and 3
+    children = np.array([[0, 1], [2, 3], [4, 5]])
+    nothing = np.zeros((0, 2), np.int64)
+    tree = Hierarchy(np.zeros((1, 4), np.int32), nothing, children, np.array([0.1, 0.2, 0.5]), np.zeros(0))
+    heights = np.array([[0, 0.5, 0.5], [0.5, 0, 0.2], [0.5, 0.2, 0]])
+    found = tree_connection(tree, tree.cut(n_segments=3))
+    np.testing.assert_allclose(-np.log(found) * 0.2**2, heights**2, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
