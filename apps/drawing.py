@@ -36,7 +36,9 @@ def grey_pictures(values: Array, image_shape: tuple[int, int]) -> NDArray[np.uin
     return np.repeat(grey[..., None], 3, axis=-1)
 
 
-def components_picture(components: Array, image_shape: tuple[int, int], *, most: int = 50) -> NDArray[np.uint8]:
+def components_picture(
+    components: Array, image_shape: tuple[int, int], *, most: int = 50, across: int = ACROSS
+) -> NDArray[np.uint8]:
     """Show the components with the most contrast, each stretched to the full range of grey.
 
     Parameters
@@ -46,6 +48,8 @@ def components_picture(components: Array, image_shape: tuple[int, int], *, most:
         Height and width.
     most : int, default=50
         The maximum number of components shown.
+    across : int, default=10
+        The number of components in a row.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def components_picture(components: Array, image_shape: tuple[int, int], *, most:
     shown = components[np.argsort(-components.std(axis=1), kind="stable")[:most]]
     peaks = shown.max(axis=1, keepdims=True)
     grey = grey_pictures(255 * shown / np.where(peaks > 0, peaks, 1), image_shape)
-    across = min(ACROSS, len(grey))
+    across = min(across, len(grey))
     return tiled([list(grey[start : start + across]) for start in range(0, len(grey), across)])
 
 

@@ -19,11 +19,11 @@ import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf import NMF, OnlineNMF, choices
+from visionnmf import NMF, choices
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.image_features import usual_extractors
-from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
+from visionnmf.apps.reproduce.online_annotation import ANNOTATING, EPOCHS, WORDS, annotation_scores
 from visionnmf.datasets.local import COREL_FEATURES as FEATURES, Corel, load_corel
 from visionnmf.features import FeatureExtraction
 
@@ -38,17 +38,7 @@ RANKS: tuple[int, ...] = (50, 100, 200)
 ONE = 100
 SCALE_IMAGES, SCALE_FEATURES, SCALE_WORDS = 100_000, 400, 300
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the features
-METHODS = {
-    "OR-NMF": {"method": "or-nmf", "buffer": None},
-    "MOR-NMF, l = 20": {"method": "or-nmf", "buffer": 20},
-    "OMF": {"method": "surrogate"},
-    "OMF-DA": {"method": "surrogate-diagonal"},
-    "INMF": {"method": "incremental"},
-    "ONMF": {"method": "onmf"},
-    "manhattan": {"method": "manhattan"},
-}
-EPOCHS = 2
-WORDS = 5
+METHODS = ANNOTATING | {"manhattan": {"method": "manhattan"}}
 FOLDS, N_HELD_OUT = 3, 500  # of the training images, for what is chosen
 N_CODED = 1500  # training images that coders are compared on
 CODERS = tuple(coder for coder in choices.ANNOTATION_CODERS if coder != "none")
@@ -179,7 +169,7 @@ def coders() -> None:
 
 
 def side_by_side(features: dict[str, Array]) -> tuple[dict[str, slice], Array]:
-    """Return the columns of each view, and one matrix."""
+    """Return the columns of each kind of features, and all of them in one matrix."""
     ends = np.cumsum([0, *(values.shape[1] for values in features.values())]).tolist()
     views = {name: slice(*ends[i : i + 2]) for i, name in enumerate(features)}
     return views, np.concatenate(list(features.values()), axis=1)
@@ -204,27 +194,12 @@ def jpegs() -> None:
 def online() -> None:
     """Compare online models by the words of nearest neighbours in their codes, as Figure 12 does."""
     train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
-    X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
     print(f"\n## DenseHue by pseudo-inverses, {EPOCHS} epochs: AC / RC / NS\n")
     print(f"| | {' | '.join(f'{share:.0%}' for share in SHARES)} |")
     print("| --- | " + "--- | " * len(SHARES))
-    print("| features as they are | " + " | ".join([annotated(X, Z, train.labels, test.labels)] * len(SHARES)) + " |")
-    for name, options in METHODS.items():
-        cells = []
-        for share in SHARES:
-            rank = max(1, round(share * X.shape[1]))
-            model = OnlineNMF(rank, max_iter=EPOCHS, random_state=0, **options).fit(X)
-            back = np.linalg.pinv(model.components_)
-            cells.append(annotated(X @ back, Z @ back, train.labels, test.labels))
+    for name, values in annotation_scores(train, test, METHODS, SHARES, EPOCHS).items():
+        cells = [" / ".join(f"{value:.1f}" for value in scores) for scores in values]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
-
-
-def annotated(X: Array, Z: Array, labels: Array, truth: Array) -> str:
-    """Return AC, RC and NS of words handed on by the nearest rows."""
-    which, _ = nearest(np.ascontiguousarray(X, np.float32), np.ascontiguousarray(Z, np.float32), 50)
-    scores = transfer_greedy(which, labels, WORDS)
-    given = np.argsort(-scores, axis=1, kind="stable")[:, :WORDS]
-    return " / ".join(figures(truth, scores, given).split(" | ")[-3:])
 
 
 def scale() -> None:

@@ -12,12 +12,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from _main import data_file, main
+from _main import main
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from visionnmf import ConservativeNMF
-from visionnmf.io import read_arrays
+from visionnmf.apps.reproduce.conservative import REPORTED, digits, match, mixtures as made_mixtures
 
 Array = NDArray[Any]
 
@@ -26,31 +25,6 @@ MIXTURE_PASSES, MIXTURE_STARTS = 200, 3
 SIZES, PASSES, STARTS = (50, 100, 200), 10, (0, 1)  # components, passes over the images, seeds
 N_IMAGES, BATCH = 60000, 1000
 READING_PASSES = 100
-REPORTED = {50: 0.0177, 100: 0.0122, 200: 0.00770}
-
-
-def images() -> Array:
-    """Return the training images of MNIST, 0 to 1, a row each."""
-    found = read_arrays(data_file("mnist_train.npz"), ["images"])["images"][:N_IMAGES]
-    return np.asarray(found.reshape(len(found), -1) / 255.0)
-
-
-def made(seed: int) -> tuple[Array, Array]:
-    """Return 64 images, and mixtures of eight of them with uniform coefficients."""
-    rng = np.random.default_rng(seed)
-    pixels = images()
-    parts = pixels[rng.choice(len(pixels), N_PARTS, replace=False)]
-    codes = np.zeros((N_MIXTURES, N_PARTS))
-    for row in codes:
-        row[rng.choice(N_PARTS, ACTIVE, replace=False)] = rng.random(ACTIVE)
-    return codes @ parts, parts
-
-
-def match(parts: Array, components: Array) -> Array:
-    """Return the cosine between each part and its component, matched one to one."""
-    true, found = (rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None] for rows in (parts, components))
-    cosines = true @ found.T
-    return np.asarray(cosines[linear_sum_assignment(-cosines)])
 
 
 def mixtures() -> None:
@@ -59,7 +33,7 @@ def mixtures() -> None:
     print("| start | passes | mean norm of the error | match: least | mean | above .99 | CPU s |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for seed in range(MIXTURE_STARTS):
-        X, parts = made(seed)
+        X, parts = made_mixtures(seed, N_MIXTURES, N_PARTS, ACTIVE, N_IMAGES)
         model = ConservativeNMF(N_PARTS, w=1.0, batch_size=len(X), random_state=seed)
         begin = time.process_time()
         for passes in range(1, MIXTURE_PASSES + 1):
@@ -75,7 +49,7 @@ def mixtures() -> None:
 
 def errors() -> None:
     """Measure the errors on MNIST with w = 1e-5, as norms and as root mean squares over pixels, beside the SVD's."""
-    X = images()
+    X = digits(N_IMAGES)
     X /= np.linalg.norm(X, axis=1)[:, None]
     rest = np.linalg.eigvalsh(X.T @ X)[::-1].cumsum()
     root = np.sqrt(X.shape[1])
@@ -108,7 +82,7 @@ def readings() -> None:
         "| decoder in step 9 | step 11 | mean norm of the error | negative entries of the decoder | matches above .99 |"
     )
     print("| --- | --- | --- | --- | --- |")
-    X, parts = made(0)
+    X, parts = made_mixtures(0, N_MIXTURES, N_PARTS, ACTIVE, N_IMAGES)
     X = np.ascontiguousarray(X / np.linalg.norm(X, axis=1)[:, None])
     for after in (False, True):
         for clip in (True, False):

@@ -78,6 +78,7 @@ class Corel:
     labels: NDArray[np.bool_]  # (n, 260)
     published: dict[str, NDArray[np.float32]]  # the features as shares, by their names in `COREL_FEATURES`
     similarity: NDArray[Any]  # (n,), of the colours of the JPEG to those of the original, which has the features
+    words: NDArray[Any]  # (260,)
 
 
 def data_folder() -> Path | None:
@@ -163,12 +164,13 @@ def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: b
         published = {name: _shares(_published(file, part, name)[rows]) for name in COREL_FEATURES}
         labels = file[f"{part}_labels"][rows] > 0
         similarity = file[f"{part}_image_match_similarity"][rows]
+        words = file["vocabulary"].astype(str)
     images: list[NDArray[np.uint8]] = []
     if pictures:
         with zipfile.ZipFile(data_file("corel5k_images.zip")) as archive:
             names = [f"{part}/{ids[row]}.jpeg" for row in rows]
             images = [decode_image(archive.read(name), name) for name in names]
-    return Corel(images, ids[rows], labels, published, similarity)
+    return Corel(images, ids[rows], labels, published, similarity, words)
 
 
 def _published(file: Any, part: str, name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import ParameterError
 
-from . import masquerade, online_nmf
+from . import conservative, masquerade, online_annotation, online_nmf, projective
 from .experiments import Experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "find"]
@@ -33,12 +33,20 @@ PAPERS: dict[str, Paper] = {
     "or-nmf": Paper(
         "Guan, Tao, Luo, Yuan: Online nonnegative matrix factorization with robust stochastic approximation, "
         "IEEE TNNLS 23(7), 2012",
-        online_nmf.EXPERIMENTS,
+        online_nmf.EXPERIMENTS + online_annotation.EXPERIMENTS,
+    ),
+    "p-nmf": Paper(
+        "Yuan, Oja: Projective nonnegative matrix factorization for image compression and feature extraction, SCIA "
+        "2005",
+        projective.EXPERIMENTS,
     ),
     "masquerade": Paper(
         "Mex-Perera, Posadas, Nolazco et al.: An improved non-negative matrix factorization method for masquerade "
         "detection",
         masquerade.EXPERIMENTS,
+    ),
+    "conservative": Paper(
+        "Elser: Online non-negative matrix factorization by conservative learning", conservative.EXPERIMENTS
     ),
 }
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for paper in PAPERS.values() for one in paper.experiments}

@@ -5,14 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade.baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
+from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.exceptions import ParameterError
 
-BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes}
+BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes, "hmm": HiddenMarkov}
 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_baselines_find_foreign_commands_learn_them_and_repeat_themselves(name, users):
+    if name == "hmm":
+        pytest.importorskip("hmmlearn")
     training, own, _ = users[0]
     model = BASELINES[name]().fit(training)
     foreign = [["x1", "x2", "x3", "x4"] * 10 + s[:60] for s in own]
