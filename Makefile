@@ -14,7 +14,8 @@ test:  ## all tests, in two processes
 	$(PYTHON) -m pytest -q -n 2 --dist loadfile
 
 quick:  ## the tests to type against: less than a minute once the kernels are compiled
-	$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow"
+# without the cached bytecode of the tests, each process would compile them again
+	env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 SEEDS ?= 200
 check-seeds:  ## scikit-learn's checks of all estimators with many seeds, in one process: make check-seeds SEEDS=200

@@ -1,6 +1,7 @@
 """The layers and their width: who may import whom, no circles, no wide functions, no private names of other modules."""
 
 import ast
+import functools
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -30,6 +31,12 @@ SOURCES = {
 
 
 APPLICATIONS = {f"visionnmf.apps.{path.name}" for path in (ROOT / "apps").iterdir() if path.is_dir()}
+
+
+@functools.cache
+def parsed(text):
+    """The syntax tree of a source text, which several tests read."""
+    return ast.parse(text)
 
 
 def module_files():
@@ -65,7 +72,7 @@ def imports(name, tree, is_package, known):
 def graph_of(sources):
     """Who imports whom, from the text of modules; a package's own text is its ``__init__``."""
     return {
-        name: set(imports(name, ast.parse(text), is_package, sources)) - {name}
+        name: set(imports(name, parsed(text), is_package, sources)) - {name}
         for name, (text, is_package) in sources.items()
     }
 
@@ -190,7 +197,7 @@ def estimator_constructors(tree):
 
 def wide_functions(text):
     """The names of the functions of a source text that are too wide or too long."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     allowed = set(estimator_constructors(tree))
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or is_kernel(node) or node in allowed:
@@ -201,7 +208,7 @@ def wide_functions(text):
 
 def foreign_private_names(text):
     """The private attributes and names in a source text that the text itself does not define."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     own = {node.attr for node in attributes if getattr(node.value, "id", "") in ("self", "cls")}
     own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}

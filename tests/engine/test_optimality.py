@@ -232,8 +232,8 @@ def test_it_falls_along_a_fit(loss, solver, end, rng):
     "penalty",
     [
         Penalties(simplex="columns"),
-        Penalties(simplex="rows"),
-        Penalties(groups=(np.arange(6), np.arange(6, 15)), group_l1=0.5),
+        pytest.param(Penalties(simplex="rows"), marks=pytest.mark.slow),
+        pytest.param(Penalties(groups=(np.arange(6), np.arange(6, 15)), group_l1=0.5), marks=pytest.mark.slow),
         Penalties(groups=(np.arange(6), np.arange(6, 15)), group_norm=np.inf, group_bounds=(1.0, 2.0)),
     ],
     ids=["columns", "rows", "l12", "l1inf"],

@@ -163,7 +163,7 @@ def make_half(rng, dtype=np.float64):
     return (A @ A.T).astype(dtype), (A @ V.T).astype(dtype)
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("scale", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_improve_never_rises_and_finds_the_minimum(rng, name, scale):
     p = make_penalties(rng)[name]

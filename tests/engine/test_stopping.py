@@ -91,7 +91,13 @@ def bumps(shape=(2000, 156), rank=6, noise=0.002, seed=0):
     return np.maximum(clean + noise * rng.standard_normal(shape), 1e-9), clean
 
 
-@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler", "itakura-saito", "manhattan", "huber", "l21"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *("frobenius", "kullback-leibler", "itakura-saito"),
+        *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("manhattan", "huber", "l21")),
+    ],
+)
 def test_data_with_little_noise_are_fitted_down_to_the_noise(loss):
     X, clean = bumps()
     model = NMF(6, loss=loss, random_state=0).fit(X)  # a warning would fail the test

@@ -97,6 +97,7 @@ def test_data_are_bounded_one_by_one_and_together(path, monkeypatch):
         read_arrays(path, ["a"])
 
 
+@pytest.mark.slow
 def test_a_directory_of_many_members_is_refused_before_it_is_read(path):
     write_arrays(path, {"numbers": np.eye(3)})
     with zipfile.ZipFile(path, "a") as file:

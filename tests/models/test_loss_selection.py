@@ -42,6 +42,7 @@ def test_the_manhattan_loss_for_lost_entries(share, low_rank, rng):
     assert select_loss(X, estimator=FOUR, random_state=0).loss == "manhattan"
 
 
+@pytest.mark.slow
 def test_least_squares_for_data_of_which_half_is_zero():
     X = load_digits().data[:400]
     assert select_loss(X, estimator=NMF(10, max_iter=100), random_state=0).loss == "frobenius"

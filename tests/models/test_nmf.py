@@ -30,6 +30,7 @@ UNGUARDED = {"sbcd-plain", "al-a", "al-b", "gd", "pnls", "qn", "ogm-printed"}  #
 PAIRS = [pair for pair in PAIRS if pair[0] not in UNGUARDED]
 SCALE_FREE = [pair for pair in PAIRS if pair[0] != "ogm-paper"]  # the paper's smoothing has the unit of its data
 BOXED = [pair for pair in PAIRS if issubclass(Box, SOLVERS[pair[0]].terms)]
+BOUNDS = [((0, 1), (0.05, 0.8)), ((0.1, None), (0, None)), ((0, None), (0, 0.3))]
 
 
 def quiet(model, X, **start):
@@ -239,8 +240,14 @@ def test_the_number_of_threads_does_not_matter(solver, loss, monkeypatch, rng):
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("solver", "loss"), BOXED)
-@pytest.mark.parametrize("bounds", [((0, 1), (0.05, 0.8)), ((0.1, None), (0, None)), ((0, None), (0, 0.3))])
+@pytest.mark.parametrize(
+    ("solver", "loss", "bounds"),
+    [
+        pytest.param(*pair, bounds, marks=[] if i % len(BOUNDS) == j else [pytest.mark.slow])
+        for i, pair in enumerate(BOXED)
+        for j, bounds in enumerate(BOUNDS)
+    ],
+)
 def test_box(solver, loss, bounds, X):
     (low_W, high_W), (low_H, high_H) = bounds
     model = NMF(3, solver=solver, loss=loss, random_state=0)

@@ -36,7 +36,7 @@ def test_the_true_rank_is_found_in_spite_of_outliers(rank, outliers, rng):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+@pytest.mark.parametrize("loss", ["frobenius", pytest.param("kullback-leibler", marks=pytest.mark.slow)])
 def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
     X = 40 * low_rank(rng, 3)
     X = rng.poisson(X) if loss == "kullback-leibler" else np.maximum(0, X + rng.normal(0, 2, X.shape))

@@ -132,7 +132,7 @@ def test_many_components_of_few_samples_predict_missing_views_of_training(monkey
 
 
 @NOT_CONVERGED
-@pytest.mark.parametrize("loss", ["itakura-saito", -1.0])
+@pytest.mark.parametrize("loss", ["itakura-saito", pytest.param(-1.0, marks=pytest.mark.slow)])
 def test_what_is_filled_in_suits_losses_of_positive_data(loss):
     """Of Gaussian codes some expect less than nothing, where these losses are infinite."""
     for seed in range(4):

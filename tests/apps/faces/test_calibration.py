@@ -109,6 +109,7 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     assert not any(one.calibrated for one in recognizer.identify(rows(images)[~known]))  # cleaner
 
 
+@pytest.mark.slow
 def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     """The threshold is about that of all pixels, and the noise is measured as on new images."""
     images, names = made_faces(rng, 6, 6)

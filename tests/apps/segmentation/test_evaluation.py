@@ -117,6 +117,7 @@ def test_what_is_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
         evaluate(folders[0], tmp_path, methods=("whole",))
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table(folders: tuple[Path, Path]) -> None:
     result = run_command(
         "segment",

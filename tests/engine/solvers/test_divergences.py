@@ -122,7 +122,7 @@ def test_missing_entries_do_not_matter(solver, rng):
     np.testing.assert_allclose(again, Wt, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
+@pytest.mark.parametrize("loss", [KL, *(pytest.param(x, marks=pytest.mark.slow) for x in (IS, Loss("beta", 1.5)))])
 def test_missing_entries_are_recovered(loss, rng):
     clean = rng.gamma(2, size=(40, 2)) @ rng.gamma(2, size=(2, 30)) + 0.01
     mask = (rng.random(clean.shape) < 0.7).astype(float)

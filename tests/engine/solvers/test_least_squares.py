@@ -173,7 +173,7 @@ def test_equal_weights_are_no_weights(rng):
     assert ends[1][2][-1] == pytest.approx(3 * ends[0][2][-1], rel=1e-6)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_graph_leads_to_a_stationary_point(weighted, rng):
     X = low_rank(rng)
     chain = sp.csr_array(sp.diags_array([np.full(39, 0.5)] * 2, offsets=[-1, 1]))
@@ -188,7 +188,7 @@ def test_a_graph_leads_to_a_stationary_point(weighted, rng):
 
 
 @pytest.mark.parametrize("side", ["columns", "rows"])
-@pytest.mark.parametrize("kind", ["uniform", "skewed"])
+@pytest.mark.parametrize("kind", [pytest.param("uniform", marks=pytest.mark.slow), "skewed"])
 def test_simplex_of_a_factor(side, kind, rng):
     X = low_rank(rng)
     problem = Problem(X, FROBENIUS, Penalties(simplex=side), weights=weights_of(kind, X.shape, rng))

@@ -90,6 +90,7 @@ def test_a_default_fit_of_noisy_data_ends_as_low_as_a_longer_one():
     assert np.mean(shares) < 1.003 * np.mean(longer)
 
 
+@pytest.mark.slow
 def test_a_penalty_that_cannot_be_lowered_does_not_stop_a_fit(rng):
     """On the simplex the l1 norm is constant, however large its weight."""
     X = low_rank(rng, outliers=0.2)[1].astype(np.float64)
@@ -110,6 +111,7 @@ def test_l21_ignores_samples_that_do_not_belong(rng):
     assert found > 0.1
 
 
+@pytest.mark.slow
 def test_a_ridge_on_both_factors_lets_the_rank_be_generous(rng):
     clean, X, _ = low_rank(rng, 400, 300, 5, outliers=0.4)
     ridge = Penalties(l2=np.sqrt(400))
@@ -126,7 +128,7 @@ def test_a_ridge_on_both_factors_lets_the_rank_be_generous(rng):
 
 
 @pytest.mark.parametrize(("solver", "loss"), PAIRS, ids=IDS)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_progress_tells_the_objective_before_the_iteration(solver, loss, weighted, rng):
     _, X, M = low_rank(rng, 30, 20, missing=0.2 if weighted else 0, dtype=np.float64)
     M = None if M is None else M * rng.random(M.shape)

@@ -152,6 +152,7 @@ def test_a_default_fit_has_converged(loss, kind, X):
     assert model.objective_history_[-2] <= 1.05 * longer.objective_history_[-2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-2, 1e-6])
 def test_one_dim_sample_does_not_hold_the_others_back(size, X):
     X[3] *= size
