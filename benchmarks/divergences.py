@@ -15,6 +15,7 @@ from _problems import load
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
 
+from visionnmf.apps.reproduce.sbcd import ENOUGH, MOST, RANKS, SHAPE, count_iterations
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
@@ -23,7 +24,6 @@ DIVERGENCES = (Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5
 REPEATS = 3
 MAX_ITER = 40
 MU_ITERATIONS = (100, 300)
-SHAPE, RANKS, MOST = (2000, 1500), (5, 10, 20, 30, 40, 60, 80), 1500  # of random data
 
 
 def _ours(problem: Problem, W: np.ndarray, H: np.ndarray, solver: str, targets: list[float]) -> list[tuple[float, int]]:
@@ -79,17 +79,9 @@ def dense() -> None:
                     )
 
 
-def _random(shape: tuple[int, int], rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Make random data and a start as in the paper, uniform in [0.5, 15]; the start gets the mean of the data."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(0.5, 15, shape)
-    Wt, H = rng.uniform(0.5, 15, (rank, shape[0])), rng.uniform(0.5, 15, (rank, shape[1]))
-    return X, Wt, H * (X.mean() / (Wt.T @ H).mean())
-
-
 def rank() -> None:
     """Count the iterations until one gains little, for growing rank (the paper's table 4)."""
-    shape, share, ranks = SHAPE, 1e-4, RANKS
+    shape, share, ranks = SHAPE, ENOUGH, RANKS
     print(
         f"\n## Iterations for growing rank K, random {shape[0]} x {shape[1]}, until an iteration lowers the divergence"
     )
@@ -98,7 +90,7 @@ def rank() -> None:
     print(f"| --- | --- | {' | '.join('---' for _ in ranks)} | --- | --- |")
     for loss in (Loss("itakura-saito"), Loss("beta", 3.0)):  # the paper's beta is one less
         for solver in ("mu", "sbcd-plain", "sbcd"):
-            found = [_count(shape, rank, loss, solver, share, MOST) for rank in ranks]
+            found = [count_iterations(shape, rank, loss, solver, share, MOST) for rank in ranks]
             cells = " | ".join(f"{count} ({reached:.4f})" for count, reached in found)
             counts = [count for count, _ in found]
             print(
@@ -106,18 +98,6 @@ def rank() -> None:
                 f"{counts[-1] / counts[0]:.1f} | {counts[-1] / counts[2]:.1f} |",
                 flush=True,
             )
-
-
-def _count(shape: tuple[int, int], rank: int, loss: Loss, solver: str, share: float, most: int) -> tuple[int, float]:
-    """Return the iterations until one gains less than a share of the start's divergence, and what was reached."""
-    X, Wt, H = _random(shape, rank, 0)
-    objectives: list[float] = []
-    for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):
-        objectives.append(step.objective)
-        # no change at all: a step has been taken back
-        if len(objectives) > 1 and 0 < abs(objectives[-2] - objectives[-1]) < share * objectives[0]:
-            break
-    return len(objectives) - 1, objectives[-1] / objectives[0]
 
 
 def weights() -> None:

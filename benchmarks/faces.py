@@ -29,22 +29,21 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
-from _face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
 from _main import data_file, is_quick, main
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import cosine_distances
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, cluster_faces
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
 from visionnmf.apps.faces.classifiers import Nearest
-from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.apps.faces.reading import as_rows
 from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
+from visionnmf.apps.reproduce.face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
+from visionnmf.apps.reproduce.mahnmf import FIGURE, TABLE1, cluster_people
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.io import resize_grey
-from visionnmf.metrics import clustering_accuracy, clustering_information
 
 FILES = {
     "ORL": "orl_32x32", "YALEB": "yaleb_32x32", "YALE": "yale_32x32", "UMIST": "umist_28x23", "LFW": "lfw20_120x120"
@@ -60,13 +59,6 @@ CONDITIONS = (
     ("poisson", 0.01),
 )  # fmt: skip
 STRANGERS = tuple(CONDITIONS[i] for i in (0, 1, 6, 3, 4, 9))
-# severities at which our Frobenius model has about the training error that Table 1 gives for EucNMF
-TABLE1 = (
-    ("none", None), ("occlusion", 4), ("laplace", 50), ("salt_and_pepper", 0.19), ("gaussian", 85), ("poisson", 0.2)
-)  # fmt: skip
-FIGURE = (
-    ("none", None), ("occlusion", 12), ("laplace", 50), ("salt_and_pepper", 0.3), ("gaussian", 80), ("poisson", 0.05)
-)  # fmt: skip
 RANKS = tuple(range(10, 151, 10))
 MOST_STRANGERS = 400  # images
 SEEN = 0.2  # share of the new images that must be alike for a pair to count
@@ -220,25 +212,17 @@ def clusters(name: str = "ORL", splits: int = 0) -> None:
         "frobenius": NMF(CLUSTER_RANK, loss="frobenius", max_iter=100, tol=0),
         "kullback-leibler": NMF(CLUSTER_RANK, loss="kullback-leibler", max_iter=100, tol=0),
     }
-    for kind, severity in FIGURE:
+    for condition in FIGURE:
         scores: dict[str, list[tuple[float, float]]] = {model: [] for model in models}
         for split in range(FIRST, FIRST + (splits or SPLITS)):
-            rng = np.random.default_rng(split)
-            chosen = np.isin(faces.labels, rng.choice(np.unique(faces.labels), PEOPLE, replace=False))
-            truth = faces.labels[chosen]
-            images = corrupt(faces.images[chosen], kind, severity, random_state=split)
-            X = images.reshape(len(images), -1).astype(np.float32)
-            mask = flat_blocks(images, 255).reshape(X.shape)
-            for model, estimator in models.items():
-                estimator.set_params(random_state=split)
-                missing = mask if model.endswith("missing") else None
-                found = cluster_faces(X, PEOPLE, model=estimator, mask=missing, random_state=split)
-                scores[model].append((clustering_accuracy(truth, found), clustering_information(truth, found)))
+            found = cluster_people(faces, PEOPLE, condition, models, split, masked=("manhattan, blocks missing",))
+            for model, pair in found.items():
+                scores[model].append(pair)
         for model, pairs in scores.items():
             accuracy, information = np.transpose(pairs)
             print(
-                f"{kind} {severity}, {model}: accuracy {100 * accuracy.mean():.1f} ± {100 * accuracy.std():.1f}, "
-                f"information {information.mean():.3f} ± {information.std():.3f}",
+                f"{condition[0]} {condition[1]}, {model}: accuracy {100 * accuracy.mean():.1f} ± "
+                f"{100 * accuracy.std():.1f}, information {information.mean():.3f} ± {information.std():.3f}",
                 flush=True,
             )
 

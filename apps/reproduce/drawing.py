@@ -49,6 +49,8 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
                 axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         axes.set_xscale("log" if panel.log_x else "linear")
+        if panel.log_x:  # labels between powers of ten would overlap
+            axes.xaxis.set_minor_formatter("")
         axes.set_yscale("log" if panel.log_y else "linear")
         axes.grid(color="0.92")
     for axes in grid[len(panels) :]:

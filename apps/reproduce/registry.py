@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import ParameterError
 
-from . import conservative, masquerade, online_annotation, online_nmf, projective
+from . import conservative, mahnmf, masquerade, online_annotation, online_nmf, projective, sbcd
 from .experiments import Experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "find"]
@@ -40,6 +40,10 @@ PAPERS: dict[str, Paper] = {
         "2005",
         projective.EXPERIMENTS,
     ),
+    "mahnmf": Paper(
+        "Guan, Tao, Luo, Shawe-Taylor: MahNMF: Manhattan non-negative matrix factorization, arXiv:1207.3438, 2012",
+        mahnmf.EXPERIMENTS,
+    ),
     "masquerade": Paper(
         "Mex-Perera, Posadas, Nolazco et al.: An improved non-negative matrix factorization method for masquerade "
         "detection",
@@ -47,6 +51,10 @@ PAPERS: dict[str, Paper] = {
     ),
     "conservative": Paper(
         "Elser: Online non-negative matrix factorization by conservative learning", conservative.EXPERIMENTS
+    ),
+    "sbcd": Paper(
+        "Li, Lebanon, Park: Fast Bregman divergence NMF using Taylor expansion and coordinate descent, KDD 2012",
+        sbcd.EXPERIMENTS,
     ),
 }
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for paper in PAPERS.values() for one in paper.experiments}

@@ -17,7 +17,7 @@ They are here for comparison; :func:`.segment` is better and faster.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -100,11 +100,7 @@ def paper_segments(
     check_choice(method, "method", choices.PAPER_METHODS)
     rng = check_random_state(random_state)
     pixels = read_picture(image).pixels
-    thumbnail = reduce_image(pixels, MOST_PIXELS)
-    shape = thumbnail.shape[:2]
-    brightness = cv2.cvtColor(thumbnail, cv2.COLOR_RGB2GRAY).reshape(-1, 1)
-    places = np.indices(shape).reshape(2, -1).T
-    affinity = proximity_affinity(brightness, places)
+    affinity, shape = pixel_graph(pixels)
     if n_segments >= len(affinity):
         found = np.arange(len(affinity))
     elif n_segments == 1:
@@ -122,6 +118,14 @@ def paper_segments(
     labels = cv2.resize(small, pixels.shape[1::-1], interpolation=cv2.INTER_NEAREST)
     order = np.argsort(-np.bincount(labels.ravel()), kind="stable")  # largest first; its inverse renumbers the labels
     return np.argsort(order).astype(np.uint8)[labels]
+
+
+def pixel_graph(pixels: NDArray[Any], most: int = MOST_PIXELS) -> tuple[Array, tuple[int, int]]:
+    """Return the affinity of the pixels of a thumbnail of at most `most` pixels, and the thumbnail's shape."""
+    thumbnail = reduce_image(pixels, most)
+    shape = thumbnail.shape[:2]
+    brightness = cv2.cvtColor(thumbnail, cv2.COLOR_RGB2GRAY).reshape(-1, 1)
+    return proximity_affinity(brightness, np.indices(shape).reshape(2, -1).T), (shape[0], shape[1])
 
 
 def normalised(affinity: Array) -> Array:

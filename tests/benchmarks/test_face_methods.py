@@ -1,7 +1,6 @@
-"""The methods of face recognition that only the benchmark compares."""
+"""The methods of face recognition that only the papers and the benchmark compare."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,17 +12,10 @@ from sklearn.model_selection import StratifiedKFold
 from visionnmf import NMF
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
 from visionnmf.apps.faces.evaluation import make_split
+from visionnmf.apps.reproduce import face_methods as ours
 from visionnmf.datasets import Faces
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits
-
-
-@pytest.fixture
-def ours(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "benchmarks")
-    import _face_methods
-
-    return _face_methods
 
 
 @pytest.fixture
@@ -32,7 +24,7 @@ def faces(rng):
     return Faces(images, np.repeat(np.arange(1, 5), 6), tuple("abcd"))
 
 
-def test_every_method_recognises_made_people(ours, faces):
+def test_every_method_recognises_made_people(faces):
     none = (("none", None),)
     plan = ours.FacePlan(
         corruptions=none, methods=tuple(ours.ALL_METHODS), ranks=(8,), splits=1, per_person=4, iterations=50
@@ -42,7 +34,7 @@ def test_every_method_recognises_made_people(ours, faces):
     assert min(mean for mean, _ in means.values()) > 60
 
 
-def test_left_out_images_are_identified_like_new_ones(ours, faces):
+def test_left_out_images_are_identified_like_new_ones(faces):
     """By hand: of four folds, projected by the pseudo-inverse and as mixed, else by their own codes."""
     split = make_split(faces, "laplace:60", 0, FaceEvaluation(splits=1, per_person=4))
     fitted = ours.ALL_METHODS["manhattan-light"].fit(split, 5, 50)
@@ -63,7 +55,7 @@ def test_left_out_images_are_identified_like_new_ones(ours, faces):
     assert ours.cross_validated(single, "codes") == 0  # nothing to choose by
 
 
-def test_the_penalty_is_chosen_for_each_rule(ours, faces):
+def test_the_penalty_is_chosen_for_each_rule(faces):
     split = make_split(faces, "salt_and_pepper:0.3", 0, FaceEvaluation(splits=1, per_person=4))
     rules = ("pseudo-inverse", "codes", "whitened")
     chosen = ours.ALL_METHODS["manhattan-cv"]
@@ -75,7 +67,7 @@ def test_the_penalty_is_chosen_for_each_rule(ours, faces):
         assert row == best.score((rule,), split.train)[0]
 
 
-def test_blocks_count_as_missing(ours, faces):
+def test_blocks_count_as_missing(faces):
     split, clean = (
         make_split(faces, corruption, 0, FaceEvaluation(splits=1, per_person=4))
         for corruption in ("occlusion:10", "none")
@@ -87,7 +79,7 @@ def test_blocks_count_as_missing(ours, faces):
     assert errors["manhattan-blocks"] < 0.6 * errors["manhattan"]
 
 
-def test_rules_of_classification(ours, faces):
+def test_rules_of_classification(faces):
     """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments;
     nearest projection, of training images with the codes that the model gave them, and of projected ones."""
     plan = FaceEvaluation(splits=1, per_person=3)

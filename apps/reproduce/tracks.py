@@ -1,0 +1,161 @@
+"""Following a method: its objectives against iterations and processor seconds, and the panels that show them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+
+from .drawing import Panel
+from .experiments import Row, Table, compared
+
+Array = NDArray[Any]
+Start = tuple[Array, Array]  # Wt (r, m) and H (r, n)
+
+MANY = 100_000  # iterations
+MARKS = 40  # of a curve
+NEAR = 0.002  # a method has arrived when its objective is so little above the lowest one of all
+
+
+class Track(NamedTuple):
+    """Where a method was looked at: the iterations and CPU seconds before, and the objectives (or other figures)."""
+
+    iterations: list[int]
+    seconds: list[float]
+    objectives: list[Any]
+
+    def best(self) -> tuple[float, float]:
+        """Return the lowest objective and when it was reached."""
+        i = int(np.nanargmin(self.objectives))
+        return float(self.objectives[i]), self.seconds[i]
+
+    def until(self, objective: float, axis: str = "seconds") -> float:
+        """Return the seconds or "iterations" after which the objective was first at most this; infinite if never."""
+        pairs = zip(getattr(self, axis), self.objectives, strict=True)
+        return next((float(x) for x, found in pairs if found <= objective), float("inf"))
+
+
+def follow(
+    steps: Iterable[Any], measure: Callable[[], Any], budget: float, *, most: int = MANY, looks: int = 60
+) -> Track:
+    """Follow a method that works in place for so many CPU seconds and iterations.
+
+    `measure` is called outside the clock, at growing intervals: about `looks` times for each tenfold time.
+    """
+    track = Track([0], [0.0], [measure()])
+    spent, next_look, count = 0.0, 0.0, 0
+    iterator = iter(steps)
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while spent < budget and count < most:
+            start = time.process_time()
+            ended = next(iterator, "end") == "end"
+            spent += time.process_time() - start
+            if ended:
+                break
+            count += 1
+            if spent >= min(next_look, budget) or count == most:
+                track.iterations.append(count)
+                track.seconds.append(spent)
+                track.objectives.append(measure())
+                next_look = max(spent * (1 + 2.3 / looks), spent + budget / looks / 10)
+    return track
+
+
+def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
+    """Return the iterations of a solver of the engine; it works in place on the factors of `start`."""
+    return SOLVERS[solver].iterate(problem, *start, max_iter=MANY)
+
+
+def solver_track(
+    solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
+) -> Track:
+    """Follow a solver from a copy of a start; by default its objective."""
+    own = start[0].copy(), start[1].copy()
+    return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
+
+
+def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> None:
+    """Run one iteration of each, which loads the kernels and is not to be timed."""
+    for solver in solvers:
+        solver_track(solver, problem, start, 1e-9)
+
+
+def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array]) -> dict[str, Any]:
+    """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
+
+    `show` maps objectives to what is drawn.
+    """
+    curves = {}
+    for name, runs in tracks.items():
+        ends = [getattr(run, axis)[-1] for run in runs]
+        firsts = [getattr(run, axis)[min(1, len(run.seconds) - 1)] for run in runs]
+        low, high = max(max(firsts), 1e-6), max(min(ends), 1e-5)
+        marks = np.geomspace(min(low, high), high, MARKS)
+        values = []
+        for run in runs:
+            values.append(show(np.interp(marks, getattr(run, axis), run.objectives)))
+        curves[name] = (marks, np.mean(values, axis=0), np.std(values, axis=0))
+    return curves
+
+
+def track_panels(
+    title: str, tracks: Mapping[str, Sequence[Track]], y: str, axes: Sequence[str], show: Callable[[Array], Array]
+) -> list[Panel]:
+    """Return a panel for each axis, "iterations" or "seconds"."""
+    labels = {"iterations": "iterations", "seconds": "CPU seconds"}
+    return [Panel(title, labels[axis], y, curves_of(tracks, axis, show), log_x=True) for axis in axes]
+
+
+def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, *, own: bool = False) -> dict[str, Array]:
+    """Return after how many iterations or seconds each run of each method is within 0.2 % of the lowest objective.
+
+    The lowest is that of all methods from the same start, or with `own` that of the run itself. A run that never
+    arrives has the end of the longest run, multiplied by its lowest objective over that of all.
+    """
+    found: dict[str, list[float]] = {name: [] for name in tracks}
+    for runs in zip(*tracks.values(), strict=True):
+        lowest = min(run.best()[0] for run in runs)
+        end = float(max(getattr(run, axis)[-1] for run in runs))
+        for name, run in zip(tracks, runs, strict=True):
+            reached = run.until((run.best()[0] if own else lowest) * (1 + NEAR), axis)
+            found[name].append(reached if np.isfinite(reached) else end * run.best()[0] / lowest)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def arrival_rows(
+    what: str,
+    tracks: Mapping[str, Sequence[Track]],
+    claims: Iterable[tuple[str, str]],
+    axis: str = "seconds",
+    *,
+    own: bool = False,
+) -> list[Row]:
+    """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
+    found, where = arrivals(tracks, axis, own=own), "its own end" if own else "the lowest objective"
+    return [
+        compared(f"{what}: {better} is near {where} before {worse}, {axis}", found[better], found[worse])
+        for better, worse in claims
+    ]
+
+
+def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
+    """Return what each method reached: a line for each problem and method."""
+    table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
+    for problem, methods in tracks.items():
+        for name, runs in methods.items():
+            reached = np.array([run.best()[0] / run.objectives[0] for run in runs])
+            iterations, seconds = np.mean([(run.iterations[-1], run.seconds[-1]) for run in runs], axis=0)
+            table.append(
+                [problem, name, f"{reached.mean():.4g} ± {reached.std():.1g}", f"{iterations:.0f}", f"{seconds:.2f}"]
+            )
+    return table
