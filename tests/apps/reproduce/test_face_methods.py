@@ -107,7 +107,7 @@ def test_rules_of_classification(faces):
 
 
 @pytest.mark.parametrize(("outliers", "rule"), [(math.inf, "pseudo-inverse"), (0, "mixed")])
-def test_a_rule_has_one_name(ours, faces, outliers, rule):
+def test_a_rule_has_one_name(faces, outliers, rule):
     """The recognizer projects its gallery: images as they are, as MahNMF's Algorithm 4, or the model's of them."""
     task = make_split(faces, "salt_and_pepper:0.4", 0, FaceEvaluation(splits=1, per_person=4))
     (row,) = ours.ALL_METHODS["manhattan"].fit(task, 4).score((rule,), task.train)
