@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect tests without collecting garbage, which takes a third of the time, and never scan the tests afterwards."""
+    """Collect tests without collecting garbage, which takes a third of the time; never scan the tests afterwards."""
     gc.disable()
     collected = yield
     gc.collect()
