@@ -181,7 +181,7 @@ def verify(
 @command.command("add")
 def add(
     model: Model,
-    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files or patterns.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders or patterns.")],
     name: Annotated[str, typer.Option("--name", help="Name of the person on them.")],
     out: Annotated[Path, typer.Option("--model", metavar="NEW.npz", help="The model file to write.")],
     json_: Json = False,
@@ -196,11 +196,13 @@ def add(
     """
     with running(json_, debug) as run:
         check_exists(model)
+        files = [found.source for found in run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=False)]
+        if not files:
+            return
         from visionnmf.apps import faces
-        from visionnmf.io import expand_inputs
 
         with run.status(f"adding {name} to {model}"):
-            report = faces.add_person(faces.load(model), name, expand_inputs(images), out, force=force)
+            report = faces.add_person(faces.load(model), name, files, out, force=force)
         run.report(report)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from visionnmf.exceptions import VisionNMFError
+
+AGAIN_AFTER = 0.01  # seconds until a signal is sent again that came at a moment where nothing may be raised
 
 _come = 0  # kept because a signal inside a compiler's callback comes out as another exception, or not at all
 
@@ -22,11 +26,28 @@ def number_come() -> int:
     return _come
 
 
-def on_signal(number: int, _frame: object) -> None:
+def on_signal(number: int, frame: FrameType | None) -> None:
     """Raise an exception at a signal, so that half-written files are removed on the way out."""
     global _come
     _come = number
+    if _is_loading_a_kernel(frame):
+        again = threading.Timer(AGAIN_AFTER, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+        return
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+
+def _is_loading_a_kernel(frame: FrameType | None) -> bool:
+    """Return whether a frame lies in the callback by which numba hands LLVM a cached kernel.
+
+    An exception there would be lost, and the process would crash for want of the kernel's code.
+    """
+    while frame is not None:
+        if frame.f_code.co_name.startswith("_raw_object_cache"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
@@ -50,7 +71,7 @@ class Ending:
         """Return whether the work should end."""
         return bool(self.number)
 
-    def on_signal(self, number: int, frame: object) -> None:
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Ask for the end; a second signal ends the process at once."""
         if self.number:
             on_signal(number, frame)

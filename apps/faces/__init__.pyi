@@ -20,4 +20,4 @@ from .training import (
     add_person as add_person,
     train as train,
 )
-from .verification import VerificationReport as VerificationReport, verify as verify
+from .verification import VerificationReport as VerificationReport, Verifier as Verifier, verify as verify

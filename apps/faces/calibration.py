@@ -25,6 +25,7 @@ UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
 KNOWN_RATE_LEAST = 15  # people; the error rates of fewer say little about other people
 SURE = 1.64  # standard errors over people, a two-sided 90 % confidence interval
 NOMINAL = np.linspace(0, 1, 201)  # candidate quantiles of the threshold, as shares of the rate
+ENOUGH_ALIKE = 50  # left-out images; with fewer, the quantiles of their noise say little
 ALIKE = (0.01, 0.99)  # quantiles of each noise measure between which new images count as like the training images
 
 
@@ -45,8 +46,8 @@ class Calibration(NamedTuple):
     """A threshold of relative distances, and its error rates on images like the training images.
 
     `acceptance` is the share of unknown people who pass and `rejection` the share of known people who do not; each is
-    NaN if it is not known to a factor of two. `noise` (2, n_measures) is the range of the noise measures within which
-    the rates hold; None if none is known.
+    NaN if it is not known to a factor of two. `noise` (2, n_measures) is the range of the noise measures of images like
+    the training images, for which the rates hold; None if there are too few images to tell.
     """
 
     threshold: float
@@ -55,7 +56,7 @@ class Calibration(NamedTuple):
     noise: Array | None
 
     def holds(self, noise: Array) -> NDArray[np.bool_]:
-        """Return for which new images, given their noise measures, the rates hold."""
+        """Return which new images, given their noise measures, are like the training images, so that the rates hold."""
         if self.noise is None:
             return np.zeros(len(noise), bool)
         return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
@@ -68,8 +69,9 @@ class Identity:
     `person` is the label, or None if the distance is above the threshold: an unknown person, or not a face. `nearest`
     is the label of the nearest person, accepted or not, and `distance` the distance from that person over the harmonic
     mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted.
-    `calibrated` says whether the image is as noisy as the training images, so that the reported error rates hold for
-    it. `ranking` has as many of the nearest people as were asked for, with their distances; the first is `nearest`.
+    `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
+    hold for it. `ranking` has as many of the nearest people as were asked for, with their distances; the first is
+    `nearest`.
     """
 
     person: Any
@@ -183,11 +185,12 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
         return Calibration(0.0, math.nan, math.nan, None)
     else:
         threshold = float(np.quantile(known, 1 - rate))
+    noise = np.quantile(found.noise, ALIKE, axis=0) if len(found.noise) >= ENOUGH_ALIKE else None
     if n_people < KNOWN_RATE_LEAST or math.isnan(acceptance):
-        return Calibration(threshold, math.nan, math.nan, None)
+        return Calibration(threshold, math.nan, math.nan, noise)
     owners = found.people[~found.unknown]
     rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
-    return Calibration(threshold, acceptance, rejection, np.quantile(found.noise, ALIKE, axis=0))
+    return Calibration(threshold, acceptance, rejection, noise)
 
 
 def _known_rate(shares: Array) -> float:

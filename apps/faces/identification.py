@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -27,7 +28,8 @@ from .recognizer import Progress
 from .settings import FaceIdentification
 from .store import FaceModel
 
-UNLIKE = "not as noisy as the training images: the error rates of the threshold do not hold"
+UNLIKE = "not as noisy as the training images: "
+RATES, NO_FACE = "the error rates of the threshold do not hold", "the name is doubtful, and it may be no face"
 
 Rows = NDArray[np.float32]
 
@@ -162,14 +164,22 @@ class Identifier:
             sheet = residual_picture(*panels, self.model.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
-        # The error rates hold for the threshold of the training, and for faces as noisy as the training images.
-        rates_known = recognizer.noise_ is not None and self.identification.threshold is None
-        doubtful = sum(not identity.calibrated for identity in identities) if rates_known else 0
-        which = f"{doubtful} of the {len(identities)} faces " if doubtful < len(identities) else ""
-        notes = [which + UNLIKE] if doubtful else []
+        notes = self._doubts(identities)
         return IdentificationReport(
             identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
         )
+
+    def _doubts(self, identities: list[Identity]) -> list[str]:
+        """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
+        recognizer = self.model.recognizer
+        if recognizer.noise_ is None or self.identification.threshold is not None:
+            return []
+        rates_known = not math.isnan(recognizer.false_acceptance_rate_)
+        unlike = [identity for identity in identities if not identity.calibrated]
+        if not rates_known:
+            unlike = [identity for identity in unlike if identity.person is not None]
+        which = f"{len(unlike)} of the {len(identities)} faces " if len(unlike) < len(identities) else ""
+        return [f"{which}{UNLIKE}{RATES if rates_known else NO_FACE}"] if unlike else []
 
     def _picture(self, source: str | Path, out: str | Path | None) -> Path | None:
         """Return the path of the picture of an image; None if none is wanted."""

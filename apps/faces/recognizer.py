@@ -130,7 +130,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         with fewer than 15 people, and if people differ so much that a rate is not known to a factor of two with 90 %
         confidence.
     noise_ : ndarray or None [shape=(2, n_measures)]
-        Range of the noise measures (see :class:`Decomposition`) within which both rates hold. None if neither is known.
+        Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
+        rates hold. None with fewer than 50 images to tell by.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 
 from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
+from visionnmf.engine.blocks import one_blas_thread
 
 from .calibration import KNOWN_RATE_LEAST, some_people
 from .classifiers import Labels
@@ -69,7 +70,7 @@ def distances_of_strangers(images: Array, people: Labels) -> Array:
     not use who they are.
     """
     some = some_people(people, MOST_IMAGES) if len(people) > MOST_IMAGES else np.arange(len(people))
-    images, people = images[some], np.unique(people[some], return_inverse=True)[1]
+    images, people = _coordinates(images[some]), np.unique(people[some], return_inverse=True)[1]
     n_people = int(people.max()) + 1
     if n_people < ENOUGH_PEOPLE:
         return np.sort(_of_strangers(PairSpace(images, None), images, people))
@@ -79,6 +80,14 @@ def distances_of_strangers(images: Array, people: Labels) -> Array:
         new = fold_of[people] == fold
         found.append(_of_strangers(PairSpace(images[~new], people[~new]), images[new], people[new]))
     return np.sort(np.concatenate(found))
+
+
+def _coordinates(images: Array) -> Array:
+    """Return the images, or if they have more pixels than there are images, coordinates with the same products."""
+    if images.shape[1] <= len(images):
+        return images
+    powers, directions = np.linalg.eigh((images @ images.T).astype(np.float64))
+    return np.asarray(directions * np.sqrt(np.maximum(powers, 0)), images.dtype)
 
 
 def _of_strangers(space: PairSpace, images: Array, people: Labels) -> Array:
@@ -93,10 +102,10 @@ class VerificationReport(Report):
     """Whether two images show one person; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     `rule` is what decided: "people" if the model knows the person on each image, and "images" otherwise. `people` says
-    who is on each image, or None. With "people", `distance` is the larger of the distances of the images from the
-    people on them. With "images" it is the distance of the images from each other (see :func:`verify`), and it is
-    larger than `threshold` if the people are different; `alike` is then the share of pairs of different people of the
-    model that are at least as near to each other. It is None with "people".
+    who is on each image, or None, and `nearest` who is nearest, known or not. With "people", `distance` is the larger
+    of the distances of the images from the people on them. With "images" it is the distance of the images from each
+    other (see :func:`verify`), and it is larger than `threshold` if the people are different; `alike` is then the share
+    of pairs of different people of the model that are at least as near to each other. It is None with "people".
     """
 
     same: bool
@@ -105,11 +114,13 @@ class VerificationReport(Report):
     distance: float
     threshold: float
     alike: float | None = None
+    nearest: list[Any] = field(default_factory=list)
 
     def summary(self) -> str:
         """Return whether it is one person, and why."""
         who = [
-            f"{source} ({person or 'nobody known'})" for source, person in zip(self.inputs, self.people, strict=True)
+            f"{source} ({person or f'nobody known; nearest: {nearest}'})"
+            for source, person, nearest in zip(self.inputs, self.people, self.nearest, strict=True)
         ]
         verdict = "one person" if self.same else "different people"
         limit = f"{self.distance:.3f} (threshold {self.threshold:.3f})"
@@ -127,8 +138,25 @@ class Verifier:
     """Decides whether two images show one person; see :func:`verify`.
 
     It sets the threshold once, so that many pairs take little longer than one.
+
+    Parameters
+    ----------
+    model : FaceModel
+
+    Attributes
+    ----------
+    threshold : float
+        Distance beyond which images of people whom the model does not know show different people.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import Verifier, load
+    >>> verifier = Verifier(load("people.npz"))
+    >>> [verifier.verify("people/ada/0.png", f"people/{name}/1.png").same for name in ("ada", "ben")]
+    [True, False]
     """
 
+    @one_blas_thread()
     def __init__(self, model: FaceModel) -> None:
         self.model = model
         recognizer = model.recognizer
@@ -146,7 +174,12 @@ class Verifier:
         threshold: float | None = None,
         progress: Progress | None = None,
     ) -> VerificationReport:
-        """Decide whether two images show one person; the parameters are those of :func:`verify`."""
+        """Decide whether two images show one person; the parameters are those of :func:`verify`.
+
+        Returns
+        -------
+        VerificationReport
+        """
         step = progress or (lambda *_: None)
         model, recognizer = self.model, self.model.recognizer
         inputs = [str(first), str(second)]
@@ -155,11 +188,12 @@ class Verifier:
         step("comparing", 0, 2)
         found = recognizer.identify(rows)
         step("comparing", 1, 2)
-        people = [identity.person for identity in found]
+        people, nearest = [identity.person for identity in found], [identity.nearest for identity in found]
         if None not in people:
             distance = max(identity.distance for identity in found)
+            same = people[0] == people[1]
             return VerificationReport(
-                people[0] == people[1], "people", people, distance, recognizer.threshold_, inputs=inputs
+                same, "people", people, distance, recognizer.threshold_, nearest=nearest, inputs=inputs
             )
         distance = float(self._space.distances(recognizer.explain(rows).cleaned)[0, 1])
         step("comparing", 2, 2)
@@ -172,7 +206,7 @@ class Verifier:
                 f"{few} little of how alike different people are; train {KNOWN_RATE_LEAST} or more, or give a threshold"
             )
         return VerificationReport(
-            distance <= limit, "images", people, distance, limit, alike, inputs=inputs, notes=notes
+            distance <= limit, "images", people, distance, limit, alike, nearest, inputs=inputs, notes=notes
         )
 
 

@@ -201,3 +201,36 @@ def test_a_source_that_fails_after_a_signal_does_not_hide_it(number, raised, mon
     with pytest.raises(raised), signals.until_signal():
         os.kill(os.getpid(), number)
         raise MediaError("no video comes from there")
+
+
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+import llvmlite.binding.executionengine as engine
+from visionnmf.apps.cli.signals import on_signal
+signal.signal(signal.SIGINT, on_signal)
+import numpy as np
+import visionnmf
+find = engine.ExecutionEngine._find_module_ptr
+
+def interrupted(self, pointer):
+    if sys._getframe(1).f_code.co_name == "_raw_object_cache_getbuffer" and len(sys.argv) > 1:
+        os.kill(os.getpid(), signal.SIGINT)
+    return find(self, pointer)
+
+engine.ExecutionEngine._find_module_ptr = interrupted
+try:
+    visionnmf.NMF(2, loss="frobenius", max_iter=3, tol=0).fit(np.random.default_rng(0).random((30, 20)))
+    while len(sys.argv) > 1:
+        signal.pause()  # the signal is sent again
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_an_interrupt_while_a_cached_kernel_is_loaded_does_not_crash(tmp_path):
+    """An exception in LLVM's callback is lost, and LLVM is left without the code that it asked for."""
+    script = tmp_path / "loading.py"
+    script.write_text(INTERRUPTED_WHILE_LOADING)
+    for arguments, code in (((), 0), (("interrupt",), 130)):  # the first run fills the cache
+        done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=300)
+        assert done.returncode == code, done.stderr

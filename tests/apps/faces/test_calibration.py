@@ -51,6 +51,12 @@ def test_the_rate_is_that_of_other_people(rng):
     assert 0.04 < np.mean(ours) < 0.06 < 0.065 < np.mean(naive)
 
 
+def test_what_images_are_like_is_known_without_rates():
+    """The range of the noise needs images and not people."""
+    found = calibrated(left_out(np.repeat(np.arange(10), 6), np.linspace(0.3, 0.9, 60), 20), 10, 0.05)
+    assert math.isnan(found.acceptance) and found.holds(np.array([[0.1, 0.1], [0.1, 0.2]])).tolist() == [True, False]
+
+
 def test_nothing_is_announced_of_few_people():
     found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
     assert 0.3 < found.threshold < 0.9

@@ -17,6 +17,7 @@ from visionnmf.apps.faces import (
     FaceRecognizer,
     calibration,
     evaluation,
+    identification,
     load,
     reading,
     save,
@@ -376,13 +377,18 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
         "images"
     ]
     assert alone["person"] == "person 2" and alone["others"] == []
-    model[1].noise_ = np.zeros((2, 4))  # rates are announced
+    model[1].noise_ = np.zeros((2, 4))
+    model[1].false_acceptance_rate_ = 0.05  # rates are announced
     identifier = Identifier(FaceModel(model[1], detect=True), identification=FaceIdentification(all_faces=True))
     first, second = model[1].identify(rows(np.stack([left, right])[..., 0]))
     told = (replace(first, calibrated=True), replace(second, calibrated=False))
     monkeypatch.setattr(FaceRecognizer, "identify", lambda *_, **__: list(told))
     (note,) = identifier.identify(tmp_path / "both.png").notes
-    assert note.startswith("1 of the 2 faces not as noisy as the training images")
+    assert note.startswith("1 of the 2 faces not as noisy as the training images: the error rates")
+    model[1].false_acceptance_rate_ = math.nan
+    assert identifier.identify(tmp_path / "both.png").notes == [note.partition(": ")[0] + ": " + identification.NO_FACE]
+    told = (replace(first, calibrated=True), replace(second, calibrated=False, person=None))
+    assert identifier.identify(tmp_path / "both.png").notes == []  # nobody was named wrongly
     refused = run("faces", "identify", model[0], tmp_path / "both.png", "--all-faces")
     assert refused.exit_code == 2 and "--all-faces must be False for a model of whole images" in refused.stderr
     assert "train with --detect" in refused.stderr
@@ -398,7 +404,7 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
     added = run(
         "faces", "add", tmp_path / "a.npz", *images, tmp_path / "no.png", "--name", "Di", "--model", tmp_path / "b.npz"
     )
-    assert added.exit_code == 1 and "Di: 4 images added, 4 people" in added.stdout and "no.png" in added.stdout
+    assert added.exit_code == 1 and "Di: 4 images added, 4 people" in added.stdout and "no.png" in added.stderr
     (before,), (after,) = (
         json.loads(run("faces", "identify", tmp_path / name, new / "5.png", "--json").stdout)["images"]
         for name in ("a.npz", "b.npz")
@@ -450,4 +456,6 @@ def test_two_images_of_one_person(model, folder, rng, tmp_path):
     text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 1" / "3.png").stdout
     assert "one person; identified as person 1 at distances up to 0." in text
     text = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "4.png").stdout
-    assert "different people; the images' distance from each other is" in text and "nobody known" in text
+    assert (
+        "different people; the images' distance from each other is" in text and "nobody known; nearest: person" in text
+    )
