@@ -166,7 +166,7 @@ def _whole(path: Path) -> str:
 
 
 def _said(run: Run) -> str:
-    return run.said.read_text(errors="replace")[-300:]
+    return run.said.read_text(errors="replace")[-300:] if run.said.exists() else ""
 
 
 def _killed(command: Command, whole: tuple[float, Content], dice: random.Random) -> tuple[bool, list[str]]:
@@ -184,7 +184,7 @@ def _killed(command: Command, whole: tuple[float, Content], dice: random.Random)
         with suppress(ProcessLookupError):
             os.kill(run.pid, number)
     code = wait(run)
-    if NOT_BEGUN in run.said.read_text(errors="replace"):
+    if run.said.exists() and NOT_BEGUN in run.said.read_text(errors="replace"):  # it may be killed before it has one
         code = -number
     return met, _after(command, number, code, _said(run), expected)
 
