@@ -99,9 +99,11 @@ class FaceComparisonReport(Report):
         }  # their names
         left = max(map(len, lines.values()))
         text = [" " * left + "".join(f"  {head:>{width}}" for head, width in zip(heads, widths, strict=True))]
+        splits = len({row["split"] for row in self.rows})
         for line, name in lines.items():
             found = [means[corruption, *line, test] for corruption, test in columns]
-            cells = [f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in found]
+            # One split has no deviation.
+            cells = [f"{mean:.1f} ± {dev:.1f}" if splits > 1 else f"{mean:.1f}" for mean, dev in found]
             text.append(f"{name:<{left}}" + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
         return "\n".join([*text, *self._ending()])
 

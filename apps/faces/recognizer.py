@@ -194,7 +194,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
             Pixels to count as missing, besides those that `missing` finds.
         progress : callable, optional
-            Called as ``progress(stage, done, total)`` after each fit of a model. The stages choose the search for
+            Called as ``progress(stage, done, total)`` after each fit of a model, and each iteration of the default one
+            that learns the people. The stages choose the search for
             missing pixels, learn the people, and set the threshold.
 
         Raises
@@ -218,9 +219,12 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         missing = given | self._found(data, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
             missing = given  # so few are chance, and leaving them out would give another fit
-        step("learning the people", 0, 1)
-        self._learn(data, missing, people, self._model(data.shape, ITERATIONS))
-        step("learning the people", 1, 1)
+        model = self._model(data.shape, ITERATIONS)
+        if self.model is None:  # the default model tells of each iteration
+            model.set_params(callback=lambda done, _: step("learning the people", done, ITERATIONS))
+        self._learn(data, missing, people, model)
+        if self.model is None:
+            model.set_params(callback=None)  # a model with a function could not be pickled
         found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
         self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
         return self

@@ -28,6 +28,7 @@ from .view_model import Preparation, ViewModel, load, save
 Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")
+GUESSED = "to see how good the filled-in views are, leave a view out for samples that have it, and compare"
 MOST_LETTERS = 60  # of a view's name that go into the name of its file
 
 
@@ -306,7 +307,7 @@ def impute_views(
             own = found.views.get(name)
             # entries that were given are written exactly as they were
             values = filled[name] if own is None else np.where(np.isnan(own), filled[name], own)
-            _write(path, values, found.keys, [f"{name}{i}" for i in range(values.shape[1])], force)
+            _write(path, values, found.keys, [f"{name}_{i}" for i in range(values.shape[1])], force)
     return TransformReport(
         samples=len(found.keys),
         n_components=len(known.model.components_),
@@ -314,7 +315,7 @@ def impute_views(
         inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],
         skipped=found.skipped,
-        notes=found.notes,
+        notes=found.notes + [GUESSED] * (missing > 0),
     )
 
 

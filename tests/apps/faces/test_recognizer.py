@@ -424,7 +424,8 @@ def test_shadows_are_removed(rng):
 def test_each_fit_of_a_model_is_reported(rng):
     images, names = made_faces(rng, 4, 4)
     seen = []
-    FaceRecognizer(missing="none").fit(rows(images), names, progress=lambda *step: seen.append(step))
-    assert seen[:2] == [("learning the people", 0, 1), ("learning the people", 1, 1)]
-    last = ("setting the threshold", len(seen) - 3, len(seen) - 3)
-    assert seen[-1] == last and [done for _, done, _ in seen[2:]] == list(range(last[1] + 1))
+    fitted = FaceRecognizer(missing="none").fit(rows(images), names, progress=lambda *step: seen.append(step))
+    assert seen[:100] == [("learning the people", done, 100) for done in range(1, 101)]
+    last = ("setting the threshold", len(seen) - 101, len(seen) - 101)
+    assert seen[-1] == last and [done for _, done, _ in seen[100:]] == list(range(last[1] + 1))
+    assert fitted.model_.callback is None

@@ -88,7 +88,10 @@ def test_fit_transform_and_impute(files, made):
     known = load("m.npz")
     expected = known.model.transform(known.preparation.transform({"images": views["images"]}))
     np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), expected, rtol=1e-5)
-    assert run_command("multiview", "impute", "m.npz", "images=images.npy", "--out", "filled").exit_code == 0
+    filled = run_command("multiview", "impute", "m.npz", "images=images.npy", "--out", "filled")
+    assert filled.exit_code == 0 and "60 missing views filled in" in filled.stdout and "and compare" in filled.stdout
+    with open("filled/sounds.csv", newline="") as file:
+        assert next(csv.reader(file))[:2] == ["key", "sounds_0"]
     images = read_views(["filled/images.csv"], key="key").views["images"]
     np.testing.assert_allclose(images, views["images"], rtol=1e-5)  # what was there stays, signs too
     assert read_views(["filled/sounds.csv"], key="key").views["sounds"].shape == views["sounds"].shape
