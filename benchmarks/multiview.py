@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from _main import data_file, main
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, linkage
@@ -29,9 +28,10 @@ from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.multiview import Comparison, read_views
+from visionnmf.apps.multiview.compared_methods import METHODS as COMPARED
 from visionnmf.apps.multiview.evaluation import evaluate_views, summarise
+from visionnmf.apps.reproduce.multiview_words import load_words, score_words
 from visionnmf.datasets import make_views
-from visionnmf.io import read_arrays
 from visionnmf.metrics import clustering_accuracy
 
 Array = NDArray[Any]
@@ -167,51 +167,13 @@ def missing(names: str | None = None, *, splits: int | None = None, ranks: str |
 
 def words() -> None:
     """Mean average precision of the words of Corel5k, and the sparseness of the components in each view."""
-    path = data_file("corel5k_features.npz")
-    names = ("DenseHue", "DenseSift", "Rgb", "Lab")
-    views: dict[str, Array] = {}
-    parts = []
-    for part in ("train", "test"):
-        stored = [f"{part}_{name}_{item}" for name in names[2:] for item in ("data", "indices", "indptr", "shape")]
-        arrays = read_arrays(path, [f"{part}_DenseHue", f"{part}_DenseSift", f"{part}_labels", *stored])
-        own = {name: arrays[f"{part}_{name}"].astype(np.float32)[:MOST] for name in names[:2]}
-        for name in names[2:]:
-            data, indices, indptr, shape = (
-                arrays[f"{part}_{name}_{item}"] for item in ("data", "indices", "indptr", "shape")
-            )
-            matrix = sp.csr_array((data.astype(np.float32), indices.astype(np.int32), indptr), shape=tuple(shape))
-            used = np.asarray(matrix.sum(axis=0)).ravel() if part == "train" else None
-            if used is not None:
-                keep = np.argsort(-used)[:500]  # the bins that hold nearly all pixels
-                views[f"{name} bins"] = keep
-            own[name] = matrix[:MOST][:, views[f"{name} bins"]].toarray()
-        parts.append((own, arrays[f"{part}_labels"][:MOST]))
-    from visionnmf.apps.multiview.compared_methods import METHODS as FITS
-    from visionnmf.apps.multiview.evaluation import fit_classifier, mean_average_precision
-    from visionnmf.apps.multiview.model_choice import ModelChoice
-    from visionnmf.models.multiview.views import sparseness
-
-    (train, y), (test, truth) = parts
-    learnt = y.any(axis=0)
-    y, truth = y[:, learnt], truth[:, learnt]
-    for side in (train, test):
-        for name, view in side.items():
-            side[name] = np.sqrt(view / np.maximum(view.sum(axis=1, keepdims=True), 1))
-    groups = np.repeat(np.arange(len(names)), [train[name].shape[1] for name in names])
-    print(f"| method | rank | mAP | seconds | {' | '.join(f'sparseness {name}' for name in names)} |")
-    print("| --- | --- | --- | --- |" + " --- |" * len(names))
+    task = load_words(MOST)
+    print(f"| method | rank | mAP | seconds | {' | '.join(f'sparseness {name}' for name in task.train)} |")
+    print("| --- | --- | --- | --- |" + " --- |" * len(task.train))
     for method in WORD_METHODS:
-        for rank in WORD_RANKS if FITS[method].ranked else (0,):
-            start = time.process_time()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                fitted = FITS[method].learn(train, rank, 0, ModelChoice("manhattan", None))
-                scores = fit_classifier(fitted.train, y)[0].decision_function(fitted.transform(test))
-            seconds = time.process_time() - start
-            H = fitted.components
-            means = [float("nan")] * len(names) if H is None else sparseness(np.abs(H), groups, len(names)).mean(axis=0)
+        for rank in WORD_RANKS if COMPARED[method].ranked else (0,):
+            precision, seconds, means = score_words(task, method, rank)
             figures = " | ".join(f"{value:.2f}" for value in means)
-            precision = 100 * mean_average_precision(truth, scores)
             print(f"| {method} | {rank} | {precision:.1f} | {seconds:.0f} | {figures} |", flush=True)
 
 

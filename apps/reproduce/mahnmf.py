@@ -1,6 +1,6 @@
 """MahNMF (Guan, Tao, Luo, Shawe-Taylor 2012), sections 5.1 to 5.3: optimisation, faces, clusters and segments.
 
-Section 5.4, background and shadows, is in :mod:`.mahnmf_outliers`.
+Section 5.4, background and shadows, is in :mod:`.mahnmf_outliers`, section 5.5 in :mod:`.multiview_words`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .drawing import Panel, curve_figure, sheet_figure
 from .experiments import Experiment, Result, Row, Sizes, compared
 from .face_methods import Condition, FacePlan, compare, means_of
 from .mahnmf_outliers import EXPERIMENTS as OUTLIERS
+from .multiview_words import EXPERIMENTS as WORDS
 from .tracks import Track, arrival_rows, compile_solvers, end_table, solver_track, track_panels
 
 __all__ = ["EXPERIMENTS", "FIGURE", "TABLE1", "cluster_people"]
@@ -126,7 +127,7 @@ def made_race(sizes: Sizes) -> Result:
         """Return uniform random numbers."""
         return np.random.default_rng(seed).random(shape)
 
-    small, large = sizes.pick((3.0, 60.0), (0.4, 6.0))
+    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))
     cases = [
         Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small),
         Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large),
@@ -144,7 +145,7 @@ def face_race(sizes: Sizes) -> Result:
         chosen = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
         return np.ascontiguousarray(faces.images[np.sort(chosen)].reshape(len(chosen), -1).T / 255)
 
-    budgets = sizes.pick((10.0, 30.0), (0.8, 3.0))
+    budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))
     sets = (("Yale B", YALEB), ("ORL", ORL))
     cases = [
         Race(f"{title}, r = {rank}", partial(make, name), rank, budget)
@@ -569,10 +570,5 @@ EXPERIMENTS = (
         "the paper does not name its photographs; these are the first ones of the test set",
     ),
     *OUTLIERS,
-    Experiment(
-        "mahnmf/fig-20",
-        "average precision and sparseness, VOC 2007 and MirFlickr",
-        missing="VOC 2007 and MirFlickr are not at hand; `visionnmf multiview evaluate` does it on one's own files",
-    ),
-    Experiment("mahnmf/table-2", "best average precisions", missing="as for figure 20"),
+    *WORDS,
 )

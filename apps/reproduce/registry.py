@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import ParameterError
 
-from . import conservative, mahnmf, masquerade, online_annotation, online_nmf, projective, sbcd
+from . import conservative, mahnmf, masquerade, nenmf, online_annotation, online_nmf, projective, sbcd
 from .experiments import Experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "find"]
@@ -34,6 +34,11 @@ PAPERS: dict[str, Paper] = {
         "Guan, Tao, Luo, Yuan: Online nonnegative matrix factorization with robust stochastic approximation, "
         "IEEE TNNLS 23(7), 2012",
         online_nmf.EXPERIMENTS + online_annotation.EXPERIMENTS,
+    ),
+    "nenmf": Paper(
+        "Guan, Tao, Luo, Yuan: NeNMF: an optimal gradient method for nonnegative matrix factorization, IEEE TSP 60(6), "
+        "2012",
+        nenmf.EXPERIMENTS,
     ),
     "p-nmf": Paper(
         "Yuan, Oja: Projective nonnegative matrix factorization for image compression and feature extraction, SCIA "
