@@ -43,7 +43,8 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
         for name, (x, y, *deviation) in panel.curves.items():
             number = names.index(name)
             style = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3], "linewidth": 1.5}
-            (handles[name],) = axes.plot(x, y, **style)
+            marker = "o" if np.ptp(x) == 0 else None  # a single point has no line
+            (handles[name],) = axes.plot(x, y, marker=marker, **style)
             if deviation:
                 low, high = np.asarray(y) - deviation[0], np.asarray(y) + deviation[0]
                 axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)

@@ -116,18 +116,18 @@ def track_panels(
     return [Panel(title, labels[axis], y, curves_of(tracks, axis, show), log_x=True) for axis in axes]
 
 
-def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, *, own: bool = False) -> dict[str, Array]:
-    """Return after how many iterations or seconds each run of each method is within 0.2 % of the lowest objective.
+def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEAR) -> dict[str, Array]:
+    """Return after how many iterations or seconds each run of each method is near the lowest objective.
 
-    The lowest is that of all methods from the same start, or with `own` that of the run itself. A run that never
-    arrives has the end of the longest run, multiplied by its lowest objective over that of all.
+    That is the lowest of all methods from the same start, and near is at most the share `near` above it. A run that
+    never arrives has the end of the longest run, multiplied by its lowest objective over that of all.
     """
     found: dict[str, list[float]] = {name: [] for name in tracks}
     for runs in zip(*tracks.values(), strict=True):
         lowest = min(run.best()[0] for run in runs)
         end = float(max(getattr(run, axis)[-1] for run in runs))
         for name, run in zip(tracks, runs, strict=True):
-            reached = run.until((run.best()[0] if own else lowest) * (1 + NEAR), axis)
+            reached = run.until(lowest * (1 + near), axis)
             found[name].append(reached if np.isfinite(reached) else end * run.best()[0] / lowest)
     return {name: np.array(values) for name, values in found.items()}
 
@@ -137,13 +137,12 @@ def arrival_rows(
     tracks: Mapping[str, Sequence[Track]],
     claims: Iterable[tuple[str, str]],
     axis: str = "seconds",
-    *,
-    own: bool = False,
+    near: float = NEAR,
 ) -> list[Row]:
     """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
-    found, where = arrivals(tracks, axis, own=own), "its own end" if own else "the lowest objective"
+    found = arrivals(tracks, axis, near)
     return [
-        compared(f"{what}: {better} is near {where} before {worse}, {axis}", found[better], found[worse])
+        compared(f"{what}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse])
         for better, worse in claims
     ]
 

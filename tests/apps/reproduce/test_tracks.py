@@ -43,7 +43,7 @@ def test_arrivals_by_hand():
     found = arrivals({"fast": [FAST], "slow": [SLOW]}, "seconds")
     assert found["fast"] == [1.0]  # 2.001 is within .2 % of 2
     assert found["slow"] == [4.0 * 3 / 2]  # never near: the end, times 3 over 2
-    assert arrivals({"fast": [FAST], "slow": [SLOW]}, "iterations", own=True)["slow"] == [6]
+    assert arrivals({"fast": [FAST], "slow": [SLOW]}, "iterations", 0.5)["slow"] == [6]
     (row,) = arrival_rows("made", {"fast": [FAST], "slow": [SLOW]}, [("fast", "slow")])
     assert row.difference == "confirmed" and "1 against 6" in row.ours
 
@@ -75,8 +75,8 @@ def test_iterations_end_where_one_gains_little():
 def test_components_outside_the_clean_images_are_foreign(rng):
     clean = rng.random((4, 30))
     outside = np.linalg.svd(clean)[2][10]
-    components = np.stack([clean[0] + clean[2], outside])
-    assert foreign_share(components, clean) == pytest.approx(0.5)
+    components = np.stack([clean[0] + clean[2], clean[1], outside])
+    assert foreign_share(components, clean) == pytest.approx(1 / 3)
 
 
 def test_people_are_clustered_and_scored(rng):
