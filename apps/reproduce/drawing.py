@@ -60,7 +60,7 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
         list(handles.values()),
         list(handles),
         loc="outside lower center",
-        ncols=columns,
+        ncols=min(columns, 2 * across),
         frameon=False,
         fontsize="small",
     )

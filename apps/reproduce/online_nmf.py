@@ -156,7 +156,7 @@ def objective_curves(
 
     `claims` are pairs of methods of which the paper finds that the first has the lower objective.
     """
-    X = paper_set(name, sizes.pick(SAMPLES, 200))
+    X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X
     n_starts, panels, rows = sizes.pick(STARTS, 1), [], []
     table = [["method", "r", "after one epoch", "after two epochs", "CPU seconds"]]

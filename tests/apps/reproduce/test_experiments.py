@@ -86,7 +86,7 @@ def small(data, monkeypatch):
             "QUICK_RANKS": (3, 4),
         },
         online_annotation: {"COMPONENTS": 4, "EPOCHS": 1},
-        projective: {"RANK": 5, "RANKS": (3, 5), "STEPS": 5, "MARKS": (1, 2, 10)},
+        projective: {"RANK": 5, "RANKS": (3, 5), "STEPS": (5, 6), "BASE_STEPS": 5, "MARKS": (1, 2, 10)},
     }
     for module, values in sizes.items():
         for name, value in values.items():
