@@ -135,6 +135,8 @@ def _serve(pipe: Connection) -> None:
 
     for _, fit in warm._applications():  # loads the kernels, as imports do modules
         fit()
+    for each in SIGNALS[1:]:  # a signal that comes before the command has begun ends the fork at once
+        signal.signal(each, signal.SIG_DFL)
     pipe.send(True)
     codes: dict[int, int] = {}
     while True:
@@ -161,13 +163,13 @@ def _become(main: Any, words: list[str], said: Path, most: int | None) -> None:
         for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, os.devnull, os.O_WRONLY)):
             os.dup2(os.open(path, flags), number)
         os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-        for each in SIGNALS[1:]:
-            signal.signal(each, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         if most is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         sys.argv = ["visionnmf", *words]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         main()
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     except BaseException:
