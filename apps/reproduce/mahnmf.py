@@ -104,7 +104,8 @@ def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[s
             X = case.make(seed)
             problem, start = Problem(X, Loss("manhattan")), half_normal_start(X, case.rank, 100 + seed)
             if not seed:
-                compile_solvers(SOLVERS.values(), problem, start)
+                corner = Problem(np.ascontiguousarray(X[:20, :15]), Loss("manhattan"))
+                compile_solvers(SOLVERS.values(), corner, half_normal_start(corner.X, 2, 0))
             for name, solver in SOLVERS.items():
                 run = solver_track(solver, problem, start, case.budget)
                 shares = [value / X.sum() for value in run.objectives]
