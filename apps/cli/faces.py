@@ -184,6 +184,7 @@ def add(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders or patterns.")],
     name: Annotated[str, typer.Option("--name", help="Name of the person on them.")],
     out: Annotated[Path, typer.Option("--model", metavar="NEW.npz", help="The model file to write.")],
+    recursive: Recursive = False,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -196,7 +197,7 @@ def add(
     """
     with running(json_, debug) as run:
         check_exists(model)
-        files = [found.source for found in run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=False)]
+        files = [found.source for found in run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive)]
         if not files:
             return
         from visionnmf.apps import faces

@@ -105,10 +105,7 @@ class Run:
     def _print_summary(self, report: Any) -> None:
         """Print a report for a person; names of files in it cannot steer the terminal."""
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
-        text = report.summary().replace(PASS_FORCE, GIVE_FORCE)
-        # Notes name arguments of Python, and the command line has flags for them.
-        text = re.sub(r"\b([a-z_]+)=True\b", lambda said: flag_of(said[1], said[0]), text)
-        self.remark(with_safe_names(text, names))
+        self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
 
     def _position(self) -> str:
         """Return which input of the batch is being worked on, as " (3/10)", or nothing if there is only one."""
@@ -380,6 +377,11 @@ def running(as_json: bool, debug: bool) -> Iterator[Run]:
     raise typer.Exit(run.exit_code(interrupted))
 
 
+def _with_flags(text: str) -> str:
+    """Return a text with the flags of the command line in place of Python's arguments ``name=True``."""
+    return re.sub(r"\b([a-z_]+)=True\b", lambda said: flag_of(said[1], said[0]), text)
+
+
 def error_line(error: Exception, source: str = "") -> str:
     """Return an exception as one line that names the cure on the command line."""
     where = f"{source}: " if source else ""
@@ -391,5 +393,5 @@ def error_line(error: Exception, source: str = "") -> str:
     if isinstance(error, ParameterError):
         return in_flags(message)
     if isinstance(error, VisionNMFError | OSError):
-        return message
+        return _with_flags(message)
     return f"{where}a fault of visionnmf ({type(error).__name__}: {message}); --debug shows where"

@@ -26,7 +26,7 @@ from .figures import residual_picture
 from .reading import Box, ProbeFaces, read_probe
 from .recognizer import Progress
 from .settings import FaceIdentification
-from .store import FaceModel
+from .store import FaceModel, loaded
 
 UNLIKE = "not as noisy as the training images: "
 RATES, NO_FACE = "the error rates of the threshold do not hold", "the name is doubtful, and it may be no face"
@@ -212,7 +212,7 @@ def _look(
 
 
 def identify(
-    model: FaceModel,
+    model: FaceModel | str | Path,
     source: str | Path,
     *,
     identification: FaceIdentification = FaceIdentification(),
@@ -223,7 +223,8 @@ def identify(
 
     Parameters
     ----------
-    model : FaceModel
+    model : FaceModel, str or Path
+        A model, or the file of one.
     source : str or Path
         An image. It is scaled to the size of the training images; if theirs were, its face is cut out first.
     identification : FaceIdentification
@@ -248,4 +249,4 @@ def identify(
     >>> len(identify(load("people.npz"), "people/ada/0.png").inputs)
     1
     """
-    return Identifier(model, identification=identification, pictures=pictures, force=force).identify(source)
+    return Identifier(loaded(model), identification=identification, pictures=pictures, force=force).identify(source)

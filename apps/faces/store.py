@@ -138,3 +138,8 @@ def load(path: str | Path) -> FaceModel:
 def load_estimator(path: str | Path) -> FaceRecognizer:
     """Read a recogniser alone; see :func:`load`."""
     return load(path).recognizer
+
+
+def loaded(model: FaceModel | str | Path) -> FaceModel:
+    """Return a model, which is read if its path is given."""
+    return model if isinstance(model, FaceModel) else load(model)

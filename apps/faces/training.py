@@ -20,7 +20,7 @@ from .figures import residual_picture
 from .reading import as_rows, open_faces, read_probe
 from .recognizer import FaceRecognizer, Progress
 from .settings import FaceReading, FaceTraining
-from .store import FaceModel, save
+from .store import FaceModel, loaded, save
 
 MOST_SHOWN = 20  # images of a residual picture
 
@@ -199,13 +199,14 @@ class AddedPersonReport(Report):
 
 
 def add_person(
-    model: FaceModel, person: str, sources: list[str], out: str | Path, *, force: bool = False
+    model: FaceModel | str | Path, person: str, sources: list[str], out: str | Path, *, force: bool = False
 ) -> AddedPersonReport:
     """Add images of a person, new or known, to a model without training again, and write the new model.
 
     Parameters
     ----------
-    model : FaceModel
+    model : FaceModel, str or Path
+        A model, or the file of one.
     person : str
         The person's name.
     sources : list of str
@@ -235,6 +236,7 @@ def add_person(
     if not person.strip():
         raise ParameterError(f"person must be a name; got {person!r}")
     check_outputs([Path(out)], force, inputs=sources)
+    model = loaded(model)
     rows, skipped = [], []
     for source in sources:
         try:
@@ -243,11 +245,16 @@ def add_person(
             skipped.append(str(error))
     if not rows:
         raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
-    recognizer = copy.copy(model.recognizer).add(np.concatenate(rows), np.repeat(person, len(rows)))
+    images, notes = np.concatenate(rows), []
+    if person in model.recognizer.classes_:
+        others = int((model.recognizer.predict(images) != person).sum())
+        if others:
+            notes.append(f"{others} of the images of {person} are nearer to somebody else; is the name right?")
+    recognizer = copy.copy(model.recognizer).add(images, np.repeat(person, len(rows)))
     added = FaceModel(recognizer, model.detect)
     save(added, out, force=force)
     note = "the threshold is still the one from training; its error rates are not known for new people"
     return AddedPersonReport(
         added, person, len(rows), len(recognizer.classes_), inputs=list(sources), outputs=[str(out)], skipped=skipped,
-        notes=[note],
+        notes=[*notes, note],
     )  # fmt: skip

@@ -19,7 +19,7 @@ from .calibration import KNOWN_RATE_LEAST, some_people
 from .classifiers import Labels
 from .reading import read_probe
 from .recognizer import Progress
-from .store import FaceModel
+from .store import FaceModel, loaded
 
 Array = NDArray[Any]
 
@@ -141,7 +141,8 @@ class Verifier:
 
     Parameters
     ----------
-    model : FaceModel
+    model : FaceModel, str or Path
+        A model, or the file of one.
 
     Attributes
     ----------
@@ -150,16 +151,16 @@ class Verifier:
 
     Examples
     --------
-    >>> from visionnmf.apps.faces import Verifier, load
-    >>> verifier = Verifier(load("people.npz"))
+    >>> from visionnmf.apps.faces import Verifier
+    >>> verifier = Verifier("people.npz")
     >>> [verifier.verify("people/ada/0.png", f"people/{name}/1.png").same for name in ("ada", "ben")]
     [True, False]
     """
 
     @one_blas_thread()
-    def __init__(self, model: FaceModel) -> None:
-        self.model = model
-        recognizer = model.recognizer
+    def __init__(self, model: FaceModel | str | Path) -> None:
+        self.model = loaded(model)
+        recognizer = self.model.recognizer
         self._n_people = len(recognizer.classes_)
         self._space = PairSpace(recognizer.cleaned_, recognizer.labels_ if self._n_people >= ENOUGH_PEOPLE else None)
         self._strangers = distances_of_strangers(recognizer.cleaned_, recognizer.labels_)
@@ -211,7 +212,7 @@ class Verifier:
 
 
 def verify(
-    model: FaceModel,
+    model: FaceModel | str | Path,
     first: str | Path,
     second: str | Path,
     *,
@@ -227,7 +228,8 @@ def verify(
 
     Parameters
     ----------
-    model : FaceModel
+    model : FaceModel, str or Path
+        A model, or the file of one.
     first, second : str or Path
         Images; see :func:`identify`.
     threshold : float or None, default=None
@@ -251,8 +253,8 @@ def verify(
 
     Examples
     --------
-    >>> from visionnmf.apps.faces import load, verify
-    >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png").same
+    >>> from visionnmf.apps.faces import verify
+    >>> verify("people.npz", "people/ada/0.png", "people/ben/0.png").same
     False
     """
     return Verifier(model).verify(first, second, threshold=threshold, progress=progress)

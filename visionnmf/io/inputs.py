@@ -102,8 +102,8 @@ def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool =
         raise UnreadableError(f"{folder}: the folder cannot be read ({error.strerror})") from error
     if not found:
         kinds = ", ".join(sorted(suffix.removeprefix(".") for suffix in wanted))
-        deeper = any(entry.is_dir() for entry in os.scandir(folder)) and not recursive
-        hint = "; it has folders, which a recursive search looks into" if deeper else ""
+        deeper = not recursive and any(entry.is_dir() for entry in Path(folder).iterdir())
+        hint = "; recursive=True looks into its folders" if deeper else ""
         raise UnreadableError(f"{folder}: no file in this folder ends in {kinds}{hint}")
     return sorted(found, key=lambda name: Path(name).parts)
 

@@ -18,10 +18,12 @@ from visionnmf.apps.faces import (
     calibration,
     evaluation,
     identification,
+    identify,
     load,
     reading,
     save,
     training,
+    verify,
 )
 from visionnmf.apps.faces.identification import Identifier
 from visionnmf.exceptions import MediaError
@@ -413,6 +415,16 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
     assert after["threshold"] == before["threshold"]
     again = run("faces", "add", tmp_path / "a.npz", *images, "--name", "Di", "--model", tmp_path / "b.npz")
     assert again.exit_code == 2 and "--force" in again.stderr
+    wrong = run("faces", "add", tmp_path / "b.npz", folder / "person 0", "--name", "Di", "--model", tmp_path / "c.npz")
+    assert wrong.exit_code == 0 and "6 of the images of Di are nearer to somebody else" in wrong.stdout
+    hint = run("faces", "add", tmp_path / "b.npz", rest, "--name", "Di", "--model", tmp_path / "d.npz")
+    assert hint.exit_code == 2 and "--recursive looks into its folders" in hint.stderr
+
+
+def test_models_may_be_given_by_their_files(model, folder):
+    one, other = folder / "person 1" / "0.png", folder / "person 1" / "1.png"
+    assert identify(model[0], one).identity == identify(load(model[0]), one).identity
+    assert verify(str(model[0]), one, other) == verify(load(model[0]), one, other)
 
 
 def test_no_input_is_replaced(model, folder, faces, tmp_path):
