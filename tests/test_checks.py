@@ -37,7 +37,7 @@ from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.masquerade.baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
+from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.multiview.view_model import Preparation
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
@@ -172,6 +172,7 @@ FITS = {
     MexPereraNMF: (SESSIONS,),
     WangNMF: (SESSIONS,),
     EigenCooccurrence: (SESSIONS,),
+    HiddenMarkov: (SESSIONS,),
     NaiveBayes: (SESSIONS,),
 }
 IMAGES = [np.zeros((8, 8), np.uint8)]

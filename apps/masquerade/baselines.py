@@ -334,6 +334,7 @@ class HiddenMarkov(_Baseline):
     def _learn(self, sessions: Sequence[Symbols]) -> None:
         check_count(self.n_components, "n_components")
         check_count(self.n_iterations, "n_iterations")
+        check_generator(self.random_state)
         self._sessions = [list(session) for session in sessions]
         self._fit_model()
 

@@ -196,7 +196,8 @@ def test_no_message_of_the_library_speaks_of_options():
     """Python has arguments; the command line puts its options in their place."""
     for folder in ("visionnmf", "apps", "datasets"):
         for path in (ROOT / folder).rglob("*.py"):
-            declares = path.name == "settings.py"  # the options of an application
+            # The options of an application, and pages that show commands.
+            declares = path.name == "settings.py" or path.parent.name == "reproduce"
             if "cli" not in path.parts and not declares and not path.is_symlink():
                 found = re.findall(r"""["'][^"'\n]*(?<![\w-])--[a-z][a-z-]+[^"'\n]*["']""", path.read_text())
                 assert not found, f"{path}: {found}"
