@@ -64,7 +64,7 @@ class PairSpace:
 
 
 def distances_of_strangers(images: Array, people: Labels) -> Array:
-    """Return the sorted distances of pairs of different people, compared without the images of either.
+    """Return the sorted distances (n_pairs,) of pairs of different people, compared without the images of either.
 
     `images` (n_images, n_pixels) are cleaned. With fewer than four people nobody is left out, and the comparison does
     not use who they are.
