@@ -71,6 +71,7 @@ def test_the_papers_of_the_repository_are_there():
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("BSD 3-Clause License")
 
 
+@pytest.mark.slow
 def test_the_metadata_have_addresses_and_no_relative_link(monkeypatch):
     monkeypatch.setattr("setuptools.setup", lambda **given: None)
     text = runpy.run_path(str(ROOT / "setup.py"))["description"]()

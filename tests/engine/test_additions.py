@@ -74,6 +74,7 @@ def test_the_checks_of_the_registered_losses_are_its_checks(check, pseudo_huber)
     check(pseudo_huber)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_loss_of_one_record_is_fitted(dtype, pseudo_huber, rng):
     W_true, H_true = rng.gamma(1, size=(40, 3)), rng.gamma(1, size=(3, 30))

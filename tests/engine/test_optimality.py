@@ -216,6 +216,7 @@ def test_sparse_data_are_dense_data(name, zero_weight, rng):
     assert optimality(replace(sparse, X=sp.csr_array((30, 20))), Wt, H) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "solver", "end"), [("frobenius", "hals", 1e-4), ("kullback-leibler", "ccd", 1e-3)])
 def test_it_falls_along_a_fit(loss, solver, end, rng):
     Wt, H = factors(rng, 60, 40)
@@ -228,6 +229,7 @@ def test_it_falls_along_a_fit(loss, solver, end, rng):
     assert found[0] > 0.1 and found[1] < 0.1 * found[0] and found[3] < end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "penalty",
     [

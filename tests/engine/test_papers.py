@@ -55,6 +55,7 @@ REGULARISED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", REGULARISED)
 def test_nenmf_is_algorithms_1_and_2(kind, X, start):
     penalty, options = REGULARISED[kind]
@@ -63,6 +64,7 @@ def test_nenmf_is_algorithms_1_and_2(kind, X, start):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "manifold"])
 def test_nesterov_smoothing_is_algorithm_3(kind, X, start):
     penalty, options = REGULARISED[kind]
@@ -118,6 +120,7 @@ def test_symmetric_nmf_is_equation_61(rng):
     assert model.objective_history_[-1] == pytest.approx(np.abs(S - H.T @ H).sum())  # equation 59
 
 
+@pytest.mark.slow
 def test_the_bound_of_groups_is_a_share_of_the_initial_one(rng, X):
     """MahNMF-GS as section 5.5 uses it: 1 % of the norm of the initial components, p infinite."""
     views, H = [slice(0, 10), slice(10, 16)], rng.random((4, 16))
@@ -151,6 +154,7 @@ def test_a_rival_is_its_loop(solver, X, start):
     agree(run(Problem(X, FROBENIUS), start, solver), (Wt, H))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["pbb", "cbgp", "cg", "gcd", "nenmf-paper"])  # the exact ones are SciPy's above
 def test_rivals_end_at_stationary_points(solver, X, start):
     Wt, H = run(Problem(X, FROBENIUS), start, solver, 150)
@@ -205,6 +209,7 @@ def learnt(method, X, H, *, volume=0.0, seed=0):
     return start, H
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["omf", "omf-da", "omf-cg"])
 def test_omf_is_equations_44_and_45(name, rng, start):
     parts = np.kron(np.eye(4), np.ones(4)) + 0.2 * rng.random((4, 16))  # hardly alike, so that A is well conditioned

@@ -115,6 +115,7 @@ def test_no_point_of_the_set_is_nearer(name, radius, rng):
             np.testing.assert_array_equal(project(V, 100.0), V)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shrink", [projections.shrink_2, projections.shrink_inf])
 @settings(deadline=None, max_examples=60)
 @given(V=POSITIVE, threshold=st.floats(0, 60, width=32))

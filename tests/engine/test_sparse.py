@@ -157,6 +157,7 @@ def _best(loss, x, f, A, k):
     return max(0.0, f[k] + (S / slope) * (S / a.sum() - 1)) if slope > 0 else 0.0
 
 
+@pytest.mark.slow
 def test_least_squares_needs_few_passes(rng):
     X = counts(rng, (400, 150), 5, 0.5)
     Wt, H = start(rng, X, 5)

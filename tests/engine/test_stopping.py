@@ -91,6 +91,7 @@ def bumps(shape=(2000, 156), rank=6, noise=0.002, seed=0):
     return np.maximum(clean + noise * rng.standard_normal(shape), 1e-9), clean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss",
     [

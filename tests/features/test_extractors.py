@@ -148,6 +148,7 @@ def test_images_are_described_with_one_thread_of_blas(images, monkeypatch):
     PatchNMF(4).fit_transform(images)
 
 
+@pytest.mark.slow
 def test_a_union_is_its_extractors_side_by_side(images):
     kinds = [small("rgb"), small("dense-hue"), "raw-pixels"]
     union = FeatureExtraction(kinds).fit(images)

@@ -241,6 +241,7 @@ print(sum(1 for _ in reader), *reader.notes)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the module of PyAV does not lead to FFmpeg's functions")
 def test_a_part_that_never_ends_takes_no_memory_without_bound(server):
     """In a process of its own, because the limit holds for all that FFmpeg does in a process."""
@@ -276,6 +277,7 @@ def empty_parts():
         running.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [True, False])
 def test_packets_without_a_picture_end(empty_parts, asked):
     """They were read for ever, and not even a signal ended it."""

@@ -460,6 +460,7 @@ SHORT = {  # short values take up to 20 times the memory of their text
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHORT)
 def test_what_a_header_decodes_to_is_bounded(path, kind):
     replaced(path, header=header(SHORT[kind]))
@@ -502,6 +503,7 @@ def test_a_header_is_ascii(path):
         PLAIN.load(replaced(path, header=header('"\U0001f600"'.encode())))
 
 
+@pytest.mark.slow
 def test_what_is_quoted_of_a_large_value_takes_little_memory():
     value = [9] * 300_000
     tracemalloc.start()
@@ -511,6 +513,7 @@ def test_what_is_quoted_of_a_large_value_takes_little_memory():
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_directory_of_many_members_is_refused_before_it_is_read(path):
     replaced(path, **{f"{i:06}": b"" for i in range(20_000)})
     with pytest.raises(UnreadableError, match=r"its directory has 1[0-9]{6} bytes"):

@@ -34,6 +34,7 @@ def rewritten(path, method=zipfile.ZIP_STORED, **members):
             file.writestr(name, content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x.npz", "x.NPZ"])
 def test_a_signal_while_an_archive_is_opened_leaves_nothing_to_be_told(monkeypatch, tmp_path, name):
     class Interrupted(zipfile.ZipFile):

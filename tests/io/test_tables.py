@@ -44,6 +44,7 @@ def test_what_is_wrong_with_text_is_told(tmp_path, text, key, message):
         read_tables(path, key=key)
 
 
+@pytest.mark.slow
 def test_empty_cells_take_no_more_memory_than_numbers(tmp_path):
     """They took forty bytes each."""
     path = tmp_path / "t.csv"

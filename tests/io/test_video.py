@@ -129,6 +129,7 @@ def test_reader_arguments(files, arguments):
         VideoReader(files["raw.avi"], **arguments)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_length(tmp_path):
     peaks = []
     for n in (20, 200):

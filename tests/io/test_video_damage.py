@@ -323,6 +323,7 @@ def test_the_file_that_takes_opencv_down():
     assert (reader.width, reader.height, reader.truncated) == (48, 48, False)
 
 
+@pytest.mark.slow
 def test_a_healthy_file_whose_header_is_off_by_one():
     reader = VideoReader(data_file("video_highway_320x240.avi"), scale=0.25)
     assert sum(1 for _ in reader) == 1699

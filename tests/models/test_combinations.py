@@ -248,6 +248,7 @@ def test_components_to_start_from_of_another_size(loss, scale, X, rng):
     np.testing.assert_allclose(quiet(there, X) @ there.components_, W, rtol=0.02, atol=0.01 * X.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_starts_and_fixed_components(loss, X):
     model = NMF(R, loss=loss, random_state=0, n_init=2, warm_start=True, max_iter=50)

@@ -36,6 +36,7 @@ def test_kullback_leibler_for_counts(low_rank, rng):
     assert select_loss(X, estimator=FOUR, random_state=0).loss == "kullback-leibler"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_the_manhattan_loss_for_lost_entries(share, low_rank, rng):
     X = np.where(rng.random(low_rank.shape) < share, low_rank.max(), low_rank)
@@ -81,6 +82,7 @@ def test_scores_are_errors_at_hidden_entries_that_some_loss_predicts(low_rank, r
     assert expected[0] <= expected[1] and found.loss == found.losses[0]
 
 
+@pytest.mark.slow
 def test_missing_entries_are_neither_shown_nor_asked_for(low_rank, rng):
     gaps = rng.random(low_rank.shape) < 0.2
     of_nan = clone(FOUR).set_params(missing_values=np.nan)

@@ -34,6 +34,7 @@ def test_without_a_penalty_it_is_nmf_of_scaled_views(views):
     assert model.reconstruction_err_ == pytest.approx(plain.reconstruction_err_)
 
 
+@pytest.mark.slow
 def test_forms_of_views_agree(views, rng):
     pandas = pytest.importorskip("pandas")
     model = MultiviewNMF(3, loss="frobenius", group_l1=0.1, random_state=0)
@@ -218,6 +219,7 @@ def test_views_of_a_file_are_checked(views, tmp_path):
     np.testing.assert_array_equal(load_model(path).transform(views), model.transform(views))
 
 
+@pytest.mark.slow
 def test_names_of_views_are_drawn_as_they_are():
     """Dollar signs began a formula, and components were numbered by halves."""
     pytest.importorskip("matplotlib")

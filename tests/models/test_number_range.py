@@ -16,6 +16,7 @@ from visionnmf.exceptions import ParameterError
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rows", ["random", "ones"])
 def test_scales_of_superfluous_components_do_not_drift_apart(seed, rows):
@@ -73,6 +74,7 @@ def test_numbers_near_the_end_of_the_range_are_refused(model, data):
         model.fit(data)
 
 
+@pytest.mark.slow
 def test_one_huge_entry_and_one_tiny_entry(rng):
     X = rng.random((40, 12))
     X[3, 4] = 1e20

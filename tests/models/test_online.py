@@ -140,6 +140,7 @@ def test_missing_entries_are_found_again(method, rng):
     assert np.linalg.norm(found - clean) < 0.25 * np.linalg.norm(filled - clean)
 
 
+@pytest.mark.slow
 def test_outliers_leave_no_trace_with_manhattan_and_do_with_surrogate(rng):
     X, clean = made(rng, 3000, 80, salt=0.1)
     error = {

@@ -35,6 +35,7 @@ def test_the_true_rank_is_found_in_spite_of_outliers(rank, outliers, rng):
     assert found.n_components == rank
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("loss", ["frobenius", pytest.param("kullback-leibler", marks=pytest.mark.slow)])
 def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):

@@ -66,6 +66,7 @@ def test_a_view_that_says_little_leaves_codes_near_their_mean(rng, loss):
     assert np.linalg.norm(found - truth) < 0.7 * np.linalg.norm(alone - truth)
 
 
+@pytest.mark.slow
 @NOT_CONVERGED
 def test_codes_of_training_samples_are_those_of_new_ones(rng):
     """Also where views are missing, single entries are, or views do not fit."""
@@ -131,6 +132,7 @@ def test_many_components_of_few_samples_predict_missing_views_of_training(monkey
     assert error(filled[missing]) < 0.8 * error(means)
 
 
+@pytest.mark.slow
 @NOT_CONVERGED
 @pytest.mark.parametrize("loss", ["itakura-saito", pytest.param(-1.0, marks=pytest.mark.slow)])
 def test_what_is_filled_in_suits_losses_of_positive_data(loss):

@@ -212,6 +212,7 @@ def test_jec_has_the_distances_of_its_authors(rng, tmp_path):
     assert (rooted.annotate(X[80:]).neighbours != found.neighbours).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metrics", [None, "euclidean"])
 def test_codes_by_the_pseudo_inverse(metrics, rng, tmp_path):
     X, Y = made(rng, 60)

@@ -210,6 +210,7 @@ def test_the_same_seed_and_any_number_of_threads_give_the_same(street, monkeypat
             np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_frames_come_in_order_and_few_are_taken_ahead(street, monkeypatch):
     monkeypatch.setenv("VISIONNMF_NUM_THREADS", "2")
     model = BackgroundModel().fit(street.frames)
@@ -230,6 +231,7 @@ def test_frames_come_in_order_and_few_are_taken_ahead(street, monkeypatch):
     assert len(taken) < 20
 
 
+@pytest.mark.slow
 def test_grey_frames_and_one_buffer_for_all(street):
     grey = street.frames[..., 1]
     model = BackgroundModel().fit(grey)
@@ -322,6 +324,7 @@ def test_a_clone_and_any_kind_of_random_state_give_the_same_model(street):
     BackgroundModel(n_frames=10, random_state=None).fit(street.frames)
 
 
+@pytest.mark.slow
 def test_of_large_pictures_fewer_are_worked_on(street, monkeypatch):
     model = BackgroundModel().fit(street.frames)
     monkeypatch.setenv("VISIONNMF_NUM_THREADS", "4")
@@ -381,6 +384,7 @@ def test_large_frames_take_fewer(monkeypatch):
     assert 3 <= len(model.learnt_frames_) <= 6
 
 
+@pytest.mark.slow
 def test_a_reader_may_use_one_buffer_for_all_frames(street):
     def reused():
         buffer = np.empty_like(street.frames[0])

@@ -105,6 +105,7 @@ def test_images_read_by_several_processes_are_identified_as_by_one(photographs):
     assert one.stdout == two.stdout and failures[0] == failures[1] and "transparent" in one.stderr
 
 
+@pytest.mark.slow
 def test_the_pool_reads_and_what_it_cannot_read_is_read_again(photographs, monkeypatch):
     read, sources = [], [str(photographs / "people" / name) for name in ("p0/0.png", "p1/bad.png", "p2/1.png")]
     with ThreadPoolExecutor(1, initializer=lambda: read.append("pool")) as pool:

@@ -227,6 +227,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_a_cached_kernel_is_loaded_does_not_crash(tmp_path):
     """An exception in LLVM's callback is lost, and LLVM is left without the code that it asked for."""
     script = tmp_path / "loading.py"

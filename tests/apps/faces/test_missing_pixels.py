@@ -23,6 +23,7 @@ def quick(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.faces.calibration.PEOPLE_FOLDS", 2)
 
 
+@pytest.mark.slow
 def test_an_object_before_black_has_no_missing_blocks(quick):
     objects = make_objects(10, 12, size=24, random_state=1)
     train = np.tile(np.arange(12) % 2 == 0, 10)
@@ -38,6 +39,7 @@ def test_an_object_before_black_has_no_missing_blocks(quick):
     assert found[mask[train]].all() and found[~mask[train]].mean() < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "severity", "choice"), [("occlusion", 8, "blocks"), ("salt_and_pepper", 0.6, "saturated")]
 )

@@ -90,6 +90,7 @@ def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
     assert json.loads(json.dumps(trained.as_dict()))["skipped"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "loss"),
     [*((method, choices.SCORER_LOSSES[0]) for method in choices.SCORER_METHODS[1:]), ("nmf", "manhattan")],

@@ -11,7 +11,7 @@ from visionnmf.exceptions import ParameterError
 BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes, "hmm": HiddenMarkov}
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", ["mex", "wang", "ecm", "bayes", pytest.param("hmm", marks=pytest.mark.slow)])
 def test_baselines_find_foreign_commands_learn_them_and_repeat_themselves(name, users):
     if name == "hmm":
         pytest.importorskip("hmmlearn")

@@ -49,6 +49,7 @@ def histories(tmp_path_factory):
     return sorted(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_methods_stand_beside_each_other_and_their_curves_are_drawn(histories, tmp_path):
     pytest.importorskip("matplotlib")
     roc = tmp_path / "roc.png"

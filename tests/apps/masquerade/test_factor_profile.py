@@ -92,6 +92,7 @@ def test_components_tell_kinds_of_sessions_apart():
     assert pure["a"] == pytest.approx((1 - FLOOR_SHARE) / 3, rel=0.01)  # one component alone: not a sixth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "loss"), EACH)
 def test_accepted_sessions_are_learnt_online_and_rejected_ones_hardly(method, loss, users):
     training, own, _ = users[0]
@@ -120,6 +121,7 @@ def test_one_session_more_continues_from_the_components(monkeypatch, users):
     assert np.abs(again.learn() - close).max() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_kept_is_bounded(method, monkeypatch):
     monkeypatch.setattr(factor_profile, "SESSIONS_KEPT", 10)

@@ -252,6 +252,7 @@ def test_commands_without_a_time_do_not_end_sessions_by_idle_time():
     ]
 
 
+@pytest.mark.slow
 def test_made_up_users_do_not_end_a_follower(monkeypatch):
     monkeypatch.setattr(session_cutter, "MAX_USERS", 3)
     for idle in (None, 50.0):

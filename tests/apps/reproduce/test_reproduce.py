@@ -53,6 +53,7 @@ def test_the_list_has_each_item_with_its_state(calls):
     assert "made/fig-1" in run_command("reproduce", "--list", "made/fig-1").stdout
 
 
+@pytest.mark.slow
 def test_a_result_is_kept_and_used_again(calls, tmp_path):
     first = reproduce(["made/fig-1"], out=tmp_path, quick=True)
     again = reproduce(["made/fig-1"], out=tmp_path, quick=True)

@@ -54,6 +54,7 @@ def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp
     assert "best scale for all (ODS)" in report.summary()
 
 
+@pytest.mark.slow
 def test_boundaries_are_scored_on_request(folders: tuple[Path, Path], tmp_path: Path) -> None:
     report = evaluate(*folders, methods=("visionnmf", "whole"), boundaries=True, out=tmp_path)
     ours, default, whole = report.methods

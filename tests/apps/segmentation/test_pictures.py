@@ -69,6 +69,7 @@ def test_islands_are_segments_of_their_own() -> None:
     assert one.sizes.tolist() == [1] and one.labels[0, 0] == 0
 
 
+@pytest.mark.slow
 def test_a_mask_of_a_large_picture_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmenter, "WORKING_PIXELS", 120 * 160)
     mosaic = make_mosaic(480, 640, n_segments=4, noise=0, random_state=2)
@@ -181,6 +182,7 @@ def test_twelve_bits_keep_their_own_units() -> None:
 # --- batches ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [None, 2, -1])
 def test_several_images_are_as_each_by_itself(n_jobs: int | None) -> None:
     images = [MOSAIC.image, MOSAIC.image[:50, :70, 0], MOSAIC.image / 255]

@@ -96,6 +96,7 @@ def test_twelve_bits_in_sixteen_are_not_black(picture: np.ndarray) -> None:
     assert twelve.overlay().mean() > 0.8 * segment(picture).overlay().mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [lambda x: x[:, ::-1], lambda x: x[::-1], lambda x: x.swapaxes(0, 1)])
 def test_turning_a_photograph_changes_little(turn: Callable[[np.ndarray], np.ndarray]) -> None:
     # not nothing: textons know left from right, as they were learnt on photographs
@@ -105,6 +106,7 @@ def test_turning_a_photograph_changes_little(turn: Callable[[np.ndarray], np.nda
     assert covering(turn(here), [turned]) > 0.75
 
 
+@pytest.mark.slow
 def test_large_images_keep_their_size_and_their_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmenter, "WORKING_PIXELS", 120 * 160)
     mosaic = make_mosaic(480, 640, n_segments=4, noise=0, random_state=2)
@@ -275,6 +277,7 @@ def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.nda
     assert "160 x 120 pixels, 4 segments" in report.summary()
 
 
+@pytest.mark.slow
 def test_sample_names_give_the_stem(tmp_path: Path) -> None:
     report = process_image("sample:coffee", out=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -45,6 +45,7 @@ def logarithms(values, out):
         out[i] = divergences.log(values[i])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_logarithms(dtype, rng):
     tiny = np.finfo(dtype).tiny

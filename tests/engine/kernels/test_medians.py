@@ -50,6 +50,7 @@ def one_variable(a, z, c, x, *, low=0.0, high=np.inf, s=0.0, b=0.0, d=0.0, dtype
 numbers = st.floats(0, 10, width=32).map(lambda v: round(v, 2))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(numbers, st.floats(-5, 10).map(lambda v: round(v, 2)), numbers), min_size=1, max_size=12),
@@ -396,6 +397,7 @@ assert threads() == before and set(before) == {2}, (before, threads())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2,
     reason="the BLAS has no two threads on one processor",

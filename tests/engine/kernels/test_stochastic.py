@@ -35,6 +35,7 @@ def test_the_result_is_the_average_of_the_iterates_each_of_which_is_on_the_simpl
     np.testing.assert_allclose([H.sum(axis=1) for H in way], 1)
 
 
+@pytest.mark.slow
 def test_a_box_an_l2_penalty_and_missing_entries(rng):
     X, H, W = 0.1 + rng.random((5, 7)), 0.2 + 0.1 * rng.random((2, 7)), rng.random((5, 2))
     M = (rng.random((5, 7)) < 0.7).astype(float)

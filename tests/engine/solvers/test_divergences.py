@@ -122,6 +122,7 @@ def test_missing_entries_do_not_matter(solver, rng):
     np.testing.assert_allclose(again, Wt, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [KL, *(pytest.param(x, marks=pytest.mark.slow) for x in (IS, Loss("beta", 1.5)))])
 def test_missing_entries_are_recovered(loss, rng):
     clean = rng.gamma(2, size=(40, 2)) @ rng.gamma(2, size=(2, 30)) + 0.01
@@ -133,6 +134,7 @@ def test_missing_entries_are_recovered(loss, rng):
     assert error < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["sbcd", "ccd"])
 def test_a_weight_of_two_is_a_row_twice(solver, rng):
     X = make(rng)

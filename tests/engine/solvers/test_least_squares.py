@@ -68,6 +68,7 @@ def kkt_residual(problem, Wt, H):
 # --- solvers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_solvers_reach_a_stationary_point_and_never_rise(name, dtype, rng):
@@ -113,6 +114,7 @@ def test_penalties_lead_to_the_minima_of_scikit_learn(name, l1_ratio, rng):
     assert history[-1] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_box_is_kept_and_the_end_is_stationary_in_it(name, rng):
     X = low_rank(rng)
@@ -142,6 +144,7 @@ def test_weights_lead_to_a_stationary_point(kind, penalty, rng):
     assert kkt_residual(problem, Wt, H) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["missing", "uniform"])
 def test_both_algorithms_for_weights_find_the_same_minimum(kind, monkeypatch, rng):
     X = low_rank(rng)
@@ -154,6 +157,7 @@ def test_both_algorithms_for_weights_find_the_same_minimum(kind, monkeypatch, rn
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_missing_entries_are_recovered_and_their_values_do_not_matter(rng):
     clean = low_rank(rng, (60, 50), noise=0)
     M = weights_of("missing", clean.shape, rng)
@@ -173,6 +177,7 @@ def test_equal_weights_are_no_weights(rng):
     assert ends[1][2][-1] == pytest.approx(3 * ends[0][2][-1], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_graph_leads_to_a_stationary_point(weighted, rng):
     X = low_rank(rng)
@@ -187,6 +192,7 @@ def test_a_graph_leads_to_a_stationary_point(weighted, rng):
     assert np.abs(np.diff(scaled[0])).sum() < np.abs(np.diff(scaled[1])).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["columns", "rows"])
 @pytest.mark.parametrize("kind", [pytest.param("uniform", marks=pytest.mark.slow), "skewed"])
 def test_simplex_of_a_factor(side, kind, rng):

@@ -152,6 +152,7 @@ def test_simplex_codes_sum_to_one_and_unmix(rng):
     assert min(np.abs(Wt[list(order)] - fractions).mean() for order in permutations(range(3))) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "solver"), [("frobenius", "nenmf"), ("manhattan", "admm"), ("manhattan", "ogm")])
 def test_the_graph_makes_the_codes_of_neighbours_alike(rng, loss, solver):
     """Noisy samples on a curve: codes with the graph follow the curve more closely."""
