@@ -67,8 +67,10 @@ def fit(
     with running(json_, debug) as run:
         from visionnmf.apps import multiview
 
-        with run.status("fitting"):
-            report = multiview.fit_views(views, model, settings=settings, key=key, picture=picture, force=force)
+        with run.progress(views[0], rate_of="") as progress:
+            report = multiview.fit_views(
+                views, model, settings=settings, key=key, picture=picture, force=force, progress=progress
+            )
         run.report(report)
 
 

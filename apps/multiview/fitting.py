@@ -19,6 +19,7 @@ from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, transaction, write_csv
+from visionnmf.models.multiview.fitting import Progress
 
 from .inputs import ViewSet, named, read_files, read_views
 from .model_choice import choose_model, make_model
@@ -107,6 +108,7 @@ def fit_views(
     key: str | None = None,
     picture: str | Path | None = None,
     force: bool = False,
+    progress: Progress | None = None,
 ) -> FitReport:
     """Fit a model to views in files, and write it.
 
@@ -123,6 +125,8 @@ def fit_views(
         A PNG file that shows which view uses which component.
     force : bool, default=False
         Whether existing files may be replaced.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``; see :meth:`.MultiviewNMF.fit`. Before that the losses are tried.
 
     Returns
     -------
@@ -157,6 +161,7 @@ def fit_views(
         loss=settings.loss,
         view_outliers=settings.view_outliers or None,
         random_state=settings.random_state,
+        progress=progress,
     )
     nmf = make_model(
         settings.n_components,
@@ -167,7 +172,7 @@ def fit_views(
         scale=settings.scale,
         view_weight="cv" if settings.weigh else None,
         nuclear=settings.nuclear,
-    ).fit(ready)
+    ).fit(ready, progress=progress)
     with transaction():
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
         if picture is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import MultiviewNMF, choices
+from visionnmf.models.multiview.fitting import JUDGING, Progress
 
 from .view_model import Preparation, is_sparse, observed
 
@@ -44,6 +46,7 @@ def choose_model(
     loss: str | None = None,
     view_outliers: float | None = choices.VIEW_OUTLIERS,
     random_state: int = 0,
+    progress: Progress | None = None,
 ) -> ModelChoice:
     """Choose by hidden entries the loss, unless it is given, and whether views that do not fit are left out.
 
@@ -55,6 +58,8 @@ def choose_model(
     Single wrong entries lead to the Manhattan loss, dense noise to least squares. Views of counts take least squares
     without a trial: the Manhattan loss of data that are 0 nearly everywhere is smallest for a model of zeros. If a view
     of a sample is noise, the sample's other views are predicted better without it; if it is only rare, worse.
+
+    `progress` is called as ``progress(stage, done, total)``, with a stage for each loss that is tried.
     """
     if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
         return ModelChoice(loss or LOSSES[1], view_outliers)
@@ -64,6 +69,7 @@ def choose_model(
     predicted: dict[ModelChoice, ViewArrays] = {}
     judged = np.ones((len(next(iter(shown.values()))), len(shown)), bool)  # the views that every loss keeps
     for kind in LOSSES if loss is None else (loss,):
+        step = None if progress is None else partial(_report_trial, progress, kind)
         kept = np.ones_like(judged)
         for limit in dict.fromkeys((view_outliers, None)):  # with views left out first, then with all of them
             model = make_model(
@@ -75,7 +81,7 @@ def choose_model(
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # these fits are only compared
-                predicted[ModelChoice(kind, limit)] = model.inverse_transform(model.fit_transform(shown))
+                predicted[ModelChoice(kind, limit)] = model.inverse_transform(model.fit_transform(shown, progress=step))
             if limit is not None:
                 kept = ~model.outlying_views_
             if np.count_nonzero(~kept) <= FEW:  # hardly any view is left out, so keeping all need not be tried
@@ -88,6 +94,12 @@ def choose_model(
         return _error(given, predicted[choice], hidden, judged) * (1 + MARGIN if without_is_tried else 1)
 
     return min(predicted, key=error)
+
+
+def _report_trial(progress: Progress, loss: str, stage: str, done: int, total: int) -> None:
+    """Report the small models that judge the views for a loss; the fit after them takes little of the time."""
+    if stage == JUDGING:
+        progress(f"trying the {loss} loss", done, total)
 
 
 def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArrays, ViewArrays, ViewArrays]:

@@ -14,6 +14,7 @@ from helpers import run_command
 from model_files import rewrite
 from scipy.spatial.distance import pdist
 
+from visionnmf.apps.cli import console
 from visionnmf.apps.multiview import (
     Comparison,
     ViewFit,
@@ -143,6 +144,16 @@ def test_evaluate_says_how_much_work_it_is_before_it_begins(files):
     result = run_command("multiview", "evaluate", *arguments)
     assert "comparing 1 method on 3 splits under 1 condition: 3 jobs, each with the ranks 2, 3;" in result.stderr
     assert "comparing" not in run_command("--quiet", "multiview", "evaluate", *arguments).stderr
+
+
+@NOT_CONVERGED
+def test_fit_reports_its_steps(files, monkeypatch):
+    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    told = run_command("multiview", "fit", "both.npz", "--model", "steps.npz", "--rank", 2).stderr
+    stages = ("trying the manhattan loss", "trying the frobenius loss", "judging the views")
+    assert all(f"both.npz: {stage} 5 of 12" in told for stage in stages), told
+    assert "both.npz: finding the components 1 of 500" in told  # 400, and a quarter in the second step
+    assert "judging" not in run_command("--quiet", "multiview", "fit", "both.npz", "--model", "m.npz").stderr
 
 
 def test_every_method_and_condition_is_in_the_help():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_number, check_random_state
 from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.solving import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
@@ -22,6 +24,7 @@ from .fitting import (
     CodesPrior,
     Components,
     GroupSparsity,
+    Progress,
     complete_codes,
     complete_views,
     fill_entries,
@@ -29,6 +32,7 @@ from .fitting import (
     judge_new,
     judge_training,
     learn_prior,
+    second_iterations,
 )
 from .view_weights import choose_view_weights, view_noises
 from .views import (
@@ -47,6 +51,8 @@ from .views import (
 __all__ = ["MultiviewNMF"]
 
 Array = NDArray[Any]
+
+FINDING = "finding the components"  # as a stage of progress
 
 
 class MultiviewNMF(LinearModel):
@@ -111,6 +117,11 @@ class MultiviewNMF(LinearModel):
         As for :class:`NMF`. The second step has a quarter of the iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the start, of the hidden entries, and of the halves of samples that judge each other's views.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, objective)`` after each iteration; those of the second step are counted on. A
+        true return value ends the step.
+    verbose : int or bool, default=0
+        As for :class:`NMF`.
 
     Attributes
     ----------
@@ -189,6 +200,8 @@ class MultiviewNMF(LinearModel):
         max_iter: int = 400,
         tol: float = 1e-3,
         random_state: Any = None,
+        callback: Callback | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.groups = groups
@@ -209,6 +222,8 @@ class MultiviewNMF(LinearModel):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -217,7 +232,9 @@ class MultiviewNMF(LinearModel):
         tags.input_tags.allow_nan = self.missing_values is not None
         return tags
 
-    def fit(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> MultiviewNMF:
+    def fit(
+        self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
+    ) -> MultiviewNMF:
         """Find the components of the views.
 
         Parameters
@@ -228,6 +245,9 @@ class MultiviewNMF(LinearModel):
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)`` after each small model that judges the views, each fit that
+            weighs them, and each iteration that finds the components.
 
         Raises
         ------
@@ -237,12 +257,14 @@ class MultiviewNMF(LinearModel):
         TooLargeError
             If the views are dense and larger than 64 MiB together, and less than twice that much memory is free.
         """
-        self._fit(X, observed)
+        self._fit(X, observed, progress)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> Array:
+    def fit_transform(
+        self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
+    ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        return self._complete(*self._fit(X, observed))
+        return self._complete(*self._fit(X, observed, progress))
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -323,14 +345,14 @@ class MultiviewNMF(LinearModel):
         if self.view_outliers is not None:
             check_number(self.view_outliers, "view_outliers", without_low=True)
         check_missing_values(self.missing_values)
-        check_parameters(self._plain_model())
+        check_parameters(self._plain_model().set_params(callback=self.callback, verbose=self.verbose))
 
     def _plain_model(self) -> NMF:
         """Return an unfitted NMF with the parameters that both estimators have; each fit of views starts from it."""
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
         return NMF(self.n_components, **{name: getattr(self, name) for name in shared})
 
-    def _fit(self, X: Any, observed: ArrayLike | None) -> tuple[Views, Array, Array]:
+    def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
         """Fit the model, and return the training views, their codes, and which of the views are outlying.
 
         Three records of the same samples appear below: `given` holds the views as the caller passed them, `views` is
@@ -338,13 +360,14 @@ class MultiviewNMF(LinearModel):
         learnt from `complete`. The codes returned are found from the entries that count, before anything is filled in.
         """
         self._check_parameters()
+        step = progress or (lambda *_: None)
         model = self._plain_model()
         given = check_views(self, join_training(X, self.groups), observed, reset=True, missing=self.missing_values)
         # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if self.view_outliers is not None:
             known = np.ones(given.n_views) if weights is None else weights  # the outlier test needs some weights
-            self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers)
+            self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers, step)
             views = given.keep(~self.outlying_views_)
         sizes = np.ones(views.n_views)  # what each view is divided by
         if self.scale != "none":
@@ -356,11 +379,14 @@ class MultiviewNMF(LinearModel):
                 views,
                 lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
                 check_random_state(self.random_state),
+                step,
             )
         complete = complete_views(model, views, given, weights / sizes)
+        report = self._reporting(model, sparsity, step)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = fit_components(model, complete, weights / sizes, sparsity)
+        report.finish()
         for warning in caught:
             text = str(warning.message)
             if issubclass(warning.category, ConvergenceWarning):  # it names the NMF inside and the parameters of that
@@ -375,6 +401,19 @@ class MultiviewNMF(LinearModel):
         prior = learn_prior(views, codes, self.components_)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = prior
         return given, codes, outlying
+
+    def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
+        """Let the iterations of `model` and of the second step be reported; return what prints them."""
+        report, done = PrintedProgress(self.callback, self.verbose), count(1)
+        total = self.n_init * self.max_iter + (second_iterations(self.max_iter) if sparsity.is_asked_for else 0)
+
+        def after(iteration: int, objective: float) -> Any:
+            """Report an iteration; return whether the step should end."""
+            step(FINDING, next(done), total)
+            return report(iteration, objective)
+
+        model.set_params(callback=after)
+        return report
 
     def _keep(self, found: Components, fitted: NMF, n_iter: int, views: Views, weights: Array) -> None:
         """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views."""

@@ -36,6 +36,7 @@ __all__ = [
     "CodesPrior",
     "Components",
     "GroupSparsity",
+    "Progress",
     "block_residuals",
     "complete_codes",
     "complete_views",
@@ -47,15 +48,18 @@ __all__ = [
     "judge_new",
     "judge_training",
     "learn_prior",
+    "second_iterations",
     "usual_residuals",
 ]
 
 Array = NDArray[Any]
+Progress = Callable[[str, int, int], object]  # called with a stage, and how much of how much of it is done
 
 SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations
 TRACE = 0.01  # share of a component's energy below which a view does not use it
 
 # Of the search for views that do not belong.
+JUDGING = "judging the views"  # as a stage of progress
 FOLDS = 2  # each sample is judged by a model of the other half of the samples
 SPLITS = 3  # into halves, because a model that missed a part reconstructs clean views badly
 SMALL_STARTS = 2  # of such a model, for the same reason
@@ -128,7 +132,8 @@ def fit_components(
 ) -> tuple[Components, NMF, int]:
     """Fit `model`, an NMF without penalties, to views multiplied by `scales`.
 
-    Returns the components, the NMF of the last fit, and the number of iterations of all fits.
+    Returns the components, the NMF of the last fit, and the number of iterations of all fits, which a callback of
+    `model` counts, too.
 
     All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
     the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views.
@@ -166,6 +171,8 @@ def _fit_groups(
     on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary.
     """
     W = model.fit_transform(X, weights=weights)
+    callback = model.callback
+    model.set_params(callback=None)  # `clone` would copy it, which not every function allows
     norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
     norms[norms == 0] = 1
     W, H = W / norms.astype(W.dtype), model.components_ * norms.astype(W.dtype)[:, None]
@@ -190,12 +197,18 @@ def _fit_groups(
         group_bound=bounds,
     )
     l2 = sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
-    # The number of iterations is divided and rounded up.
     second = clone(model).set_params(
-        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=-(-model.max_iter // SHORTER)
+        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=second_iterations(model.max_iter)
     )
+    if callback is not None:
+        second.set_params(callback=lambda iteration, objective: callback(model.n_iter_ + iteration, objective))
     second.fit_transform(X, W=W, H=H, weights=weights)
     return second, second.n_iter_ + model.n_iter_
+
+
+def second_iterations(max_iter: int) -> int:
+    """Return the maximum number of iterations of the second fit, given that of the first."""
+    return -(-max_iter // SHORTER)  # divided and rounded up
 
 
 def _without_traces(H: Array, columns: list[Array]) -> Array:
@@ -291,13 +304,16 @@ def find_outlying(
     return observed & ~kept, usual
 
 
-def judge_training(views: Views, weights: Array, model: NMF, threshold: float) -> tuple[Array, Array]:
+def judge_training(
+    views: Views, weights: Array, model: NMF, threshold: float, progress: Progress
+) -> tuple[Array, Array]:
     """Return which views of training samples are outlying, and the usual residuals of each view.
 
     A model of all samples would have components of its own for the outlying views, and reconstruct them perfectly.
     Therefore each half of the samples is judged by a small model of the other half, with the settings of `model`. Of
     three such splits the smallest residual of each view counts. With too few samples nothing is outlying, and the
     deviations are infinite. `weights` are what the views are multiplied by, in addition to the scale of their samples.
+    `progress` is called after each small model.
     """
     observed, n_views = views.observed(), views.n_views
     if len(views) < FEWEST:
@@ -312,9 +328,14 @@ def judge_training(views: Views, weights: Array, model: NMF, threshold: float) -
     rng = check_random_state(model.random_state)
     splits = [rng.permutation(len(views)) % FOLDS for _ in range(SPLITS)]
     outlying, usual = np.zeros_like(observed), np.zeros((n_views, 2))
-    for _ in range(PASSES):  # outlying views have drawn away the models of the first pass
+    halves = [fold == k for fold in splits for k in range(FOLDS)]
+    total = PASSES * len(halves)
+    for done in range(0, total, len(halves)):  # outlying views have drawn away the models of the first pass
         known = scaled.keep(~outlying)
-        fits = [(fold == k, _fit_small(known.rows(fold != k), model)) for fold in splits for k in range(FOLDS)]
+        fits: list[tuple[Array, NMF]] = []
+        for judged in halves:
+            progress(JUDGING, done + len(fits), total)
+            fits.append((judged, _fit_small(known.rows(~judged), model)))
 
         def residuals(rows: Array, kept: Array, fits: list[tuple[Array, NMF]] = fits) -> Array:
             """Return the smallest residual of each view, in the units of the data, over the fits of other samples."""
@@ -330,6 +351,7 @@ def judge_training(views: Views, weights: Array, model: NMF, threshold: float) -
         outlying, usual = find_outlying(residuals, observed, threshold, means=means)
         if not outlying.any():
             break
+    progress(JUDGING, total, total)
     return outlying, usual
 
 

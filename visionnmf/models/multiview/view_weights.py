@@ -15,13 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.models.nmf import NMF
 
-from .fitting import Components, find_view_codes
+from .fitting import Components, Progress, find_view_codes
 from .views import Views, dense
 
 __all__ = ["choose_view_weights", "view_noises"]
 
 Array = NDArray[Any]
 
+WEIGHING = "weighing the views"  # as a stage of progress
 LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own model fits it exactly
 STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
 ROUNDS = 2  # how often all views are gone through
@@ -53,13 +54,15 @@ def view_noises(views: Views, model: NMF) -> Array:
     return noises
 
 
-def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components], rng: np.random.RandomState) -> Array:
+def choose_view_weights(
+    views: Views, fit: Callable[[Array, Views], Components], rng: np.random.RandomState, progress: Progress
+) -> Array:
     """Choose the weights of views, powers of 2, by how well a fit predicts entries that were hidden from it.
 
     Each view in turn gets half and twice its weight, and what lowers the error is kept. The error is the sum of the
     absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views. It does
     not contain the weights, so no weight lowers it by itself. ``fit(weights, views)`` returns the components of views
-    multiplied by weights.
+    multiplied by weights. `progress` is called after each fit; fits that turn out not to be needed count as done.
     """
     X = dense(views.data)
     hidden = rng.random_sample(X.shape) < HIDDEN
@@ -82,11 +85,14 @@ def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components],
         return float((left / np.where(total > 0, total, 1)).mean())
 
     weights = np.ones(n_views)
+    n_fits = 1 + ROUNDS * len(STEPS) * n_views
+    progress(WEIGHING, 0, n_fits)
     least = error(weights)
-    for _ in range(ROUNDS):
+    for begun in range(ROUNDS):
         before = weights
         for v in range(n_views):
-            for step in STEPS:
+            for number, step in enumerate(STEPS):
+                progress(WEIGHING, 1 + (begun * n_views + v) * len(STEPS) + number, n_fits)
                 tried = weights.copy()
                 tried[v] *= step
                 found = error(tried)
@@ -95,4 +101,5 @@ def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components],
                     break
         if weights is before:  # a whole round changed nothing
             break
+    progress(WEIGHING, n_fits, n_fits)
     return weights

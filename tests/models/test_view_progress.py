@@ -1,0 +1,65 @@
+"""Progress of MultiviewNMF: what is printed, who is called, and how the stages count."""
+
+import numpy as np
+import pytest
+
+from visionnmf import MultiviewNMF
+from visionnmf.exceptions import ParameterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class Uncopyable:
+    """A callback that cannot be copied, as the method of an object with a lock cannot be."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, iteration, objective):
+        self.seen.append((iteration, objective))
+
+    def __deepcopy__(self, memo):
+        raise TypeError("not to be copied")
+
+
+@pytest.fixture
+def views(rng):
+    codes = rng.gamma(1, size=(40, 3))
+    return {"sounds": codes @ rng.random((3, 8)), "images": codes @ rng.random((3, 10))}
+
+
+def test_the_callback_counts_the_iterations_of_both_steps(views):
+    called = Uncopyable()
+    model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0, callback=called).fit(views)
+    assert [iteration for iteration, _ in called.seen] == list(range(1, 26))  # the second step has a quarter of them
+    assert model.n_iter_ == 25
+    np.testing.assert_allclose([objective for _, objective in called.seen[20:]], model.objective_history_[:-1])
+    silent = MultiviewNMF(3, max_iter=20, tol=0, random_state=0).fit(views)
+    np.testing.assert_array_equal(silent.components_, model.components_)
+
+
+def test_a_callback_ends_each_step(views):
+    model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0, callback=lambda iteration, _: iteration >= 5).fit(views)
+    assert model.n_iter_ == 6  # the second step has begun when it is called again
+
+
+def test_verbose_prints_both_steps_and_no_other_fit(views, capsys):
+    MultiviewNMF(3, max_iter=20, tol=0, random_state=0, view_outliers=3, verbose=1).fit(views)
+    lines = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [f"iteration {number}" for number in (10, 20, 25)]
+    with pytest.raises(ParameterError, match="verbose must be a whole number >= 0; got 'yes'"):
+        MultiviewNMF(3, verbose="yes").fit(views)
+    with pytest.raises(ParameterError, match="callback must be"):
+        MultiviewNMF(3, callback=3).fit(views)
+
+
+def test_each_stage_counts_up_to_its_total(views):
+    stages = {}
+    MultiviewNMF(
+        3, max_iter=8, tol=0, n_init=2, random_state=0, view_outliers=3, view_weight="cv"
+    ).fit(views, progress=lambda stage, done, total: stages.setdefault(stage, []).append((done, total)))  # fmt: skip
+    assert list(stages) == ["judging the views", "weighing the views", "finding the components"]
+    for steps in stages.values():
+        done, totals = zip(*steps, strict=True)
+        assert len(set(totals)) == 1 and done[-1] == totals[0] and list(done) == sorted(done)
+    assert stages["finding the components"][-1] == (18, 18)  # two starts of eight iterations, and a quarter of eight
