@@ -9,6 +9,7 @@
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
     python benchmarks/faces.py pairs ORL [DRAWS]       pairs of images of unknown people: one person, or two
+    python benchmarks/faces.py pictures ORL [DRAWS] [KNOWN]    photographs without a face, faces that are lost
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA and the nearest image
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
@@ -38,7 +39,7 @@ from visionnmf import NMF
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
 from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.evaluation import make_split
-from visionnmf.apps.faces.reading import as_rows
+from visionnmf.apps.faces.reading import as_rows, read_probe
 from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
 from visionnmf.apps.reproduce.face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
 from visionnmf.apps.reproduce.mahnmf import FIGURE, TABLE1, cluster_people
@@ -64,6 +65,7 @@ MOST_STRANGERS = 400  # images
 SEEN = 0.2  # share of the new images that must be alike for a pair to count
 MISSING = tuple(CONDITIONS[i] for i in (0, 1, 6, 7, 9))
 LARGE = 10_000  # images
+BLOCK_SHARE = 0.2  # of an image
 TABLE_RANKS = (10, 50, 100, 150)
 RANK, CLUSTER_RANK, PEOPLE = 100, 80, 20
 ITERATIONS = 50  # of the figure and the large tables; 100 elsewhere
@@ -301,6 +303,54 @@ def pairs(name: str = "ORL", draws: int = 0) -> None:
         print(f"| {name}, {n_images} | " + " | ".join(cells) + " |", flush=True)
 
 
+def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
+    """Train on half of the people, or some; print which photographs without a face are named, and which faces are lost."""
+    faces = load(name)
+    shape = (faces.images.shape[1], faces.images.shape[2])
+    files = sorted(data_file("bsds").glob("*.jpg"))
+    landscapes = np.concatenate([read_probe(shape, False, 1, path).rows for path in files])
+    print("| set | photographs unlike | named by the distance | named | " + " | ".join(PROBES) + " | unknown people |")
+    print("| --- " * (len(PROBES) + 5) + "|")
+    found = []
+    for draw in range(FIRST, FIRST + (draws or SPLITS)):
+        rng = np.random.default_rng(draw)
+        people = rng.permutation(np.unique(faces.labels))
+        known, unknown = np.split(people, [n_known or -(-len(people) // 2)])
+        own = [rng.permutation(np.flatnonzero(faces.labels == person)) for person in known]
+        train, test = (np.concatenate([one[part] for one in own]) for part in (slice(6), slice(6, 20)))
+        recognizer = FaceRecognizer(image_shape=shape, random_state=draw)
+        recognizer.fit(as_rows(faces.images[train]), faces.labels[train])
+        others = rng.permutation(np.flatnonzero(np.isin(faces.labels, unknown)))[:MOST_STRANGERS]
+        sets = [*(damage(faces.images[test], draw) for damage in PROBES.values()), faces.images[others]]
+        judged = [recognizer.identify(images) for images in (landscapes, *map(as_rows, sets))]
+        passed = [[one.distance <= one.threshold for one in some] for some in judged]
+        named = [[one.person is not None for one in some] for some in judged]
+        unlike = np.mean([one.reason == "unlike" for one in judged[0]])
+        lost = [np.mean(before) - np.mean(after) for before, after in zip(passed[1:], named[1:], strict=True)]
+        found.append([unlike, np.mean(passed[0]), np.mean(named[0]), *lost])
+    cells = [f"{100 * mean:.1f}" for mean in np.mean(found, axis=0)]
+    print(f"| {name} ({len(known)}) | " + " | ".join(cells) + " |", flush=True)
+
+
+def with_block(images: NDArray[Any], draw: int) -> NDArray[Any]:
+    """Cover a fifth of each image by an even block of random grey."""
+    rng, covered = np.random.default_rng(draw), images.copy()
+    sides = [round(side * BLOCK_SHARE**0.5) for side in images.shape[1:]]
+    for image in covered:
+        row, column = (int(rng.integers(size - side + 1)) for size, side in zip(image.shape, sides, strict=True))
+        image[row : row + sides[0], column : column + sides[1]] = rng.integers(256)
+    return covered
+
+
+PROBES: dict[str, Callable[[NDArray[Any], int], NDArray[Any]]] = {
+    "lost: undamaged": lambda images, draw: images,
+    "salt and pepper 0.1": lambda images, draw: corrupt(images, "salt_and_pepper", 0.1, random_state=draw),
+    "salt and pepper 0.3": lambda images, draw: corrupt(images, "salt_and_pepper", 0.3, random_state=draw),
+    "block of 20 %": with_block,
+    "Gauss 40": lambda images, draw: corrupt(images, "gaussian", 40, random_state=draw),
+}
+
+
 def missing(name: str = "ORL", splits: int = 0) -> None:
     """Print what each search for missing pixels identifies, on clean and corrupted test images, and what is chosen."""
     ways = ("none", "blocks", "saturated", "auto")
@@ -379,6 +429,7 @@ PARTS = {
     "clusters": clusters,
     "strangers": strangers,
     "pairs": pairs,
+    "pictures": pictures,
     "missing": missing,
     "large": large,
     "rpca": rpca,

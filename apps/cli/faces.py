@@ -107,7 +107,7 @@ def identify(
     skip_existing: SkipExisting = False,
     debug: Debug = False,
 ) -> None:
-    """Identify the person on each image, or report that it is nobody known, with the distance.
+    """Identify the person on each image, or report that it is nobody known or no face, with the distance.
 
     \b
     Examples:
@@ -147,8 +147,11 @@ def identify(
             )
         if len(inputs) > 1 and not json_ and not is_quiet():
             found = [identity for report in reports for identity in (report.identity, *report.others)]
-            named = sum(identity.person is not None for identity in found)
-            say(f"{len(reports)} images: {named} faces of known people, {len(found) - named} of nobody known")
+            named, unknown, unlike = (
+                sum(one.reason == reason for one in found) for reason in (None, "unknown", "unlike")
+            )
+            ending = f", {unlike} unlike the training images" if unlike else ""
+            say(f"{len(reports)} images: {named} faces of known people, {unknown} of nobody known{ending}")
 
 
 @command.command("verify")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
+from . import likeness
 from .classifiers import ClassResidual, Labels, Nearest, relative_distance
 
 Array = NDArray[Any]
@@ -33,13 +34,14 @@ class LeftOut(NamedTuple):
     """Left-out images of all folds, as recognizers judged them that had not seen the images or unknown people.
 
     `people` holds who is on them, `unknown` whether that person was left out too, `distances` the relative distances,
-    and `noise` the noise measures (n_images, n_measures).
+    `noise` the noise measures (n_images, n_measures), and `unlike` how unlike the other images they are.
     """
 
     people: Labels
     unknown: NDArray[np.bool_]
     distances: Array
     noise: Array
+    unlike: Array
 
 
 class Calibration(NamedTuple):
@@ -47,13 +49,15 @@ class Calibration(NamedTuple):
 
     `acceptance` is the share of unknown people who pass and `rejection` the share of known people who do not; each is
     NaN if it is not known to a factor of two. `noise` (2, n_measures) is the range of the noise measures of images like
-    the training images, for which the rates hold; None if there are too few images to tell.
+    the training images, for which the rates hold; None if there are too few images to tell. Pictures whose
+    :func:`.unlikeness` is above `unlike` are not named; NaN if there are too few images to tell.
     """
 
     threshold: float
     acceptance: float
     rejection: float
     noise: Array | None
+    unlike: float
 
     def holds(self, noise: Array) -> NDArray[np.bool_]:
         """Return which new images, given their noise measures, are like the training images, so that the rates hold."""
@@ -66,7 +70,8 @@ class Calibration(NamedTuple):
 class Identity:
     """Who is on an image.
 
-    `person` is the label, or None if the distance is above the threshold: an unknown person, or not a face. `nearest`
+    `person` is the label, or None if the image is rejected for a `reason`: "unlike" if it is unlike the training
+    images, so that it probably shows no face, and otherwise "unknown" if the distance is above the threshold. `nearest`
     is the label of the nearest person, accepted or not, and `distance` the distance from that person over the harmonic
     mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted.
     `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
@@ -81,6 +86,7 @@ class Identity:
     corrupted: float
     calibrated: bool = False
     ranking: tuple[tuple[Any, float], ...] = ()
+    reason: str | None = None
 
 
 def can_choose(people: Labels) -> bool:
@@ -177,20 +183,21 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     by, the threshold is 0, which rejects everything.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
+    unlike = likeness.limit(found.unlike[~found.unknown])
     acceptance = math.nan
     if len(unknown):
         threshold, passed = _threshold(unknown, found.people[found.unknown], rate)
         acceptance = _known_rate(passed)
     elif n_people == 1 or not len(known):
-        return Calibration(0.0, math.nan, math.nan, None)
+        return Calibration(0.0, math.nan, math.nan, None, unlike)
     else:
         threshold = float(np.quantile(known, 1 - rate))
     noise = np.quantile(found.noise, ALIKE, axis=0) if len(found.noise) >= ENOUGH_ALIKE else None
     if n_people < KNOWN_RATE_LEAST or math.isnan(acceptance):
-        return Calibration(threshold, math.nan, math.nan, noise)
+        return Calibration(threshold, math.nan, math.nan, noise, unlike)
     owners = found.people[~found.unknown]
     rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
-    return Calibration(threshold, acceptance, rejection, noise)
+    return Calibration(threshold, acceptance, rejection, noise, unlike)
 
 
 def _known_rate(shares: Array) -> float:

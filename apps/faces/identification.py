@@ -23,13 +23,14 @@ from visionnmf.io import check_outputs, output_folder, stem_of, write_image
 
 from .calibration import Identity
 from .figures import residual_picture
+from .likeness import IN_WORDS
 from .reading import Box, ProbeFaces, read_probe
 from .recognizer import Progress
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
 UNLIKE = "not as noisy as the training images: "
-RATES, NO_FACE = "the error rates of the threshold do not hold", "the name is doubtful, and it may be no face"
+RATES, DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
 
 Rows = NDArray[np.float32]
 
@@ -68,6 +69,7 @@ def _figures(found: Identity) -> dict[str, Any]:
     """Return an identity for JSON."""
     return {
         "person": found.person,
+        "reason": found.reason,
         "nearest": found.nearest,
         "distance": round(found.distance, 4),
         "threshold": round(found.threshold, 4),
@@ -79,7 +81,11 @@ def _figures(found: Identity) -> dict[str, Any]:
 
 def _sentence(found: Identity) -> str:
     """Return who is on an image as a sentence."""
-    who = found.person if found.person is not None else f"nobody known (nearest: {found.nearest})"
+    who = found.person
+    if found.reason == "unknown":
+        who = f"nobody known (nearest: {found.nearest})"
+    elif found.reason == "unlike":
+        who = f"unknown: {IN_WORDS} (nearest: {found.nearest})"
     then = "".join(f"; then {person} {distance:.3f}" for person, distance in found.ranking[1:])
     return (
         f"{who}, distance {found.distance:.3f} (threshold {found.threshold:.3f}), "
@@ -179,7 +185,7 @@ class Identifier:
         if not rates_known:
             unlike = [identity for identity in unlike if identity.person is not None]
         which = f"{len(unlike)} of the {len(identities)} faces " if len(unlike) < len(identities) else ""
-        return [f"{which}{UNLIKE}{RATES if rates_known else NO_FACE}"] if unlike else []
+        return [f"{which}{UNLIKE}{RATES if rates_known else DOUBTFUL}"] if unlike else []
 
     def _picture(self, source: str | Path, out: str | Path | None) -> Path | None:
         """Return the path of the picture of an image; None if none is wanted."""

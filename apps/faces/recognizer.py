@@ -27,7 +27,7 @@ from visionnmf._checks import check_choice, check_count, check_flag, check_image
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
-from . import calibration, cleaning
+from . import calibration, cleaning, likeness
 from .calibration import Identity
 from .classifiers import ClassResidual, Nearest, relative_distance
 from .cleaning import Decomposition
@@ -132,6 +132,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
+    unlike_ : float
+        Limit beyond which :meth:`identify` takes a picture for unlike the training images: 1.1 times the 0.99 quantile
+        of the unlikeness (:func:`.likeness.unlikeness`) of left-out images. NaN without an `image_shape` and with fewer
+        than ten images to tell by.
 
     References
     ----------
@@ -226,7 +230,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         if self.model is None:
             model.set_params(callback=None)  # a model with a function could not be pickled
         found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
-        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
+        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_, self.unlike_ = found
         return self
 
     def _model(self, shape: tuple[int, int], iterations: int) -> Any:
@@ -343,10 +347,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             parts = part._decompose(data[new], missing[new])
             distances = relative_distance(part._distances(data[new], missing[new], parts))
             noise = np.hstack([parts.noise, grain[new]])
-            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise))
+            unlike = self._unlikeness(data[new], missing[new], parts.reconstructions, grain[new], pixels)
+            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, unlike))
         step("setting the threshold", len(folds), len(folds))
         if not found:
-            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)))
+            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), data[:0, 0])
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
@@ -411,7 +416,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
     ) -> list[Identity]:
-        """Identify the person on each image, or report that it is nobody known.
+        """Identify the person on each image, or report that it is nobody known, or unlike the training images.
 
         Parameters
         ----------
@@ -438,15 +443,18 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
         order = np.argsort(distances, axis=1, kind="stable")[:, :top]
         rates = calibration.Calibration(
-            self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_
+            self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_, self.unlike_
         )
         alike = rates.holds(parts.noise) & (threshold is None)
+        grain, everywhere = parts.noise[:, 3:], np.arange(data.shape[1])
+        unlike = self._unlikeness(data, missing, parts.reconstructions, grain, everywhere) > self.unlike_
         found = []
         for row, nearest in enumerate(order):
             ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
             person, distance = ranking[0]
-            share, named = float(parts.corrupted[row].mean()), person if distance <= limit else None
-            found.append(Identity(named, person, distance, limit, share, bool(alike[row]), ranking))
+            reason = "unlike" if unlike[row] else "unknown" if distance > limit else None
+            share, named = float(parts.corrupted[row].mean()), person if reason is None else None
+            found.append(Identity(named, person, distance, limit, share, bool(alike[row]), ranking, reason))
         return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
@@ -513,6 +521,16 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         if self.image_shape is None or min(self.image_shape) < 3:
             return np.empty((len(data), 0), data.dtype)
         return cleaning.grain(self._as_images(data))[:, None] / self.white_
+
+    def _unlikeness(self, data: Array, missing: Mask, reconstructions: Array, grain: Array, pixels: Labels) -> Array:
+        """Return how unlike the training images some `pixels` of images are; NaN if the shape is not known.
+
+        `grain` (n_images, 1), the scale of the finest detail over white, has no column if it cannot be measured.
+        """
+        if self.image_shape is None or not grain.shape[1]:
+            return np.full(len(data), np.nan)
+        cells, noise = likeness.cells_of(self.image_shape)[pixels], grain[:, 0] * self.white_
+        return likeness.unlikeness(data, missing, reconstructions, cells, noise, self.white_)
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""

@@ -53,7 +53,7 @@ STATE = {
     "model_": estimator_of("NMF", features="pixels"),
     "missing_": Text(tuple(choices.FACE_MISSING)),
     **{name: Number(low=0) for name in ("threshold_", "scale_", "white_", "brightest_")},
-    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_")},
+    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_", "unlike_")},
     "outliers_": Number(low=0, also=(math.inf,)),
     "noise_": Maybe(Array("float32 float64", "2 noise")),
 }
@@ -61,7 +61,7 @@ RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecogni
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=5,
+    version=6,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

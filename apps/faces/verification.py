@@ -17,6 +17,7 @@ from visionnmf.engine.blocks import one_blas_thread
 
 from .calibration import KNOWN_RATE_LEAST, some_people
 from .classifiers import Labels
+from .likeness import IN_WORDS
 from .reading import read_probe
 from .recognizer import Progress
 from .store import FaceModel, loaded
@@ -198,7 +199,12 @@ class Verifier:
             )
         distance = float(self._space.distances(recognizer.explain(rows).cleaned)[0, 1])
         step("comparing", 2, 2)
-        alike, notes = None, []
+        alike = None
+        notes = [
+            f"{source} is {IN_WORDS}"
+            for source, identity in zip(inputs, found, strict=True)
+            if identity.reason == "unlike"
+        ]
         if len(self._strangers):
             alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
         if threshold is None and self._n_people < KNOWN_RATE_LEAST:

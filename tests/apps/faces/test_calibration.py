@@ -12,7 +12,8 @@ from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, p
 
 def left_out(people, distances, known=0):
     unknown = np.arange(len(people)) >= known
-    return LeftOut(np.array(people), unknown, np.array(distances, float), np.full((len(people), 2), 0.1))
+    noise, unlike = np.full((len(people), 2), 0.1), np.full(len(people), 0.2)
+    return LeftOut(np.array(people), unknown, np.array(distances, float), noise, unlike)
 
 
 def test_everybody_is_left_out_once_as_a_stranger_and_once_as_known(rng):

@@ -1,0 +1,78 @@
+"""How unlike the training images a picture is, whoever may be on it: a landscape, say, or a face upside down."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+IN_WORDS = "unlike the training images, probably not a face"
+
+# Chosen on ORL; docs/decisions/faces.md has the table.
+CELLS = 8  # along each side
+TRUSTED = 0.8  # share of the cells whose residuals count: the smallest, because the others may lie under a block
+LEAST_SHOWN = 0.3  # share of a cell's pixels; with fewer that are not missing, it does not count
+QUANTILE, MARGIN = 0.99, 1.1  # the limit is this quantile of left-out images, times the margin
+ENOUGH = 10  # left-out images; with fewer there is no limit
+LEAST_CONTRAST = 1e-3  # standard deviation of an even picture, as a share of white
+
+
+def cells_of(image_shape: tuple[int, int]) -> NDArray[np.intp]:
+    """Return the cell of each pixel (n_pixels,)."""
+    height, width = image_shape
+    rows, columns = np.divmod(np.arange(height * width), width)
+    return np.asarray(rows * CELLS // height * CELLS + columns * CELLS // width)
+
+
+def unlikeness(
+    images: Array, missing: Mask, reconstructions: Array, cells: NDArray[np.intp], noise: Array, white: float
+) -> Array:
+    """Return the coarse residual of each image by the model, as a share of the image's coarse contrast.
+
+    Noise cancels out in the medians of cells; what it still contributes is subtracted. So the result hardly depends on
+    noise, single bad pixels and blocks, which a sum of the residuals of all pixels does.
+
+    `images`, `missing` and `reconstructions` are (n_images, n_pixels), `cells` (n_pixels,) are those of
+    :func:`cells_of`, and `noise` (n_images,) is the standard deviation of the noise of a pixel. The result (n_images,)
+    is NaN for an image of which nothing is seen.
+    """
+    values: list[Array] = []
+    residuals: list[Array] = []
+    variances: list[Array] = []
+    for cell in np.unique(cells):
+        own = cells == cell
+        unseen = missing[:, own]
+        seen = (~unseen).sum(axis=1)
+        hidden = seen < LEAST_SHOWN * own.sum()
+        for medians, pixels in ((values, images[:, own]), (residuals, images[:, own] - reconstructions[:, own])):
+            # Without the missing pixels, whose NaN are sorted to the end.
+            ordered = np.sort(np.where(unseen, np.nan, pixels), axis=1)
+            last = np.maximum(seen - 1, 0)
+            middle = [np.take_along_axis(ordered, half[:, None], axis=1)[:, 0] for half in (last // 2, -(-last // 2))]
+            medians.append(np.where(hidden, np.nan, sum(middle) / 2))
+        # The variance of a median of n normal values is pi / 2n times theirs.
+        variances.append(np.where(hidden, np.nan, math.pi / 2 * noise**2 / np.maximum(seen, 1)))
+    coarse, squares, variance = np.stack(values), np.stack(residuals) ** 2, np.stack(variances)
+    count = (~np.isnan(coarse)).sum(axis=0)
+    known = np.flatnonzero(count)
+    result = np.full(len(images), np.nan)
+    coarse, squares, variance = coarse[:, known], squares[:, known], variance[:, known]
+    least = squares <= np.nanquantile(squares, TRUSTED, axis=0)
+    left = np.nanmean(np.where(least, squares - variance, np.nan), axis=0)
+    contrast = np.maximum(np.nanvar(coarse, axis=0) - np.nanmean(variance, axis=0), (LEAST_CONTRAST * white) ** 2)
+    result[known] = np.sqrt(np.maximum(left, 0) / contrast)
+    return result
+
+
+def limit(unlike: Array) -> float:
+    """Return the limit beyond which a picture is unlike the training images, NaN if there are too few of them.
+
+    `unlike` (n_images,) is the unlikeness of left-out images of people who were not left out.
+    """
+    known = unlike[~np.isnan(unlike)]
+    return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.nan
