@@ -304,7 +304,7 @@ def pairs(name: str = "ORL", draws: int = 0) -> None:
 
 
 def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
-    """Train on half of the people, or some; print which photographs without a face are named, and which faces are lost."""
+    """Train on half of the people, or some; print which photographs without a face are named, and who is lost."""
     faces = load(name)
     shape = (faces.images.shape[1], faces.images.shape[2])
     files = sorted(data_file("bsds").glob("*.jpg"))
