@@ -2,6 +2,7 @@
 
     python benchmarks/background.py                 the table (about two minutes)
     python benchmarks/background.py sensitivity     how the mean moves with each constant
+    python benchmarks/background.py masks           how masks are filled, chosen for each of the 20 clips on the others
     python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
     python benchmarks/background.py robust          two clips that are spoilt on purpose
     python benchmarks/background.py pictures DIR    frame | background | mask | truth, a PNG for each clip
@@ -23,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -55,6 +57,7 @@ LATER = (
 VIDEOS = tuple(name for name in MASKED_VIDEOS if name not in LATER)
 STRIDE = 4  # of the masks that the sensitivities are measured on
 EMPTY = "wallflower_movedobject"  # its one mask is empty: F is not defined
+WITH_MASKS = [name for name in MASKED_VIDEOS if name != EMPTY]
 LIVE = [name for name in MASKED_VIDEOS if not name.startswith("ucsd_") and name != EMPTY]  # those have 30 frames
 LONG = 300  # frames
 ROBUST = ["cdnet_highway", "sbi_highwayii"]
@@ -194,6 +197,64 @@ def sensitivity() -> None:
                 row(f"{name} = {value:.3g}", mean_f())
 
 
+# What is chosen for each clip on the others. The first setting of the product is that without the part.
+CHOICES: dict[str, tuple[float, ...]] = {
+    "mask.gap": (0, 9, 11, 13, 15),
+    "mask.gap_evidence": (0.0, 0.35, 0.5),
+    "mask.hole": (0.0, 0.005, 0.01),
+}
+MASKS_A_CLIP = 40  # evenly spaced
+
+
+def settings_of(choices: dict[str, tuple[float, ...]]) -> list[dict[str, float]]:
+    return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
+
+
+def default_of(name: str) -> float:
+    part, constant = name.split(".")
+    return getattr(getattr(tuning.TUNING, part), constant)
+
+
+def label(setting: dict[str, float]) -> str:
+    return ", ".join(f"{value:g}" for value in setting.values())
+
+
+def scores_of(name: str, settings: list[dict[str, float]]) -> list[float]:
+    """Return F of a clip under each of several settings of constants, and under the defaults at last."""
+    video = load_video_with_masks(name)
+    picks = np.unique(np.linspace(0, len(video.gt_index) - 1, MASKS_A_CLIP).round().astype(int))
+    frames, truth = video.frames[video.gt_index[picks]], video.gt_masks[picks]
+    scores, model = [], BackgroundModel().fit(video.frames)
+    for setting in [*settings, {}]:
+        with contextlib.ExitStack() as stack:
+            for constant, value in setting.items():
+                stack.enter_context(changed(constant, value))
+            scores.append(f_measure(count(np.stack([part.mask for part in model.apply(frames)]), truth)))
+    return scores
+
+
+def masks() -> None:
+    """Print F of each clip under the constants of `CHOICES` that are best in the mean of the other clips."""
+    settings = settings_of(CHOICES)
+    table = np.array([scores_of(name, settings) for name in WITH_MASKS])
+    scores, default = table[:, :-1], table[:, -1]
+    print(f"\n| clip | without | defaults | left out | chosen on the others: {', '.join(CHOICES)} |")
+    print("| --- | --- | --- | --- | --- |")
+    held_out = []
+    for row, name in enumerate(WITH_MASKS):
+        best = int(np.argmax(np.delete(scores, row, axis=0).mean(axis=0).round(6)))
+        held_out.append(scores[row, best])
+        found = (scores[row, 0], default[row], held_out[-1])
+        print(f"| {name} |", " | ".join(f"{score:.3f}" for score in found), f"| {label(settings[best])} |")
+    means = (scores[:, 0].mean(), default.mean(), np.mean(held_out))
+    print("| **mean** |", " | ".join(f"**{mean:.4f}**" for mean in means), "| |")
+    print("\n| constant | mean F of the clips, the others at their defaults |\n| --- | --- |")
+    defaults = {name: default_of(name) for name in CHOICES}
+    for name, values in CHOICES.items():
+        cells = (f"{value:g}: {scores[:, settings.index(defaults | {name: value})].mean():.4f}" for value in values)
+        print(f"| {name} (default {defaults[name]:g}) |", ", ".join(cells), "|")
+
+
 def pictures(folder: str = "out/background") -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name in VIDEOS:
@@ -288,9 +349,19 @@ def robust() -> None:
             print(f"| {name} | {what} |", " | ".join(f"{score:.3f}" for score in scores), "|", flush=True)
 
 
-PARTS = {"live": live, "table": table, "sensitivity": sensitivity, "robust": robust, "pictures": pictures}
+PARTS = {
+    "live": live,
+    "masks": masks,
+    "table": table,
+    "sensitivity": sensitivity,
+    "robust": robust,
+    "pictures": pictures,
+}
 QUICK = {
     "LIVE": ["sbi_snellen"],
+    "WITH_MASKS": ["sbi_cavignal", "wallflower_camouflage"],
+    "MASKS_A_CLIP": 3,
+    "CHOICES": {"mask.gap": (0, 11), "mask.gap_evidence": (0.5,), "mask.hole": (0.0, 0.01)},
     "ROBUST": ["sbi_cavignal"],
     "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
     "CHOSEN_ON": ("sbi_cavignal",),

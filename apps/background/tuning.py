@@ -69,6 +69,10 @@ class MaskTuning:
     neighbourhood: float = 6.0  # pixels: standard deviation of the neighbourhood whose foreground moves the threshold
     darkest: float = 0.7  # share of the light that a shadow leaves at least
     shadow_weight: float = 0.5  # of the part of a residual that a shadow explains
+    gap: int = 11  # pixels, in pictures of `width` or less: the closing fills gaps narrower than this; 0 for none
+    width: int = 320  # pixels: in wider pictures `gap` grows with the width
+    gap_evidence: float = 0.5  # of the threshold: pixels in gaps that score less stay background
+    hole: float = 0.01  # of the picture: background that foreground encloses is filled up to this area
     median_threshold: float = 25  # grey levels: the usual threshold of the temporal-median baseline
 
 

@@ -40,7 +40,7 @@ OTHERS = [
 ]
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
-    "background": ["live", "table", "sensitivity", "robust", "pictures"],
+    "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "features": ["rates", "agreement", "themes"],

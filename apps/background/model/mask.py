@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import cv2
 import numpy as np
@@ -18,7 +19,7 @@ from visionnmf.apps.background.kernels import score_pixels
 
 from .difficult_scenes import DynamicBackground, smoothed_size
 
-__all__ = ["MaskDecision", "foreground_mask", "median_mask"]
+__all__ = ["MaskDecision", "foreground_mask", "median_mask", "without_holes"]
 
 WHITE = 255
 
@@ -73,7 +74,8 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     """Return the mask (height, width) of scores, which are residuals in units of the noise.
 
     The scores are smoothed and compared with `threshold`. Half as much again is asked for where no neighbour is
-    foreground, and half where all are, which is one step of a Potts prior. A median of 5 by 5 pixels cleans the mask.
+    foreground, and half where all are, which is one step of a Potts prior. A median of 5 by 5 pixels cleans the mask,
+    and then its gaps and holes are filled.
     """
     steps = tuning.TUNING.mask
     height, width = score.shape
@@ -85,7 +87,32 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     share = cv2.GaussianBlur(reduced, (0, 0), steps.neighbourhood / steps.coarse)
     # The threshold of each pixel falls linearly from 1.5 times (no neighbour above it) to 0.5 times (all above it).
     asked = cv2.resize(cv2.convertScaleAbs(share, alpha=-steps.one / WHITE, beta=1.5 * steps.one), (width, height))
-    return np.asarray(cv2.medianBlur(cv2.compare(smooth, asked, cv2.CMP_GT), 5), np.uint8)
+    mask = np.asarray(cv2.medianBlur(cv2.compare(smooth, asked, cv2.CMP_GT), 5), np.uint8)
+    weak = cv2.threshold(smooth, steps.gap_evidence * steps.one, WHITE, cv2.THRESH_BINARY)[1]
+    return without_holes(mask, np.asarray(weak, np.uint8))
+
+
+def without_holes(mask: FrameArray, weak: FrameArray) -> FrameArray:
+    """Fill narrow gaps and small holes of a mask (height, width) in place, and return it.
+
+    A gap is what a morphological closing adds. It is filled where `weak` (height, width) is 255, so that the ground
+    between two people, or between the legs of one, stays background. A hole is background that foreground encloses. It
+    is filled up to a share of the picture whatever is seen there: it is a part of an object in the scene's colour.
+    """
+    steps = tuning.TUNING.mask
+    side = int(steps.gap * max(1.0, mask.shape[1] / steps.width)) | 1  # odd, or the closing would move the mask
+    if side > 1:
+        square = np.ones((side, side), np.uint8)
+        # Beyond the border there is no foreground, or objects would grow to a border near them.
+        beyond: dict[str, Any] = {"borderType": cv2.BORDER_CONSTANT, "borderValue": 0}
+        closed = cv2.morphologyEx(mask, cv2.MORPH_CLOSE, square, **beyond)
+        cv2.bitwise_or(mask, cv2.bitwise_and(closed, weak), dst=mask)
+    contours, tree = cv2.findContours(mask, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    for index, contour in enumerate(contours):
+        is_hole = tree[0, index, 3] >= 0  # its parent is the outline around it
+        if is_hole and cv2.contourArea(contour) <= steps.hole * mask.size:
+            cv2.drawContours(mask, contours, index, WHITE, cv2.FILLED)
+    return mask
 
 
 def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:

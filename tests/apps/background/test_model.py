@@ -7,12 +7,13 @@ import cv2
 import numpy as np
 import pytest
 from background_settings import tuned
+from scipy import ndimage
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
-from visionnmf.apps.background.model.mask import foreground_mask, median_mask
+from visionnmf.apps.background.model.mask import foreground_mask, median_mask, without_holes
 from visionnmf.apps.background.tuning import TUNING
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
@@ -158,6 +159,40 @@ def test_edges_stay_where_they_are():
     grown = cv2.dilate(truth.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
     assert ((mask > 0) <= grown).all()
     assert f_measure(mask, truth) > 0.9
+
+
+@pytest.mark.parametrize("gap", [0, 5, 10])
+def test_gaps_and_holes_are_filled_as_scipy_fills_them(gap, rng, monkeypatch):
+    tuned(monkeypatch, "mask", gap=gap, hole=1.0)
+    mask = np.where(cv2.GaussianBlur(rng.normal(size=(70, 90)), (0, 0), 2) > -0.05, 255, 0).astype(np.uint8)
+    weak = rng.choice(np.array([0, 255], np.uint8), mask.shape)
+    side = gap | 1  # even sides are rounded up
+    closed = ndimage.binary_closing(mask > 0, np.ones((side, side))) & (weak > 0)
+    expected = ndimage.binary_fill_holes((mask > 0) | closed)
+    assert expected.sum() > (mask > 0).sum() + 50
+    np.testing.assert_array_equal(without_holes(mask.copy(), weak) > 0, expected)
+
+
+def test_gaps_grow_with_wide_pictures_and_only_small_holes_are_filled():
+    def filled(width, gap, hole, evidence=255):
+        mask = np.zeros((240, width), np.uint8)
+        mask[20:220, 20 : width - 20] = 255
+        mask[0:200, 100 : 100 + gap] = 0  # open above
+        mask[60 : 60 + hole, 200 : 200 + hole] = 0
+        mask = without_holes(mask, np.full_like(mask, evidence))
+        return bool(mask[120, 100 + gap // 2]), bool(mask[60 + hole // 2, 200 + hole // 2])
+
+    assert filled(320, 10, 25) == (True, True)
+    assert filled(320, 12, 31) == (False, False)
+    assert filled(960, 30, 25) == (True, True)
+    assert filled(960, 36, 60) == (False, False)
+    assert filled(320, 10, 25, evidence=0) == (False, True)
+
+
+def test_foreground_near_the_border_does_not_grow_to_it():
+    mask = np.zeros((60, 80), np.uint8)
+    mask[3:40, 4:30] = 255
+    np.testing.assert_array_equal(without_holes(mask.copy(), np.full_like(mask, 255)), mask)
 
 
 @pytest.mark.slow
