@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
+HEAVY |= {"dask", "distributed", "torch"}
 
 
 def run(code: str) -> str:
@@ -64,6 +65,11 @@ def test_background_walks_through_at_most_sixty_files(tmp_path):
 
 def test_a_public_name_is_loaded_when_it_is_used():
     assert "sklearn" in loaded_by("import visionnmf; visionnmf.NMF")
+
+
+def test_a_fit_in_memory_loads_no_library_for_clusters():
+    code = "import numpy, visionnmf; visionnmf.NMF(2, max_iter=2, tol=0).fit(numpy.ones((4, 3)))"
+    assert loaded_by(code) & {"dask", "distributed", "torch"} == set()
 
 
 def test_files_are_found_and_written_without_a_library_for_pictures():

@@ -100,4 +100,7 @@ def test_no_message_installs_a_release_before_there_is_one():
 def test_setup_refuses_other_extras_in_one_line():
     done = subprocess.run(["sh", str(ROOT / "setup.sh"), "colours"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "setup.sh: no extra 'colours'; there are: plots, heif, hdf5, zarr, parquet, test, lint, dev\n"
+    assert (
+        done.stderr
+        == "setup.sh: no extra 'colours'; there are: plots, heif, hdf5, zarr, parquet, dask, test, lint, dev\n"
+    )

@@ -151,6 +151,20 @@ def _controller(pid: int) -> ThreadpoolController:
     return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond
 
 
+@contextmanager
+def at_most(threads: int) -> Iterator[None]:
+    """Let the calling thread use at most this number of threads in :func:`map_blocks`."""
+    before = getattr(_here, "limit", None)
+    _here.limit = threads
+    try:
+        yield
+    finally:
+        if before is None:
+            del _here.limit
+        else:
+            _here.limit = before
+
+
 def blocks(n: int, size: int) -> list[Block]:
     """Split ``range(n)`` into ranges of at most `size`."""
     return [(start, min(n, start + size)) for start in range(0, n, size)]
@@ -182,7 +196,7 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     microseconds).
     """
     nested = getattr(_here, "is_worker", False)  # a worker that waits for other workers could deadlock
-    threads = n_threads()
+    threads = min(n_threads(), getattr(_here, "limit", n_threads()))
     if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
     try:

@@ -21,7 +21,8 @@ data). So a figure of 0 says: for data that differ by at most that in an entry, 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
-from .losses import ZERO
+from .losses import ZERO, Loss
 from .penalties import Box, Penalties
 from .problem import Problem
 from .products import floors
@@ -52,7 +53,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
     norms_W, norms_H = np.linalg.norm(W64, axis=1), np.linalg.norm(H64, axis=1)
-    size = float(np.sqrt(_sum_squares(X))) or float(norms_W @ norms_H)
+    size = float(np.sqrt(sum_squares(X))) or float(norms_W @ norms_H)
     if size == 0:
         return 0.0
     with one_blas_thread():
@@ -61,22 +62,22 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
         elif problem.loss.record.kink:
             G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
         else:
-            G_W, G_H, derivative = _gradients(problem, W64, H64)
+            G_W, G_H, derivative = gradients(problem, W64, H64)
     sigma = derivative / size or 1.0  # 1 if the data are all 0
     changes = (
-        _change(W64, G_W + _penalty_gradient(problem.penalty_W, W64), norms_H, problem.penalty_W, sigma),
-        _change(H64, G_H + _penalty_gradient(problem.penalty_H, H64), norms_W, problem.penalty_H, sigma),
+        moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
+        moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
     )
-    return max(changes) / size
+    return float(np.sqrt(max(changes))) / size
 
 
-def _sum_squares(X: Any) -> float:
+def sum_squares(X: Any) -> float:
     """Return the sum of squares of a dense or sparse array, in double precision."""
     values = X.data if sp.issparse(X) else np.ravel(X)
     return float(np.einsum("i,i->", values, values, dtype=np.float64))
 
 
-def _penalty_gradient(penalty: Penalties, F: Array) -> Array:
+def penalty_gradient(penalty: Penalties, F: Array) -> Array:
     """Return the gradient of the penalty terms that are smooth on ``F >= 0``.
 
     Linear terms such as l1 are included if the constraint is a box; otherwise the prox handles them.
@@ -88,17 +89,18 @@ def _penalty_gradient(penalty: Penalties, F: Array) -> Array:
     return G
 
 
-def _change(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
-    """Return the norm of the change of the model after one projected gradient step on `F` (r, n_points).
+def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
+    """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points).
 
-    `G` (r, n_points) is the gradient and `norms` (r,) are the norms of the components of the other factor. `sigma` is
-    the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint is not a
-    box, all components share the shortest of these, because a prox may need one length for all.
+    `G` (r, n_points) is the gradient of the loss and `norms` (r,) are the norms of the components of the other factor.
+    `sigma` is the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint
+    is not a box, all components share the shortest of these, because a prox may need one length for all.
     """
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
     used = norms > 1e-30 * norms.max(initial=0)
     if not used.any():
         return 0.0
+    G = G + penalty_gradient(penalty, F)
     steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
     if isinstance(penalty.constraint, Box):
         moved = np.clip(F - steps * G, penalty.low, penalty.high)
@@ -106,10 +108,10 @@ def _change(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) 
         step = float(steps[used].min())
         moved = F - step * G
         penalty.prox(moved, step)
-    return float(np.linalg.norm(norms[:, None] * (F - moved)))
+    return float(np.linalg.norm(norms[:, None] * (F - moved))) ** 2
 
 
-def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
+def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
     """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the size of its derivative.
 
     `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
@@ -133,7 +135,7 @@ def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, flo
             D, at_zero = loss.record.derivative(X[block].astype(np.float64), rows_P, entries, loss.parameter, 0.0)
             G_W[:, block] = H @ D.T
             G += codes @ D
-            squares += _sum_squares(at_zero)
+            squares += sum_squares(at_zero)
         return G, squares
 
     parts = map_blocks(rows, blocks(len(X), per_chunk), parallel=X.size > BLOCK_ELEMENTS)
@@ -143,49 +145,90 @@ def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, flo
 # --- losses with a kink -----------------------------------------------------------------------------------------------
 
 
+class Derivatives(NamedTuple):
+    """The derivative of a kinked loss at the entries of some rows; residuals of at most `tiny` count as 0."""
+
+    X: Array  # (n_rows, n)
+    M: Array | None  # weights of the entries
+    loss: Loss
+    tiny: float
+
+    @classmethod
+    def of(cls, problem: Problem, tiny: float) -> Derivatives:
+        """Return those of a problem with dense data."""
+        return cls(problem.X, problem.weights, problem.loss, tiny)
+
+    @property
+    def transposed(self) -> Derivatives:
+        """Those of the transposed data."""
+        return self._replace(X=self.X.T, M=None if self.M is None else self.M.T)
+
+    def squares_at_zero(self) -> float:
+        """Return the squared norm of the derivative at the model 0."""
+        total = 0.0
+        for first, last in row_blocks(self.X):
+            part = self.X[first:last].astype(np.float64)
+            entries = 1.0 if self.M is None else self.M[first:last]
+            total += sum_squares(self.loss.record.derivative(part, part, entries, self.loss.parameter, self.tiny)[1])
+        return total
+
+    def rows(self, part: slice, F: Array, A: Array) -> tuple[Array, Array, Array]:
+        """Return for some rows the derivative, 0 at a zero residual, where it is zero, and the largest one there.
+
+        `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components. The last result has one number for each
+        zero residual, in the order of the rows.
+        """
+        M = self.M
+        P = F[:, part].T @ A
+        zero = np.abs(P - self.X[part]) <= self.tiny
+        entries = 1.0 if M is None else M[part]
+        D = self.loss.record.derivative(self.X[part].astype(np.float64), P, entries, self.loss.parameter, self.tiny)[0]
+        if M is not None:
+            zero &= M[part] > 0
+        bounds = np.ones(np.count_nonzero(zero)) if M is None else M[part][zero].astype(np.float64)
+        return D, zero, self.loss.record.kink * bounds
+
+    def parts(self, F: Array, A: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Yield a range of rows and what :meth:`rows` returns for it, for all rows."""
+        for block in row_blocks(self.X):
+            part = slice(*block)
+            yield part, *self.rows(part, F, A)
+
+
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
     """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
 
     At residuals of zero the subgradient is chosen so that the total gradient is as small as possible.
     """
-    X, M, parameter = problem.X, problem.weights, problem.loss.parameter
-    derivative, kink = problem.loss.record.derivative, problem.loss.record.kink
-    tiny = ZERO * float(X.mean(dtype=np.float64))  # residuals up to this count as 0
-    squares = 0.0  # squared norm of the derivative at the model 0
-    for first, last in row_blocks(X):
-        part = X[first:last].astype(np.float64)
-        squares += _sum_squares(derivative(part, part, 1.0 if M is None else M[first:last], parameter, tiny)[1])
+    tiny = ZERO * float(problem.X.mean(dtype=np.float64))  # residuals up to this count as 0
+    derivatives = Derivatives.of(problem, tiny)
+    squares = derivatives.squares_at_zero()
+    G_W = kinked_half(derivatives, Wt, H, problem.penalty_W, squares / len(problem.X))
+    G_H = kinked_half(derivatives.transposed, H, Wt, problem.penalty_H, squares / problem.X.shape[1])
+    return G_W, G_H, float(np.sqrt(squares))
 
-    def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalties) -> Array:
-        """Return the gradient of the loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of `X`.
 
-        For the components, the caller passes the transposed data and the factors exchanged.
+def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties, row_squares: float) -> Array:
+    """Return the gradient of a kinked loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of some data.
 
-        `A` is (r, n), `X` and the weights `M` (n_rows, n). An entry whose residual is at most `tiny` counts as zero.
-        There the derivative may take any value between ``-kink * m`` and ``kink * m``, and `_Balance` picks the values
-        that make the gradient of the row smallest, to an accuracy relative to a row's mean squared derivative.
-        """
-        G = np.empty_like(F)
-        balance = _Balance(F, A, penalty, squares / len(X))
+    For the components, the caller passes the transposed data and the factors exchanged; `A` is (r, n). At a zero
+    residual the derivative may take any value up to a bound, and :class:`_Balance` picks the values that make the
+    gradient of the row smallest, to an accuracy relative to `row_squares`, the mean squared derivative of a row.
+    """
+    G = np.empty_like(F)
+    balance = _Balance(F, A, penalty, row_squares)
 
-        def rows(block: tuple[int, int]) -> None:
-            """Fill the columns of `G` that belong to one block of rows of `X`."""
-            part = slice(*block)
-            P = F[:, part].T @ A
-            zero = np.abs(P - X[part]) <= tiny
-            D = derivative(X[part].astype(np.float64), P, 1.0 if M is None else M[part], parameter, tiny)[0]
-            if M is not None:
-                zero &= M[part] > 0
-            row_of, columns = np.nonzero(zero)
-            bounds = np.ones(len(columns)) if M is None else M[part][zero].astype(np.float64)
-            starts = np.searchsorted(row_of, np.arange(len(P) + 1))
-            G[:, part] = balance(part, A @ D.T, starts, columns, kink * bounds)
+    def rows(block: tuple[int, int]) -> None:
+        """Fill the columns of `G` that belong to one block of rows."""
+        part = slice(*block)
+        D, zero, bounds = derivatives.rows(part, F, A)
+        row_of, columns = np.nonzero(zero)
+        starts = np.searchsorted(row_of, np.arange(len(zero) + 1))
+        G[:, part] = balance(part, A @ D.T, starts, columns, bounds)
 
-        map_blocks(rows, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-        return G
-
-    G_W = half(Wt, H, X, M, problem.penalty_W)
-    return G_W, half(H, Wt, X.T, None if M is None else M.T, problem.penalty_H), float(np.sqrt(squares))
+    X = derivatives.X
+    map_blocks(rows, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+    return G
 
 
 class _Balance:
@@ -202,7 +245,7 @@ class _Balance:
         squares = np.einsum("ij,ij->i", self.unit, self.unit)
         self.squares = np.where(squares > 0, squares, np.inf)  # (n,) squared norms of its rows
         self.F = F
-        self.penalty_gradient = _penalty_gradient(penalty, F)
+        self.penalty_gradient = penalty_gradient(penalty, F)
         self.low, self.high = penalty.box(np.float64)
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
@@ -232,7 +275,7 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
-    squares = _sum_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
+    squares = sum_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
     return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(squares))
 
 

@@ -7,7 +7,7 @@ supported there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
 from .solvers import SOLVERS, admm, hals, sbcd, spg
 from .solvers.table import Codes
-from .stopping import Stopping, exact_objective
+from .stopping import Progress, Stopping, exact_objective
 
 Array = NDArray[Any]
 Callback = Callable[[int, float], Any]
@@ -61,15 +61,28 @@ def fit(
     # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
     stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
+    steps = SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter)
+    return run(steps, stopping, callback, lambda: problem.objective(Wt, H))
+
+
+def run(
+    steps: Iterator[Progress], stopping: Stopping, callback: Callback | None, objective: Callable[[], float]
+) -> Fit:
+    """Take the steps of a solver until the rule or the callback stops it; `objective` evaluates the factors at the end.
+
+    Returns
+    -------
+    Fit
+    """
     converged = False
-    for step in SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter):
+    for step in steps:
         enough = stopping.add(step.objective, step.residual) or step.done
         asked = callback is not None and callback(len(stopping.history), step.objective)
         if enough or asked:
             converged = True
             break
     converged = converged or stopping.converged  # at `max_iter` the rule may hold without having been confirmed
-    return Fit(len(stopping.history), [*stopping.history, problem.objective(Wt, H)], converged, stopping.change)
+    return Fit(len(stopping.history), [*stopping.history, objective()], converged, stopping.change)
 
 
 class PrintedProgress:

@@ -26,7 +26,7 @@ from sklearn.utils.extmath import randomized_svd
 Array = NDArray[Any]
 
 
-def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtype: Any) -> Array:
+def absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtype: Any) -> Array:
     """Return absolute values of normal numbers, multiplied by `scale`."""
     values: Array = np.abs(rng.standard_normal(shape)).astype(dtype)
     values *= np.dtype(dtype).type(scale)
@@ -34,20 +34,25 @@ def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dty
 
 
 def _scale(X: Any, n_components: int) -> float:
+    """Return :func:`scale_of` for the mean of `X`."""
+    return scale_of(float(X.mean(dtype=np.float64)), n_components)
+
+
+def scale_of(mean: float, n_components: int) -> float:
     """Return the standard deviation of the normal numbers whose absolute values are the entries of a random start.
 
-    ``W @ H`` then has a quarter of the mean of `X`: absolute normal numbers of standard deviation s have the mean
+    ``W @ H`` then has a quarter of the mean of the data: absolute normal numbers of standard deviation s have the mean
     ``s sqrt(2 / pi)``, and r products of two such numbers add up to an entry. Smaller starts change little. With the
     full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
     """
-    return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
+    return 0.5 * float(np.sqrt(mean / n_components * np.pi / 2))
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Draw both factors at random; return ``Wt`` (n_components, n_samples) and ``H`` (n_components, n_features)."""
     scale = _scale(X, n_components)
-    H = _absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
-    return _absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
+    H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
+    return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
 
 
 def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
@@ -94,14 +99,14 @@ def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]
     Wt, H = nndsvd(X, n_components, rng)
     scale = _scale(X, n_components) / 100
     for F in (Wt, H):
-        F += (F == 0) * _absolute_normal(rng, F.shape, scale, F.dtype)
+        F += (F == 0) * absolute_normal(rng, F.shape, scale, F.dtype)
     return Wt, H
 
 
 def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
     """Draw the factor (n_components, n) of a symmetric model at random, with ``H.T @ H`` on the scale of `S` (n, n)."""
     scale = _scale(S, n_components)
-    return _absolute_normal(rng, (n_components, S.shape[0]), scale, S.dtype)
+    return absolute_normal(rng, (n_components, S.shape[0]), scale, S.dtype)
 
 
 def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | np.random.Generator) -> Array:

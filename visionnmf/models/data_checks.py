@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "check_data",
     "check_kind",
     "check_loss",
+    "check_mean",
     "check_missing_values",
     "check_positive",
     "check_range",
@@ -33,7 +35,9 @@ __all__ = [
     "find_loss",
     "finite_codes",
     "fitted_loss",
+    "loss_at_mean",
     "select_samples",
+    "weigh_samples",
     "weighted_samples",
     "with_sample_weight",
 ]
@@ -61,13 +65,14 @@ def check_room(X: Any, times: float = 1.0) -> None:
 
 
 def check_data(
-    estimator: Any, X: ArrayLike, *, reset: bool, missing: float | None = None, sparse: bool
+    estimator: Any, X: ArrayLike, *, reset: bool, missing: float | None = None, sparse: bool, part: bool = False
 ) -> tuple[Any, Array | None]:
     """Return the checked data of an estimator, and which entries are observed (None if all are).
 
     The data are float32 or float64, a C-contiguous array or a csr_array, with 0 for missing entries. `reset` is true in
     a fit, which sets the number of features. `missing` is NaN or 0 if entries of that value are missing; with 0 the
-    entries that a sparse `X` does not store are missing as well. `sparse` says whether sparse data are accepted.
+    entries that a sparse `X` does not store are missing as well. `sparse` says whether sparse data are accepted, and
+    `part` that these are only some rows of the data, whose mean may have any size.
 
     Raises ValueError for data that `check_kind` refuses, NaN (unless it stands for missing entries), infinity, negative
     numbers, a wrong number of features, or a mean for which products could leave the range of the dtype.
@@ -102,7 +107,8 @@ def check_data(
             observed = ~gaps
             data = np.where(observed, data, data.dtype.type(0))
     check_signs(data, type(estimator).__name__)
-    check_range(data)
+    if not part:
+        check_range(data)
     return data, observed
 
 
@@ -144,17 +150,22 @@ def check_range(data: Any, *, small: bool = False) -> None:
 
     `small` allows small data, for estimators that scale them.
     """
-    limit = SIZES[data.dtype.name]
     with np.errstate(over="ignore"):  # an infinite mean is refused
         # the absolute values are a copy as large as the data, which only data with negative entries need
         positive = data.data if sp.issparse(data) else data
         sized = data if positive.size == 0 or positive.min() >= 0 else abs(data)
         size = float(sized.mean(dtype=np.float64))
+    check_mean(size, data.dtype, small=small)
+
+
+def check_mean(size: float, dtype: Any, *, small: bool = False) -> None:
+    """Raise ParameterError if the mean size of the data is too large or too small for its dtype."""
+    limit = SIZES[np.dtype(dtype).name]
     if (size and not (small or 1 / limit <= size)) or not size <= limit:
         word = "large" if size > 1 else "small"
         raise ParameterError(
-            f"X must have a mean from {1 / limit:g} to {limit:g} in {data.dtype.name}; got {size:.3g}, too {word} for "
-            "products; divide X by its mean"
+            f"X must have a mean from {1 / limit:g} to {limit:g} in {np.dtype(dtype).name}; got {size:.3g}, "
+            f"too {word} for products; divide X by its mean"
         )
 
 
@@ -223,8 +234,12 @@ def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tup
     """
     if sample_weight is None:
         return problem, None
+    return weigh_samples(problem, check_sample_weight(sample_weight, problem.X.shape[0], np.float64))
+
+
+def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
+    """Do what :func:`with_sample_weight` does for checked weights `s` (n_samples,) in double precision."""
     X = problem.X
-    s = check_sample_weight(sample_weight, X.shape[0], np.float64)
     degree = problem.loss.record.degree
     if degree and not problem.penalty_W.kinds:
         scale = (s ** (1 / degree)).astype(X.dtype)
@@ -295,6 +310,19 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
     A `parameter` of None takes the loss's own default, scaled by the mean of `X` over the entries whose weight is not
     0. Raises ParameterError if there is no such loss, or if it has no parameter.
     """
+    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights))
+
+
+def _observed_mean(X: Any, weights: Array | None) -> float:
+    """Return the mean of `X` over the entries whose weight is not 0."""
+    mean = float(X.mean(dtype=np.float64)) or 1.0
+    if weights is not None:  # missing entries are 0 and must not lower the mean
+        mean *= X.size / np.count_nonzero(weights)
+    return mean
+
+
+def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
+    """Do what :func:`check_loss` does, given a function that returns the mean of the observed data (not 0)."""
     record = find_loss(loss)
     if record is None:
         raise ParameterError(
@@ -308,10 +336,7 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
         _no_parameter(parameter, f"loss={record.name!r}")
         return Loss(record.name)
     if parameter is None:
-        size = float(X.mean(dtype=np.float64)) or 1.0
-        if weights is not None:  # missing entries are 0 and must not lower the mean
-            size *= X.size / np.count_nonzero(weights)
-        return Loss(record.name, record.parameter.default(size))
+        return Loss(record.name, record.parameter.default(mean()))
     where = f"loss_parameter of loss={loss!r}"
     return Loss(record.name, check_number(parameter, where, without_low=record.parameter.positive))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +27,10 @@ from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
 from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
-from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 
+from .blocks import DaskRows, Found, Start, fit_dask, is_dask, transform_blocks
 from .data_checks import (
     check_data,
     check_loss,
@@ -44,7 +43,9 @@ from .data_checks import (
     fitted_loss,
     with_sample_weight,
 )
+from .initialisation import start_factors
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
+from .lost_samples import Lost, warn_zero_codes
 from .penalty import Penalty, WithPenalties, given_penalty
 
 __all__ = ["NMF", "check_parameters", "find_codes"]
@@ -277,12 +278,10 @@ class NMF(WithPenalties, LinearModel):
         sample_weight, weights : array-like, optional
             As for :meth:`fit`.
         """
+        if is_dask(X):
+            return self._fit_dask(X, W, H, sample_weight, weights)
         problem = self._problem(X, weights)
-        given = H if H is not None else self.components_init
-        last: Array | None = getattr(self, "components_", None)
-        n_components = self._count_components(problem.X.shape, given)
-        if given is None and self.warm_start and last is not None and last.shape == (n_components, problem.X.shape[1]):
-            given = last
+        given, n_components = self._given_components(problem.X.shape, H)
         self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
@@ -328,6 +327,8 @@ class NMF(WithPenalties, LinearModel):
         `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return transform_blocks(self, X, weights)
         data, observed = self._check_data(X, reset=False)
         if self.zero_weight != 1 and not sp.issparse(data):
             if observed is not None or weights is not None:
@@ -367,12 +368,7 @@ class NMF(WithPenalties, LinearModel):
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss, zeros=self.missing_values != 0)
-        if self.nuclear and not loss.record.kink:  # for other losses its right size depends on the scale of the data
-            able = [name for name, record in LOSSES.items() if record.kink]
-            raise ParameterError(
-                f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with "
-                f"loss={self.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
-            )
+        check_nuclear(self)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
         self.ridge_ = float(self.nuclear) * math.sqrt(max(data.shape))
@@ -382,11 +378,47 @@ class NMF(WithPenalties, LinearModel):
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
-    def _count_components(self, shape: tuple[int, int], given: ArrayLike | None) -> int:
-        """Return the number of components: the parameter, that of given components, or the smaller side of the data."""
+    def _given_components(self, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
+        """Return the components to start from, or None, and the number of components.
+
+        That is the parameter, the number of given components, or the smaller side of the data.
+        """
+        given = H if H is not None else self.components_init
+        n_components = min(shape)
         if self.n_components is not None:
-            return int(self.n_components)
-        return int(np.shape(given)[0]) if given is not None and np.ndim(given) == 2 else min(shape)
+            n_components = int(self.n_components)
+        elif given is not None and np.ndim(given) == 2:
+            n_components = int(np.shape(given)[0])
+        last: Array | None = getattr(self, "components_", None)
+        if given is None and self.warm_start and last is not None and last.shape == (n_components, shape[1]):
+            given = last
+        return given, n_components
+
+    def _fit_dask(self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any) -> Any:
+        """Fit data in blocks of rows, and return the codes as a Dask array."""
+        check_parameters(self)
+        check_nuclear(self)
+        given, n_components = self._given_components(X.shape, H)
+        self.ridge_ = float(self.nuclear) * math.sqrt(max(X.shape))
+        data = DaskRows(self, X, weights, sample_weight, W)
+        components = None
+        if given is not None:
+            name = "components_init" if H is None else "H"
+            components = check_nonnegative_array(given, name, (n_components, X.shape[1]), data.dtype)
+        start = Start(n_components, components, W is not None, check_random_state(self.random_state))
+        found = fit_dask(self, data, start, PrintedProgress(self.callback, self.verbose))
+        self._set_found(found)
+        return found.codes
+
+    def _set_found(self, found: Found) -> None:
+        """Set the attributes of a fit in blocks."""
+        self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
+        self.components_, self.component_norms_ = found.components, found.norms
+        self.n_components_, self.n_iter_ = len(found.components), found.n_iter
+        self.reconstruction_err_ = found.report.loss
+        self.objective_history_ = np.array([*found.history, found.report.loss + found.report.penalty])
+        self.optimality_ = math.nan if found.report.is_zero else found.optimality
+        warn_zero_codes(found.loss, Lost(*found.report[-3:]), stacklevel=6)
 
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
@@ -457,7 +489,7 @@ class NMF(WithPenalties, LinearModel):
             objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
             zero = _is_zero(scaled, Wt, self.components_)
             self.optimality_ = math.nan if zero else optimality(scaled, Wt, self.components_)
-        _warn_zero_codes(scaled, Wt)
+        warn_zero_codes(scaled.loss, Lost.of(scaled, Wt), stacklevel=6)
         self.objective_history_ = np.array([*history, objective])
         return W
 
@@ -473,44 +505,6 @@ class NMF(WithPenalties, LinearModel):
         """Return the penalty of the codes of new data, which leaves out what couples training samples."""
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
         return replace(penalty, l2=penalty.l2 + self.ridge_)
-
-
-def start_factors(
-    problem: Problem,
-    n_components: int,
-    init: str,
-    rng: np.random.RandomState,
-    W: Array | None,
-    H: Array | None,
-    row_scale: Array | None,
-) -> tuple[Array, Array]:
-    """Return the codes, transposed, and the components to start from: copies of those given, otherwise drawn by `init`.
-
-    `row_scale` is what the rows of the problem's data were multiplied by, if they were.
-    """
-    X = problem.X
-    if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible
-        X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
-    stored = X.data if problem.is_sparse and problem.zero_weight == 0 else X  # the entries that count
-    # With "custom" both factors are given, so what is drawn here is replaced below.
-    Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
-    # The factors were made as if the entries that are not stored were 0.
-    if stored is not X:  # scale the factors as if the missing entries were as large as the stored ones
-        for F in (Wt, components):
-            F *= X.dtype.type((X.shape[0] * X.shape[1] / max(1, len(stored))) ** 0.5)
-    if W is not None:
-        Wt = W.T.copy()
-        if row_scale is not None:
-            Wt *= row_scale
-    if H is not None:
-        components = H.copy()
-    if (W is None) != (H is None):  # scale the random factor to match the given one, as `starts.random` does
-        drawn = Wt if W is None else components
-        size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
-        drawn *= X.dtype.type(stored.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
-    problem.penalty_W.feasible(Wt)
-    problem.penalty_H.feasible(components)
-    return Wt, components
 
 
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:
@@ -553,6 +547,17 @@ def check_parameters(model: NMF) -> None:
     check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
 
 
+def check_nuclear(model: NMF) -> None:
+    """Raise ParameterError if a loss cannot be combined with `nuclear`, whose right size would depend on the data."""
+    record = find_loss(model.loss)
+    if model.nuclear and not (record is not None and record.kink):
+        able = [name for name, record in LOSSES.items() if record.kink]
+        raise ParameterError(
+            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with "
+            f"loss={model.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
+        )
+
+
 def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
     """Return whether the model ``Wt.T @ H`` is 0 everywhere although the data are not.
 
@@ -560,25 +565,3 @@ def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
     """
     used = Wt.any(axis=1) & H.any(axis=1)
     return not used.any() and bool(problem.X.sum(dtype=np.float64))
-
-
-def _warn_zero_codes(problem: Problem, Wt: Array) -> None:
-    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure."""
-    data: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
-    lost = int((data & ~np.asarray(Wt.any(axis=0))).sum())
-    if 2 * lost <= data.sum():
-        return
-    loss = problem.loss
-    if loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
-        share = np.count_nonzero(problem.X.data if problem.is_sparse else problem.X) / np.prod(problem.X.shape)
-        why = f"{loss.label} treats the entries that are not 0 ({share:.2g} of all) as outliers"
-        weighted = loss.record.sparse is not None and loss.record.sparse.weighted
-        cure = 'loss="kullback-leibler" or "frobenius"' + (", or zero_weight < 1 with a sparse X" if weighted else "")
-    else:
-        why = f"for {loss.label} and these penalties that is a minimum"
-        cure = 'smaller penalties, or loss="kullback-leibler"'
-    warnings.warn(
-        f"NMF found codes 0 for {lost} of {int(data.sum())} samples that are not 0: {why}; use {cure}",
-        UserWarning,
-        stacklevel=6,
-    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
-from visionnmf.engine.penalties import SEPARABLE
+from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.stopping import Progress
@@ -57,39 +57,106 @@ CODES_POLISH = 30  # maximum number of final sweeps of coordinate descent; most 
 ROWS = 8  # rows in one product: with more, some BLAS kernels round a row depending on its position
 
 
+class Totals(NamedTuple):
+    """Sums over some rows of a problem that set the scale of the path; those of all rows are the sums of the parts."""
+
+    total: float  # sum of the data
+    n_entries: float
+    n_observed: float  # number of entries whose weight is not 0
+    weight: float  # sum of the weights of the entries
+    largest: float  # loss of the zero model; for a divergence, of which it is infinite, 0
+
+    @classmethod
+    def of(cls, problem: Problem) -> Totals:
+        """Sum over the rows of a problem with dense data."""
+        X, M = problem.X, problem.weights
+        largest = 0.0
+        if problem.loss.record.beta is None:
+            largest = problem.loss_value(np.zeros((1, X.shape[0]), X.dtype), np.zeros((1, X.shape[1]), X.dtype))
+        n_observed = float(X.size) if M is None else float(np.count_nonzero(M))
+        weight = n_observed if M is None else float(M.sum(dtype=np.float64))
+        return cls(float(X.sum(dtype=np.float64)), float(X.size), n_observed, weight, largest)
+
+    def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
+        """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
+
+        The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
+        scale of the data or of the weights.
+        """
+        n_observed = self.n_observed or 1.0
+        # missing entries are 0; if the data are all 0, any positive number will do
+        mean = self.total / self.n_entries * (self.n_entries / n_observed) or 1.0
+        weight = (self.weight / n_observed or 1.0) ** loss.record.weight_degree
+        # a divergence from the model 0 is infinite
+        largest = self.largest if loss.record.beta is None else mean * weight * self.n_entries
+        return mean / (weight * float(_slope(loss, mean, n_features))), largest or 1.0
+
+
+class Pass(NamedTuple):
+    """What a pass over some rows adds to an iteration; the pass over all rows is the sum of those over the parts."""
+
+    right: Array  # (r, n), ``Wt @ V`` for the new codes and the cleaned data `V`
+    gram: Array  # (r, r), ``Wt @ Wt.T``
+    loss: float  # before the pass, as are the next two
+    residual: float  # l1 norm of the primal residual
+    penalty: float  # of the codes
+
+
+class Rows(Protocol):
+    """The rows of a problem and their codes, wherever they are kept; :class:`InMemory` keeps them in this process."""
+
+    loss: Loss
+    penalty_H: Penalties
+    back_and_forth: bool  # whether every second sweep over the components runs backward
+
+    def totals(self) -> Totals:
+        """Return the sums over all rows."""
+
+    def step(self, H: Array, bound: float, decay: float) -> Pass:
+        """Update the codes for fixed components `H`; the parameters are those of :class:`Half`."""
+
+    def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
+        """Minimise the Huber loss from codes and components near its minimum, in place."""
+
+
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
 
     `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The loss
-    needs a :class:`..losses.ProximalForm`. During the first :data:`PATH` iterations at most, `rho` grows by the factor
-    :data:`PENALTY_GROWTH`; then it stays constant. `Progress.residual` is the primal residual ``||X - WH - S||_1 /
-    ||X||_1``, divided by the current loss relative to the loss of the zero model. All other solvers share this
-    interface.
+    needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
     """
-    X = problem.X
-    size, largest = _natural_scale(problem)  # unit of 1 / rho, and the loss of the zero model
+    return follow(InMemory(problem, Wt, len(H)), H, max_iter=max_iter)
+
+
+def follow(rows: Rows, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Run continuation ADMM on rows that are kept anywhere: update their codes, and `H` in place.
+
+    During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
+    constant. `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, divided by the current loss
+    relative to the loss of the zero model.
+    """
+    totals = rows.totals()
+    size, largest = totals.scale(rows.loss, H.shape[1])  # unit of 1 / rho, and the loss of the zero model
     bound = size / FIRST_PENALTY  # 1 / rho
     decay = 1.0  # factor of the last change of 1 / rho, by which the scaled dual is multiplied as well
-    half = _Half(problem, len(H))
     path = min(max_iter, PATH)
-    total = float(X.sum(dtype=np.float64)) or 1.0
+    total = totals.total or 1.0
     for iteration in range(max_iter):
-        penalties, loss = problem.penalty_value(Wt, H), 0.0
-        if not _form(problem.loss).valued:  # the pass then reports a loss of 0
-            loss = problem.loss_value(Wt, H)
+        penalty = rows.penalty_H.value(H)
+        found = rows.step(H, bound, decay)
+        # the objective divided by rho is least squares plus `bound` times the penalty
         with one_blas_thread():
-            right = half(Wt, H, bound, decay)
-            # the objective divided by rho is least squares plus `bound` times the penalty
-            improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.back_and_forth)
-        loss += float(half.losses.sum())
-        objective = loss + penalties
-        residual = float(half.residuals.sum()) / total * largest / max(loss, np.finfo(float).tiny)
-        yield Progress(objective, residual)
+            improve(
+                H, found.gram, found.right, rows.penalty_H, sweeps=SWEEPS, scale=bound, alternate=rows.back_and_forth
+            )
+        loss = found.loss
+        residual = found.residual / total * largest / max(loss, np.finfo(float).tiny)
+        yield Progress(loss + (found.penalty + penalty), residual)
         # `residual` relative to the loss plus a share of the zero model's: near an exact fit the loss alone goes to 0
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
-        if problem.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
+        if rows.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
             # where the loss is smooth, descent converges, whereas a growing penalty would only freeze the factors
-            yield from hals.polish_clipped(problem, Wt, H, max_iter=max_iter - iteration - 1)
+            yield from rows.polish(H, max_iter - iteration - 1)
             return
         decay = 1 / _growth(iteration, path)
         bound *= decay
@@ -121,38 +188,47 @@ def _slope(loss: Loss, size: Any, n_features: int) -> Any:
     return _form(loss).slope(size, n_features, loss.parameter)
 
 
-def _natural_scale(problem: Problem) -> tuple[float, float]:
-    """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
+def back_and_forth(problem: Problem) -> bool:
+    """Return whether every second sweep should run backward.
 
-    The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
-    scale of the data or of the weights.
+    With an l2 penalty on both factors the iterates do not oscillate, and forward sweeps alone are faster.
     """
-    X, M, loss = problem.X, problem.weights, problem.loss
-    mean, weight = float(X.mean(dtype=np.float64)), 1.0
-    if M is not None:
-        n_observed = float(np.count_nonzero(M)) or 1.0
-        weight = float(M.sum(dtype=np.float64)) / n_observed or 1.0
-        mean *= X.size / n_observed  # missing entries are 0
-    mean = mean or 1.0  # if the data are all 0, any positive number will do
-    weight **= loss.record.weight_degree
-    if loss.record.beta is not None:  # a divergence from the model 0 is infinite
-        largest = mean * weight * X.size
-    else:
-        largest = problem.loss_value(np.zeros((1, X.shape[0]), X.dtype), np.zeros((1, X.shape[1]), X.dtype))
-    return mean / (weight * float(_slope(loss, mean, X.shape[1]))), largest or 1.0
+    return not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
 
 
-class _Half:
+class InMemory:
+    """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
+
+    def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
+        self.loss, self.penalty_H = problem.loss, problem.penalty_H
+        self.back_and_forth = back_and_forth(problem)
+        self._problem, self._Wt = problem, Wt
+        self._half = Half(problem, n_components)
+
+    def totals(self) -> Totals:
+        """Return the sums over all rows."""
+        return Totals.of(self._problem)
+
+    def step(self, H: Array, bound: float, decay: float) -> Pass:
+        """Update the codes for fixed components `H`."""
+        return self._half.step(self._Wt, H, bound, decay)
+
+    def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
+        """Minimise the Huber loss by descent, in place."""
+        return hals.polish_clipped(self._problem, self._Wt, H, max_iter=max_iter)
+
+
+class Half:
     """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``.
 
     `V` are the cleaned data, and ``W.T @ V`` is the right-hand side of the least-squares problem of the components.
 
     The arrays `losses` and `residuals` [shape=(n_samples,)] hold the loss and the l1 norm of the primal residual of
-    each row before the pass.
+    each row before the pass. `dual` is the array, in the shape and dtype of the data, that keeps the scaled dual.
     """
 
-    def __init__(self, problem: Problem, n_components: int) -> None:
-        """Choose blocks and chunks of rows, and allocate the dual; one thread runs all blocks of a chunk."""
+    def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
+        """Choose blocks and chunks of rows; one thread runs all blocks of a chunk. `dual` is 0, or None to make it."""
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
@@ -163,12 +239,22 @@ class _Half:
         # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
-        # with an l2 penalty on both factors the iterates do not oscillate, and forward sweeps alone are faster
-        self.back_and_forth = not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
-        self.U = np.zeros_like(X)  # scaled dual
+        self.back_and_forth = back_and_forth(problem)
+        self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
         # a penalty that couples the codes of samples needs the cleaned data of all rows at once
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
+
+    def step(self, Wt: Array, H: Array, bound: float, decay: float) -> Pass:
+        """Run the pass and return what it adds to an iteration; the parameters are those of :meth:`__call__`."""
+        problem = self.problem
+        penalty, loss = problem.penalty_W.value(Wt), 0.0
+        if not _form(problem.loss).valued:  # the pass then reports a loss of 0
+            loss = problem.loss_value(Wt, H)
+        with one_blas_thread():
+            right = self(Wt, H, bound, decay)
+            gram = Wt @ Wt.T
+        return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
         """Update the codes `Wt` (r, n_samples) in place; return ``Wt @ V`` (r, n), where `V` is the cleaned data.
@@ -415,7 +501,7 @@ def _padded(rows: Array) -> Array:
 def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
     """Return the natural ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
 
-    `X` are the data, `V` the model and `M` the entry weights or None, all (n_rows, n). See :func:`_natural_scale`.
+    `X` are the data, `V` the model and `M` the entry weights or None, all (n_rows, n). See :meth:`Totals.scale`.
     """
     sizes = np.abs(X - V)
     weights = np.ones(len(X))

@@ -6,9 +6,9 @@ HALS (Cichocki & Phan 2009, Algorithm 2) with several sweeps for each product wi
 iterations with restarts (Ang & Gillis 2019, Algorithm 3). A step that raises the objective is undone, so the objective
 never rises. The kind of sweep depends on the data:
 
-- without weights, through Gram matrices (:class:`_Gram`);
+- without weights, through Gram matrices (:class:`Gram`);
 - with weights, entries of small weight are replaced by the model,
-  ``V = P + m / max(m) (X - P)``, which majorises the loss, and the sweeps are those of ``V`` (:class:`_Filled`);
+  ``V = P + m / max(m) (X - P)``, which majorises the loss, and the sweeps are those of ``V`` (:class:`Filled`);
 - if the largest weight is many times the mean weight, those steps would be tiny, and coordinate descent on the weighted
   residuals is used instead (:class:`_Residual`), as for sparse data whose unstored entries are missing.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
-from visionnmf.engine.penalties import SEPARABLE
+from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.stopping import Progress
@@ -57,10 +57,10 @@ CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting canno
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by a few sweeps each; yield the objective before each iteration."""
-    if problem.is_sparse and problem.zero_weight == 1 and _separable(problem):
+    if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
-    yield from _descend_both(problem, Wt, H, _halves(problem), max_iter)
+    yield from descend(InMemory(problem, Wt, _halves(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
 def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -69,98 +69,175 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     The least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber loss, and is exact
     where no residual is clipped.
     """
-    yield from _descend_both(problem, Wt, H, _Clipped(problem), max_iter)
+    return descend(InMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
-def _descend_both(problem: Problem, Wt: Array, H: Array, halves: Any, max_iter: int) -> Iterator[Progress]:
-    """Update both factors with extrapolation; an iteration that raises the objective is undone.
+class Rows(Protocol):
+    """The rows of a problem and their codes, wherever they are kept; :class:`InMemory` keeps them in this process."""
 
-    `halves` provides the updates of the codes and of the components, and the objective. `Wt` and `H` always hold the
-    best factors so far. In an iteration `W_new` and `H_new` are the updated factors and `W_next` are the extrapolated
-    codes, which the update of the components uses.
+    def objective(self, H: Array) -> float:
+        """Return the objective of the codes and of components `H`."""
+
+    def improve(self, H: Array, H_new: Array, momentum: float) -> float:
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
+
+        The update of `H_new` uses the extrapolated codes. The next call is :meth:`accept` or :meth:`reject`.
+        """
+
+    def accept(self, components: list[Array]) -> None:
+        """Keep the extrapolated codes; balance them and `components`, a list as for :func:`.momentum.balance`."""
+
+    def reject(self) -> None:
+        """Return to the last accepted codes."""
+
+
+def descend(rows: Rows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Progress]:
+    """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
+
+    `H` always holds the best components so far. In an iteration `H_new` are the updated components.
     """
-    penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
-    objective = problem.objective(Wt, H)
-    W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
-    W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
+    objective = rows.objective(H)
+    H_last, H_ahead = H.copy(), H.copy()  # the last accepted components, before and after extrapolation
     momentum = Momentum(
         FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR, cut=MOMENTUM_CUT
     )
     for _ in range(max_iter):
         before = objective
-        W_new = W_ahead.copy()
-        halves.improve_codes(W_new, H_ahead)
-        W_next = extrapolated(W_new, W_last, momentum.value, penalty_W)
         H_new = H_ahead.copy()
-        halves.improve_components(H_new, W_next)
-        found = halves.objective(W_next, H_new)
+        found = rows.improve(H_ahead, H_new, momentum.value)
         if found <= objective or momentum.is_none:
             # without momentum only rounding can raise the objective
             objective = min(found, objective)
-            Wt[:], H[:] = W_next, H_new
-            W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
-            W_last, H_last = W_new, H_new
+            H[:] = H_new
+            H_ahead, H_last = extrapolated(H_new, H_last, momentum.value, penalty_H), H_new
             momentum.grow()
-            balance(problem, [Wt, W_ahead, W_last], [H, H_ahead, H_last])
+            rows.accept([H, H_ahead, H_last])
         else:
             momentum.restart()
-            W_ahead, H_ahead = Wt.copy(), H.copy()
-            W_last, H_last = Wt.copy(), H.copy()
+            H_ahead, H_last = H.copy(), H.copy()
+            rows.reject()
         yield Progress(before)
 
 
-def _separable(problem: Problem) -> bool:
+class Codes:
+    """The codes of some rows, all (r, n_rows), during a descent with extrapolation.
+
+    `best` is the given array, which always holds the best codes so far. `last` and `ahead` are the last accepted codes
+    before and after extrapolation. A :meth:`step` computes `new` and their extrapolation `next`.
+    """
+
+    def __init__(self, Wt: Array, penalty: Penalties) -> None:
+        self.best, self.penalty = Wt, penalty
+        self.last, self.ahead = Wt.copy(), Wt.copy()
+        self.new, self.next = self.last, self.ahead
+
+    def step(self, halves: Any, H: Array, momentum: float) -> None:
+        """Update the codes for fixed components `H` and extrapolate them."""
+        self.new = self.ahead.copy()
+        halves.improve_codes(self.new, H)
+        self.next = extrapolated(self.new, self.last, momentum, self.penalty)
+
+    def accept(self) -> None:
+        """Keep the extrapolated codes."""
+        self.best[:] = self.next
+        self.ahead, self.last = self.next, self.new
+
+    def reject(self) -> None:
+        """Return to the best codes."""
+        self.last, self.ahead = self.best.copy(), self.best.copy()
+
+    @property
+    def kept(self) -> list[Array]:
+        """All arrays that outlast an iteration, in the order that :func:`.momentum.balance` expects."""
+        return [self.best, self.ahead, self.last]
+
+
+class InMemory:
+    """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place.
+
+    `halves` provides the updates of the codes and of the components, and the objective.
+    """
+
+    def __init__(self, problem: Problem, Wt: Array, halves: Any) -> None:
+        self._problem, self._halves = problem, halves
+        self._codes = Codes(Wt, problem.penalty_W)
+
+    def objective(self, H: Array) -> float:
+        """Return the objective of the best codes and of components `H`."""
+        return self._problem.objective(self._codes.best, H)
+
+    def improve(self, H: Array, H_new: Array, momentum: float) -> float:
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both."""
+        self._codes.step(self._halves, H, momentum)
+        self._halves.improve_components(H_new, self._codes.next)
+        return float(self._halves.objective(self._codes.next, H_new))
+
+    def accept(self, components: list[Array]) -> None:
+        """Keep the extrapolated codes, and balance them and `components`."""
+        self._codes.accept()
+        balance(self._problem, self._codes.kept, components)
+
+    def reject(self) -> None:
+        """Return to the best codes."""
+        self._codes.reject()
+
+
+def separable(problem: Problem) -> bool:
     """Return whether both penalties consist of a box, l1 and l2 only."""
     return not problem.penalty_W.beyond(SEPARABLE) and not problem.penalty_H.beyond(SEPARABLE)
 
 
-def _halves(problem: Problem) -> _Gram | _Residual:
+def _halves(problem: Problem) -> Gram | _Residual:
     """Return the updates that suit the weights and the sparsity of the data."""
     weights = problem.weights
     if problem.is_sparse and problem.zero_weight == 0:
         sparse_descent.refuse_coupled(problem)
         return _Residual(problem, partial(sparse_descent.residual_half, sweeps=RESIDUAL_SWEEPS))
     if weights is None or not weights.any():
-        return _Gram(problem)
+        return Gram(problem)
     skew = float(weights.max()) / float(weights.mean(dtype=np.float64))
-    if skew > SKEW and _separable(problem):
+    if skew > SKEW and separable(problem):
         return _Residual(problem, _descend_weighted)
-    return _Filled(problem, weights)
+    return Filled(problem, weights)
 
 
-class _Gram:
+class Gram:
     """Updates through Gram matrices."""
 
     def __init__(self, problem: Problem) -> None:
-        """Take the data and the penalties of `problem`; :class:`_Filled` replaces `data` and `scale` afterwards."""
+        """Take the data and the penalties of `problem`; :class:`Filled` replaces `data` and `scale` afterwards."""
         self.problem = problem
         self.data, self.transposed = problem.X, problem.features
         self.square = squares(problem.X)  # sum of all squares
         self.scale = 1.0  # factor of the penalties; below 1 where the loss is divided by the largest weight
-        self.separable = _separable(problem)  # whether penalties act on each entry alone
+        self.separable = separable(problem)  # whether penalties act on each entry alone
         # Gram matrix of the codes (r, r) and their product with the data (r, n), set by `improve_components`
         self.products: tuple[Array, Array]
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Run HALS sweeps on the codes `Wt` (r, n_samples), in place, for fixed components `H` (r, n)."""
         gram, right = product(H, H.T), right_sides(self.data, H)
-        sweeps = self._sweeps(H)
+        sweeps = self.sweeps(*H.shape)
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
         """Run HALS sweeps on the components `H`, in place, for fixed codes `Wt`; keep the products."""
-        self.products = product(Wt, Wt.T), right_sides(self.transposed, Wt)
-        sweeps = self._sweeps(Wt)
+        self.products = self.statistics(Wt)
+        sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
 
-    def _sweeps(self, A: Array) -> int:
-        """Return how many sweeps one product with the fixed factor `A` (r, n) should serve.
+    def statistics(self, Wt: Array) -> tuple[Array, Array]:
+        """Return the Gram matrix (r, r) of the codes `Wt` and their product with the data (r, n)."""
+        return product(Wt, Wt.T), right_sides(self.transposed, Wt)
+
+    def sweeps(self, r: int, n: int) -> int:
+        """Return how many sweeps one product with a fixed factor (r, n) should serve.
 
         A sweep costs r multiplications for each entry of the other factor, and the product costs n. So about ``n / r``
         sweeps cost as much as the product. Sparse products are cheap, and other penalties than a box, l1 and l2 take
         another method, so they get the minimum.
         """
-        share = A.shape[1] // len(A) if self.separable and not self.problem.is_sparse else 0
+        share = n // r if self.separable and not self.problem.is_sparse else 0
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
     def objective(self, Wt: Array, H: Array) -> float:
@@ -168,19 +245,19 @@ class _Gram:
         return value_from_products(self.problem, Wt, H, H, *self.products, self.square)
 
 
-class _Filled(_Gram):
+class Filled(Gram):
     """Updates on data in which the model replaces entries of small weight, refreshed before each iteration.
 
     They majorise the loss divided by the largest weight, so the penalties are divided by it as well.
     """
 
-    def __init__(self, problem: Problem, weights: Array) -> None:
-        """Allocate the filled data; `weights` are those of the entries."""
+    def __init__(self, problem: Problem, weights: Array, largest: float | None = None) -> None:
+        """Allocate the filled data; `weights` are those of the entries, and `largest` their maximum over all rows."""
         super().__init__(problem)
         self.weights = weights
         self.data = np.empty_like(problem.X)  # filled data, written by `improve_codes`
         self.transposed = self.data.T  # a view
-        self.scale = 1 / float(weights.max())
+        self.scale = 1 / (largest or float(weights.max()))
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Fill the data with the model of `Wt` and `H`, then run HALS sweeps on the codes `Wt`, in place."""
@@ -203,13 +280,13 @@ class _Filled(_Gram):
             return self.problem.objective(Wt, H)
 
 
-class _Clipped(_Filled):
+class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
-    def __init__(self, problem: Problem) -> None:
-        """Prepare as :class:`_Filled` does; a single weight of 1 stands for none, so that `scale` is 1."""
+    def __init__(self, problem: Problem, largest: float | None = None) -> None:
+        """Prepare as :class:`Filled` does; a single weight of 1 stands for none, so that `scale` is 1."""
         weights = problem.weights
-        super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights)
+        super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes `Wt`, in place."""
@@ -226,7 +303,7 @@ class _Clipped(_Filled):
 
         with one_blas_thread():
             map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-        _Gram.improve_codes(self, Wt, H)  # not that of _Filled, which would fill the data again
+        Gram.improve_codes(self, Wt, H)  # not that of Filled, which would fill the data again
 
 
 class _Residual:
@@ -277,13 +354,19 @@ def value_from_products(
     the data, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is computed from the
     residuals instead.
     """
-    inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
-    model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
-    loss = (square - 2 * inner + model) / 2
-    if loss > square * SMALL[H.dtype.itemsize]:
+    loss = loss_from_products(F, gram, right, square)
+    if loss is not None:
         return loss + problem.penalty_value(Wt, H)
     with one_blas_thread():
         return problem.objective(Wt, H)
+
+
+def loss_from_products(F: Array, gram: Array, right: Array, square: float) -> float | None:
+    """Return the least-squares loss alone, or None if cancellation would show; see :func:`value_from_products`."""
+    inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
+    model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
+    loss = (square - 2 * inner + model) / 2
+    return loss if loss > square * SMALL[F.dtype.itemsize] else None
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:

@@ -57,16 +57,29 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
     """
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
-    # maximum of each component in either factor (r,), and the logarithm of their quotient
-    sizes = [factors[0].max(axis=1, initial=0).astype(np.float64) for factors in (codes, components)]
+    exponents = imbalance(*(factors[0].max(axis=1, initial=0) for factors in (codes, components)))
+    if exponents is not None:
+        rescale(codes, -exponents)
+        rescale(components, exponents)
+
+
+def imbalance(codes: Array, components: Array) -> Array | None:
+    """Return by which powers of two components have to grow, and codes to shrink, (r,); None if both are near enough.
+
+    `codes` and `components` (r,) are the maxima of each component in either factor.
+    """
+    sizes = [maxima.astype(np.float64) for maxima in (codes, components)]
     used = (sizes[0] > 0) & (sizes[1] > 0)
+    # the logarithm of their quotient
     distance = np.log2(np.where(used, sizes[0], 1)) - np.log2(np.where(used, sizes[1], 1))
     far = np.abs(distance) > np.log2(UNEVEN)
-    if far.any():
-        shift = np.where(far, np.round(distance / 2), 0)
-        for factors, sign in ((codes, -1), (components, 1)):
-            for F in factors:
-                F *= np.exp2(sign * shift).astype(F.dtype)[:, None]
+    return np.where(far, np.round(distance / 2), 0) if far.any() else None
+
+
+def rescale(factors: list[Array], exponents: Array) -> None:
+    """Multiply component k of all factors by ``2 ** exponents[k]``, in place."""
+    for F in factors:
+        F *= np.exp2(exponents).astype(F.dtype)[:, None]
 
 
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalties) -> Array:

@@ -1,0 +1,135 @@
+"""Fits of Dask arrays in blocks of rows equal the fits of the same data in memory."""
+
+import numpy as np
+import pytest
+
+from visionnmf import NMF, Penalty
+from visionnmf.exceptions import ParameterError
+
+da = pytest.importorskip("dask.array")
+
+RNG = np.random.default_rng(0)
+CLEAN = RNG.gamma(0.5, size=(150, 4)) @ RNG.gamma(0.5, size=(4, 60)) + 0.05 * RNG.random((150, 60))
+X = np.where(RNG.random(CLEAN.shape) < 0.1, CLEAN.max(), CLEAN)
+WEIGHTS = RNG.uniform(0.5, 1.0, X.shape)
+GAPS = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+SAMPLES = RNG.integers(0, 3, len(X)).astype(float)
+
+
+def in_blocks(array, rows=40):
+    return da.from_array(array, chunks=(rows, *array.shape[1:]))
+
+
+def both(data, fit=None, blocked=None, **parameters):
+    """The same fit in memory and in blocks: models and codes."""
+    found = []
+    for rows, arguments in ((data, fit or {}), (in_blocks(data), blocked or fit or {})):
+        model = NMF(4, random_state=0, **{"max_iter": 60, "tol": 0, **parameters})
+        codes = model.fit_transform(rows, **arguments)
+        found += [model, codes]
+    memory, codes, dask, lazy = found
+    assert isinstance(lazy, da.Array)
+    return memory, codes, dask, lazy.compute()
+
+
+def assert_same(memory, codes, dask, codes_dask, rtol=1e-8):
+    np.testing.assert_allclose(dask.components_, memory.components_, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(codes_dask, codes, rtol=rtol, atol=rtol * codes.max())
+    np.testing.assert_allclose(dask.objective_history_, memory.objective_history_, rtol=rtol)
+    assert dask.n_iter_ == memory.n_iter_ and dask.solver_ == memory.solver_
+    np.testing.assert_allclose(dask.reconstruction_err_, memory.reconstruction_err_, rtol=rtol)
+    assert dask.optimality_ == pytest.approx(memory.optimality_, rel=0.2, abs=1e-6)
+    assert codes_dask.dtype == codes.dtype and dask.components_.dtype == memory.components_.dtype
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "huber", "elastic-net", "l21", "kullback-leibler", "frobenius"])
+def test_every_loss_in_blocks_equals_the_fit_in_memory(loss):
+    solver = "hals" if loss == "frobenius" else "admm"
+    assert_same(*both(X, loss=loss, solver=solver))
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius", "huber"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fit": {"weights": WEIGHTS}},
+        {"fit": {"sample_weight": SAMPLES}},
+        {"data": GAPS, "missing_values": np.nan},
+        {"penalty_W": Penalty(l1=0.05, high=3.0), "penalty_H": Penalty(l2=0.1)},
+        {"penalty_W": Penalty(l2=0.05), "penalty_H": Penalty(l2=0.1), "fit": {"sample_weight": SAMPLES}},
+    ],
+    ids=["weights", "sample weights", "missing", "penalties", "both"],
+)
+def test_weights_and_penalties_in_blocks_equal_the_fit_in_memory(loss, options):
+    options = dict(options)
+    data = options.pop("data", X)
+    assert_same(*both(data, loss=loss, **options), rtol=1e-6)
+
+
+def test_the_rule_stops_both_fits_at_the_same_iteration():
+    memory, codes, dask, codes_dask = both(X, max_iter=400, tol=1e-3)
+    assert memory.n_iter_ < 400
+    assert_same(memory, codes, dask, codes_dask)
+
+
+def test_given_factors_single_precision_and_features_in_chunks():
+    W, H = RNG.random((150, 4)), RNG.random((4, 60))
+    memory, codes, dask, codes_dask = both(X, fit={"W": W, "H": H}, blocked={"W": in_blocks(W, 70), "H": H})
+    assert_same(memory, codes, dask, codes_dask)
+    single = X.astype(np.float32)
+    memory, dask = NMF(4, random_state=0).fit(single), NMF(4, random_state=0)
+    dask.fit(da.from_array(single, chunks=(33, 25)))
+    assert dask.components_.dtype == np.float32
+    assert dask.reconstruction_err_ == pytest.approx(memory.reconstruction_err_, rel=1e-4)
+
+
+def test_transform_is_lazy_and_equals_the_codes_of_the_fit():
+    model = NMF(4, random_state=0, max_iter=30, tol=0)
+    codes = model.fit_transform(in_blocks(X))
+    lazy = model.transform(in_blocks(X, 25))
+    assert isinstance(lazy, da.Array) and lazy.shape == (150, 4)
+    np.testing.assert_array_equal(lazy.compute(), codes.compute())
+    np.testing.assert_array_equal(model.transform(X), codes.compute())
+
+
+def test_fixed_components_and_several_starts():
+    H = NMF(4, random_state=0, max_iter=30, tol=0).fit(X).components_
+    memory, codes, dask, codes_dask = both(X, components_init=H, update_components=False)
+    assert_same(memory, codes, dask, codes_dask)
+    assert_same(*both(X, n_init=2, max_iter=20))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "itakura-saito"}, "loss must be one of .*'manhattan'"),
+        ({"solver": "rri"}, "solver must be able .*'admm'.* does not take data in blocks"),
+        ({"init": "nndsvd"}, "init must be 'random' or 'custom' for a Dask array"),
+        ({"penalty_W": Penalty(graph="knn", graph_weight=1)}, "penalty_W must be of box, l1, l2 and simplex"),
+        ({"penalty_H": Penalty(graph="knn", graph_weight=1)}, "graph of penalty_H must be a matrix"),
+        ({"zero_weight": 0.5}, "zero_weight must be 1 for a Dask array"),
+    ],
+)
+def test_what_is_not_covered_is_refused_with_what_is(parameters, message):
+    with pytest.raises(ParameterError, match=message) as error:
+        NMF(2, **parameters).fit(in_blocks(X))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(np.nan, "NaN"), (-1.0, "[Nn]egative"), (np.inf, "infinity")],
+)
+def test_bad_blocks_are_refused_as_in_memory(change, message):
+    bad = X.copy()
+    bad[130, 3] = change
+    with pytest.raises(ValueError, match=message):
+        NMF(2).fit(in_blocks(bad))
+
+
+def test_arrays_of_unknown_size_or_sparse_blocks_are_refused():
+    with pytest.raises(ParameterError, match="compute_chunk_sizes"):
+        NMF(2).fit(in_blocks(X)[in_blocks(X)[:, 0] > 0])
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(ParameterError, match="dense blocks"):
+        NMF(2).fit(in_blocks(X).map_blocks(scipy_sparse.csr_matrix))

@@ -1,0 +1,80 @@
+"""Fits on the workers of a Dask cluster equal those of one process, also if a worker is killed."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from visionnmf import NMF
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # closing sockets of a killed worker warn
+
+RNG = np.random.default_rng(0)
+X = RNG.gamma(0.5, size=(400, 4)) @ RNG.gamma(0.5, size=(4, 80)) + 0.05 * RNG.random((400, 80))
+X = np.where(RNG.random(X.shape) < 0.1, X.max(), X)
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return da.from_array(X, chunks=(60, 80))
+
+
+def fitted(rows, **options):
+    model = NMF(4, random_state=0, max_iter=40, tol=0, **options)
+    return model, model.fit_transform(rows)
+
+
+@pytest.fixture(scope="module")
+def local(rows):
+    model, codes = fitted(X)
+    return model, codes
+
+
+def assert_same(model, codes, local):
+    np.testing.assert_allclose(model.components_, local[0].components_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(codes.compute(), local[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.objective_history_, local[0].objective_history_, rtol=1e-9)
+
+
+def test_two_workers_find_what_one_process_finds(client, rows, local):
+    assert_same(*fitted(rows), local)
+
+
+def test_least_squares_on_two_workers(client, rows):
+    memory = NMF(4, loss="frobenius", random_state=0, max_iter=40, tol=0).fit(X)
+    model, _ = fitted(rows, loss="frobenius")
+    np.testing.assert_allclose(model.components_, memory.components_, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_a_worker_killed_in_mid_fit_changes_nothing(client, rows, loss):
+    killed = []
+
+    def kill(iteration, objective):
+        if iteration == 20 and not killed:
+            killed.extend(list(client.run(os.getpid).values())[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    memory = NMF(4, loss=loss, random_state=0, max_iter=40, tol=0).fit(X)
+    model, codes = fitted(rows, loss=loss, callback=kill)
+    assert killed
+    np.testing.assert_allclose(model.components_, memory.components_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(codes.compute(), memory.transform(X), rtol=1e-7, atol=1e-8)
+
+
+def test_bad_data_on_a_worker_are_refused_in_one_line(client):
+    bad = X.copy()
+    bad[300, 3] = -1
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        NMF(2).fit(da.from_array(bad, chunks=(60, 80)))

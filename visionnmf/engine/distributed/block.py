@@ -1,0 +1,287 @@
+"""One block of rows with its codes, and what it answers to the messages of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from visionnmf.engine.kernels.manhattan import balance_signs
+from visionnmf.engine.optimality import Derivatives, gradients, kinked_half, moved_squares, sum_squares
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import admm, hals
+from visionnmf.engine.solvers.momentum import rescale
+from visionnmf.engine.solving import solve_codes
+from visionnmf.engine.starts import absolute_normal
+from visionnmf.engine.stopping import exact_objective
+
+Array = NDArray[Any]
+
+BALANCE_SWEEPS = 3  # of coordinate descent over the derivatives at kinks, for each round of all blocks
+
+
+class Largest:
+    """An answer of which the crew keeps the largest instead of the sum."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __add__(self, other: Largest) -> Largest:
+        return Largest(np.maximum(self.value, other.value))
+
+
+class BlockData(NamedTuple):
+    """The checked data of a block: what a worker reads, or computes again if another worker was lost.
+
+    `X` (n_rows, n) and the weights of its entries, or None, are the data as they were given. With weights of samples,
+    `fitted` and `entries` take their place in the fit, and the rows of `fitted` were multiplied by `row_scale`
+    (n_rows,) if that is not None. `codes` (n_rows, r) are given codes to start from, or None.
+    """
+
+    X: Array
+    weights: Array | None = None
+    fitted: Array | None = None
+    entries: Array | None = None
+    row_scale: Array | None = None
+    codes: Array | None = None
+
+
+class Sums(NamedTuple):
+    """What is known of the data before the loss: sums over the entries, and their largest weight."""
+
+    total: float  # of the data as they enter the fit
+    n_entries: float
+    n_observed: float  # number of entries whose weight is not 0
+    observed: float  # sum of the given data, without weights of samples
+    n_given: float  # number of their observed entries
+    squares: float
+    n_weighted: float  # number of blocks with weights
+    weight: Largest  # largest weight; 1 without weights
+
+
+class Block:
+    """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
+
+    def __init__(self, data: BlockData) -> None:
+        self.data = data
+        self.problem: Problem  # with the weights of samples; set by `begin`
+        self.given: Problem  # without them
+        self.Wt: Array  # codes of `problem`
+        self._half: admm.Half
+        self._halves: Any
+        self._codes: hals.Codes
+        self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
+        self._zeros: _Zeros
+
+    @property
+    def fitted_rows(self) -> Array:
+        """The data that enter the fit."""
+        return self.data.X if self.data.fitted is None else self.data.fitted
+
+    def sums(self) -> Sums:
+        """Return the sums over the data."""
+        data, X = self.data, self.fitted_rows
+        weights = data.weights if data.fitted is None else data.entries
+        given = data.X.size if data.weights is None else np.count_nonzero(data.weights)
+        largest = 1.0 if weights is None else float(weights.max(initial=0))
+        n_observed = X.size if weights is None else np.count_nonzero(weights)
+        return Sums(
+            float(X.sum(dtype=np.float64)), float(X.size), float(n_observed), float(data.X.sum(dtype=np.float64)),
+            float(given), sum_squares(X), float(weights is not None), Largest(largest),
+        )  # fmt: skip
+
+    # --- the start ----------------------------------------------------------------------------------------------------
+
+    def begin(self, problem: Problem) -> None:
+        """Take loss and penalties from a problem without data; its weights are None if no block has any."""
+        data, weights = self.data, self.data.weights
+        if problem.weights is not None and weights is None:
+            weights = np.ones_like(data.X)
+        self.given = replace(problem, X=data.X, weights=weights)
+        self.problem = self.given
+        if data.fitted is not None:
+            weights = weights if data.entries is None else data.entries
+            self.problem = replace(problem, X=data.fitted, weights=weights)
+
+    def empty_codes(self, n_components: int) -> None:
+        """Make room for codes."""
+        self.Wt = np.empty((n_components, len(self.data.X)), self.data.X.dtype)
+
+    def draw_codes(self, seed: int, scale: float) -> None:
+        """Draw codes at random, from a seed of this block."""
+        self.Wt[:] = absolute_normal(RandomState(seed), self.Wt.shape, scale, self.Wt.dtype)
+
+    def take_codes(self) -> None:
+        """Take the given codes."""
+        assert self.data.codes is not None
+        self.Wt[:] = self.data.codes.T
+        if self.data.row_scale is not None:
+            self.Wt *= self.data.row_scale
+
+    def code_sums(self) -> tuple[Array]:
+        """Return the sums of the codes of each component (r,)."""
+        return (self.Wt.sum(axis=1, dtype=np.float64),)
+
+    def start(self, factor: float) -> None:
+        """Multiply the codes by a number, and move them into the constraint of the penalty."""
+        self.Wt *= self.Wt.dtype.type(factor)
+        self.problem.penalty_W.feasible(self.Wt)
+
+    def exact(self) -> tuple[float]:
+        """Return the objective up to which a fit counts as exact."""
+        return (exact_objective(self.problem),)
+
+    # --- the solvers --------------------------------------------------------------------------------------------------
+
+    def totals(self) -> admm.Totals:
+        """Return the sums that set the scale of the path of ADMM, and prepare the pass."""
+        self._half = admm.Half(self.problem, len(self.Wt))
+        return admm.Totals.of(self.problem)
+
+    def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
+        """Update the codes by one pass of ADMM."""
+        return self._half.step(self.Wt, H, bound, decay)
+
+    def prepare_descent(self, kind: str, largest: float) -> None:
+        """Choose the updates of least squares: "gram", "filled" or "clipped"; `largest` is the largest weight."""
+        self._half = None  # type: ignore[assignment]  # its dual is as large as the data
+        if kind == "gram":
+            self._halves = hals.Gram(self.problem)
+        elif kind == "filled":
+            assert self.problem.weights is not None
+            self._halves = hals.Filled(self.problem, self.problem.weights, largest)
+        else:
+            self._halves = hals.Clipped(self.problem, largest if self.problem.weights is not None else None)
+        self._codes = hals.Codes(self.Wt, self.problem.penalty_W)
+
+    def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
+        """Update the codes by sweeps of HALS; return the products for the components, penalty and maxima."""
+        self._codes.step(self._halves, H, momentum)
+        new = self._codes.next
+        penalty = self.problem.penalty_W.value(new)
+        return *self._halves.statistics(new), penalty, Largest(new.max(axis=1, initial=0))
+
+    def next_loss(self, H: Array) -> tuple[float]:
+        """Return the loss of the last update of the codes."""
+        return (self.problem.loss_value(self._codes.next, H),)
+
+    def accept(self, exponents: Array | None) -> None:
+        """Keep the last update of the codes, and multiply the codes of component k by ``2 ** exponents[k]``."""
+        self._codes.accept()
+        if exponents is not None:
+            rescale(self._codes.kept, exponents)
+
+    def reject(self) -> None:
+        """Return to the best codes."""
+        self._codes.reject()
+
+    def objective(self, H: Array) -> tuple[float, float]:
+        """Return the loss, and the penalty of the codes."""
+        return self.problem.loss_value(self.Wt, H), self.problem.penalty_W.value(self.Wt)
+
+    # --- the report ---------------------------------------------------------------------------------------------------
+
+    def finish(self, H: Array, codes_penalty: Any, penalty: Any) -> None:
+        """Find the codes of the final components, and drop the state of the solver.
+
+        `codes_penalty` is what :func:`..solving.solve_codes` takes, `penalty` is that of the report.
+        """
+        self._half = self._halves = self._codes = None  # type: ignore[assignment]
+        self.found = solve_codes(replace(self.given, penalty_W=codes_penalty), H)
+        scale = self.data.row_scale
+        self.Wt = self.found if scale is None else self.found * scale
+        self.problem = replace(self.problem, penalty_W=penalty)
+
+    def report(self, H: Array) -> tuple[Any, ...]:
+        """Return loss, penalty, use of components, number of samples that are not 0, those lost, entries not 0."""
+        X = self.problem.X
+        full = X.sum(axis=1, dtype=np.float64) > 0
+        lost = full & ~self.Wt.any(axis=0)
+        return (
+            *self.objective(H), self.Wt.any(axis=1).astype(np.float64), float(full.sum()), float(lost.sum()),
+            float(np.count_nonzero(X)),
+        )  # fmt: skip
+
+    def code_squares(self) -> tuple[Array, float]:
+        """Return the squared norms of the codes of each component (r,), and the squared derivative at the model 0."""
+        W = self.Wt.astype(np.float64)
+        squares = Derivatives.of(self.problem, 0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
+        return np.einsum("ij,ij->i", W, W), squares
+
+    def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
+        """Keep the gradient with respect to the codes; return that with respect to `H`, and the squared derivative.
+
+        At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. These entries are
+        kept for :meth:`balance`. `row_squares` is the mean squared derivative of a row.
+        """
+        problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
+        if not problem.loss.record.kink:
+            self._gradient, G_H, derivative = gradients(problem, W, H)
+            return G_H, derivative**2
+        derivatives = Derivatives.of(problem, tiny)
+        self._gradient = kinked_half(derivatives, W, H, problem.penalty_W, row_squares)
+        G_H, self._zeros = _Zeros.of(derivatives, W, H)
+        return G_H, 0.0
+
+    def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
+        """Find derivatives at the kinks that make the gradient of the components small; return by how much it changes.
+
+        `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1: `norms` (r,) are their
+        norms. The derivatives are those that this block would choose if it were alone; :meth:`move` goes towards them.
+        """
+        unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
+        return (self._zeros.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
+
+    def move(self, shares: Array) -> None:
+        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`."""
+        self._zeros.move(shares)
+
+    def moved(self, norms: Array, sigma: float) -> tuple[float]:
+        """Return the squared change of the model by one step of projected gradient on the codes."""
+        W = self.Wt.astype(np.float64)
+        return (moved_squares(W, self._gradient, norms, self.problem.penalty_W, sigma),)
+
+
+class _Zeros:
+    """The entries of a block whose residual is 0, and the derivative that is chosen at each of them."""
+
+    def __init__(self, bounds: Any) -> None:
+        """Keep a sparse array (n_rows, n) whose stored entries are the largest derivatives at the kinks."""
+        self.bounds = sp.csc_array(bounds)
+        self.signs = np.zeros(self.bounds.nnz)  # derivatives, one feature after the other
+        self.goal = self.signs  # those that this block would choose if it were alone
+
+    @classmethod
+    def of(cls, derivatives: Derivatives, W: Array, H: Array) -> tuple[Array, _Zeros]:
+        """Return the gradient of `H` (r, n) without these entries, and the entries, for codes `W` (r, n_rows)."""
+        G, parts = np.zeros_like(H), []
+        for rows, D, zero, limits in derivatives.parts(W, H):
+            G += W[:, rows] @ D
+            part = sp.csr_array(zero, dtype=np.float64)
+            part.data = limits
+            parts.append(part)
+        return G, cls(sp.vstack(parts))
+
+    def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
+        """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).
+
+        `unit` (n_rows, r) are codes in units of their norms.
+        """
+        bounds = self.bounds
+        squares = np.einsum("ij,ij->i", unit, unit)
+        G = np.ascontiguousarray(total.T)
+        self.goal = self.signs.copy()
+        balance_signs(
+            bounds.indptr.astype(np.int64), bounds.indices.astype(np.int64), bounds.data, unit,
+            np.where(squares > 0, squares, np.inf), np.ascontiguousarray(H.T, np.float64), G, *box, enough,
+            BALANCE_SWEEPS, self.goal, np.empty(len(H)),
+        )  # fmt: skip
+        return np.asarray(G.T - total)
+
+    def move(self, shares: Array) -> None:
+        """Move the derivatives of feature j by the share ``shares[j]`` towards the goal."""
+        self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

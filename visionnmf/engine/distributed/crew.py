@@ -1,0 +1,75 @@
+"""Crews: all blocks of a fit, which get the same messages and whose answers are added up."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .block import BlockData
+from .shard import Answer, Message, Shard
+
+Array = NDArray[Any]
+
+
+class Crew(ABC):
+    """All blocks of a fit. `sizes` are their numbers of rows."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = list(sizes)
+        self._waiting: list[Message] = []  # messages without an answer, which travel with the next one
+
+    @property
+    def starts(self) -> list[int]:
+        """The number of the first row of each block."""
+        return [sum(self.sizes[:number]) for number in range(len(self.sizes))]
+
+    def tell(self, method: str, *arguments: Any) -> None:
+        """Call a method of all blocks together with the next :meth:`ask` or :meth:`look`."""
+        self._waiting.append((method, arguments))
+
+    def ask(self, method: str, *arguments: Any) -> Answer:
+        """Call a method of all blocks, and return the sums of their answers."""
+        return self._send([*self._taken(), (method, arguments)], 0)
+
+    def look(self, method: str, *arguments: Any) -> Answer:
+        """Do what :meth:`ask` does for a method that changes nothing."""
+        return self._send([*self._taken(), (method, arguments)], 1)
+
+    def _taken(self) -> list[Message]:
+        """Return the messages that wait, and forget them."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    @abstractmethod
+    def _send(self, messages: list[Message], n_looks: int) -> Answer:
+        """Pass messages on, of which the last `n_looks` change nothing; return the answer to the last one."""
+
+    @abstractmethod
+    def codes(self) -> list[Any]:
+        """Return the final codes (n_rows, r) of each block: arrays, or futures that hold them."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of all blocks."""
+
+
+class LocalCrew(Crew):
+    """A crew whose blocks are in this process and share its threads."""
+
+    def __init__(self, data: Sequence[BlockData]) -> None:
+        super().__init__([len(block.X) for block in data])
+        self._shard = Shard(data, range(len(data)), self.starts)
+
+    def _send(self, messages: list[Message], n_looks: int) -> Answer:
+        return self._shard.run(messages)
+
+    def codes(self) -> list[Array]:
+        """Return the final codes (n_rows, r) of each block."""
+        return [self._shard.codes(number) for number in range(len(self.sizes))]
+
+    def close(self) -> None:
+        """Let go of all blocks."""
+        del self._shard

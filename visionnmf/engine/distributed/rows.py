@@ -1,0 +1,248 @@
+"""The rows of a fit in blocks, as the solvers see them, and fits and reports of such rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from visionnmf.engine import quadratic
+from visionnmf.engine.losses import ZERO
+from visionnmf.engine.optimality import ENOUGH, moved_squares, penalty_gradient
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import admm, hals
+from visionnmf.engine.solvers.momentum import imbalance, rescale
+from visionnmf.engine.solving import Callback, Fit, run
+from visionnmf.engine.starts import absolute_normal, scale_of
+from visionnmf.engine.stopping import Progress, Stopping
+
+from .block import Sums
+from .crew import Crew
+
+Array = NDArray[Any]
+
+ONE_STREAM = 10**8  # up to this many codes, the random start is that of a fit in memory; beyond, each block has a seed
+BALANCE_ROUNDS = 60  # maximum number of times that all blocks balance the gradient together
+LIMIT = np.iinfo(np.int32).max
+
+
+@dataclass
+class RowsInBlocks:
+    """Rows that a crew holds; `problem` has the loss and the penalties, but no data, and `sums` describes the data."""
+
+    crew: Crew
+    problem: Problem
+    sums: Sums
+    dtype: Any
+    n_features: int
+
+    @property
+    def n_samples(self) -> int:
+        """The number of rows of all blocks."""
+        return sum(self.crew.sizes)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether entries have weights other than 1, or are missing."""
+        return self.problem.weights is not None
+
+    def start(self, n_components: int, rng: RandomState, H: Array | None, given: bool) -> Array:
+        """Start all blocks, and return the components to start from; the codes are given or drawn.
+
+        As :func:`..starts.random`: the components are drawn first, and a drawn factor beside a given one is scaled to
+        match it.
+        """
+        crew, sums, r = self.crew, self.sums, n_components
+        mean = sums.total / (sums.n_observed or 1)
+        scale = scale_of(mean, r)
+        components = absolute_normal(rng, (r, self.n_features), scale, self.dtype)
+        crew.tell("begin", self.problem)
+        crew.tell("empty_codes", r)
+        self._draw(r, rng, scale)
+        if given:
+            crew.tell("take_codes")
+        if H is not None:
+            components = H.copy()
+        factor = 1.0
+        if given != (H is not None):
+            codes = crew.look("code_sums")[0] / self.n_samples
+            size = float(codes @ components.mean(axis=1, dtype=np.float64))
+            factor = mean / (4 * size) if size > 0 else 1.0
+            if given:
+                components *= components.dtype.type(factor)
+                factor = 1.0
+        crew.tell("start", factor)
+        self.problem.penalty_H.feasible(components)
+        return components
+
+    def _draw(self, n_components: int, rng: RandomState, scale: float) -> None:
+        """Draw codes on all blocks; few enough are the numbers that a fit in memory draws."""
+        if n_components * self.n_samples <= ONE_STREAM:
+            state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]
+            rng.set_state(state.value)
+        else:
+            self.crew.tell("draw_each", rng.randint(LIMIT, size=len(self.crew.sizes)).tolist(), scale)
+
+    def objective(self, H: Array) -> float:
+        """Return the objective of the codes and of components `H`."""
+        loss, penalty = self.crew.look("objective", H)
+        return float(loss + (penalty + self.problem.penalty_H.value(H)))
+
+
+class AdmmRows:
+    """Rows in blocks for :func:`..solvers.admm.follow`."""
+
+    def __init__(self, rows: RowsInBlocks) -> None:
+        self.loss, self.penalty_H = rows.problem.loss, rows.problem.penalty_H
+        self.back_and_forth = admm.back_and_forth(rows.problem)
+        self._rows = rows
+
+    def totals(self) -> admm.Totals:
+        """Return the sums over all rows."""
+        return admm.Totals(*self._rows.crew.ask("totals"))
+
+    def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
+        """Update the codes for fixed components `H`."""
+        found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
+        return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
+
+    def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
+        """Minimise the Huber loss by descent, in place."""
+        return hals.descend(SquaresRows(self._rows, "clipped"), H, self.penalty_H, max_iter=max_iter)
+
+
+class SquaresRows:
+    """Rows in blocks for :func:`..solvers.hals.descend`; `kind` is that of :meth:`.block.Block.prepare_descent`."""
+
+    def __init__(self, rows: RowsInBlocks, kind: str) -> None:
+        self._rows, self._crew, self._kind = rows, rows.crew, kind
+        largest = float(rows.sums.weight.value)
+        self._scale = 1 / largest if rows.weighted else 1.0
+        self._largest_codes: Array
+        self._halves = hals.Gram(replace(rows.problem, X=np.zeros((1, 1), rows.dtype), weights=None))
+        self._crew.tell("prepare_descent", kind, largest)
+
+    def objective(self, H: Array) -> float:
+        """Return the objective of the best codes and of components `H`."""
+        return self._rows.objective(H)
+
+    def improve(self, H: Array, H_new: Array, momentum: float) -> float:
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both."""
+        gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
+        gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
+        penalty_H = self._rows.problem.penalty_H
+        sweeps = self._halves.sweeps(len(H), self._rows.n_samples)
+        quadratic.improve(H_new, gram, right, penalty_H, sweeps=sweeps, scale=self._scale)
+        loss = None
+        if self._kind == "gram":
+            loss = hals.loss_from_products(H_new, gram, right, self._rows.sums.squares)
+        if loss is None:
+            (loss,) = self._crew.look("next_loss", H_new)
+        return float(loss + (penalty + penalty_H.value(H_new)))
+
+    def accept(self, components: list[Array]) -> None:
+        """Keep the extrapolated codes, and balance them and `components`."""
+        exponents = None
+        if not (self._rows.problem.penalty_W.kinds or self._rows.problem.penalty_H.kinds):
+            exponents = imbalance(self._largest_codes, components[0].max(axis=1, initial=0))
+        if exponents is not None:
+            rescale(components, exponents)
+        self._crew.tell("accept", None if exponents is None else -exponents)
+
+    def reject(self) -> None:
+        """Return to the best codes."""
+        self._crew.tell("reject")
+
+
+def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Run a solver of :data:`..solvers.SOLVERS` on rows in blocks; update `H` in place."""
+    if solver == "admm":
+        return admm.follow(AdmmRows(rows), H, max_iter=max_iter)
+    kind = "filled" if rows.weighted else "gram"
+    return hals.descend(SquaresRows(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
+
+
+class Report(NamedTuple):
+    """What is known of the final codes and components."""
+
+    loss: float
+    penalty: float
+    is_zero: bool  # whether the model is 0 everywhere although the data are not
+    n_full: int  # samples that are not 0
+    n_lost: int  # those whose codes are 0
+    share: float  # of the entries that are not 0
+
+
+def report(rows: RowsInBlocks, H: Array) -> Report:
+    """Evaluate the final codes, which the message "finish" has found."""
+    loss, penalty, used, n_full, n_lost, n_nonzero = rows.crew.look("report", H)
+    is_zero = not (used.astype(bool) & H.any(axis=1)).any() and bool(rows.sums.total)
+    return Report(
+        float(loss), float(penalty + rows.problem.penalty_H.value(H)), is_zero, int(n_full), int(n_lost),
+        n_nonzero / rows.sums.n_entries,
+    )  # fmt: skip
+
+
+def optimality(rows: RowsInBlocks, H: Array) -> float:
+    """Return :func:`..optimality.optimality` of the present codes and components."""
+    crew, problem, sums = rows.crew, rows.problem, rows.sums
+    H64 = H.astype(np.float64)
+    squares_W, at_zero = crew.look("code_squares")
+    norms_W, norms_H = np.sqrt(squares_W), np.linalg.norm(H64, axis=1)
+    size = float(np.sqrt(sums.squares)) or float(norms_W @ norms_H)
+    if size == 0:
+        return 0.0
+    tiny = ZERO * sums.total / sums.n_entries
+    G, derivative = crew.ask("gradients", H, tiny, at_zero / rows.n_samples)
+    if problem.loss.record.kink:
+        derivative = at_zero
+        G = _balanced(rows, H64, G, norms_W, ENOUGH * float(np.sqrt(at_zero / H.shape[1])))
+    sigma = float(np.sqrt(derivative)) / size or 1.0
+    (moved_W,) = crew.look("moved", norms_H, sigma)
+    moved_H = moved_squares(H64, G, norms_W, problem.penalty_H, sigma)
+    return float(np.sqrt(max(moved_W, moved_H))) / size
+
+
+def _balanced(rows: RowsInBlocks, H: Array, G: Array, norms: Array, enough: float) -> Array:
+    """Return the gradient of `H` with the best choice of the derivative at zero residuals.
+
+    That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it in
+    memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone, and
+    all blocks move towards what they have found by the share that is best for their sum, at least one over the number
+    of blocks. `G` (r, n) is the gradient of the other entries, and `norms` (r,) are those of the codes.
+    """
+    penalty, crew = rows.problem.penalty_H, rows.crew
+    low, high = penalty.box(np.float64)
+    norms = np.where(norms > 0, norms, 1)
+    total = (G + penalty_gradient(penalty, H)) / norms[:, None]
+
+    def distances(total: Array) -> Array:
+        """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
+        absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (H > low) & (total < 0))
+        return np.square(np.where(absorbed, 0, total)).sum(axis=0)
+
+    n_blocks = len(crew.sizes)
+    steps = np.geomspace(1 / n_blocks, 1, 1 + 2 * math.ceil(math.log2(n_blocks)))
+    for _ in range(BALANCE_ROUNDS):
+        if (distances(total) <= enough**2).all():
+            break
+        (change,) = crew.ask("balance", total, H, norms, enough)
+        shares = steps[np.argmin([distances(total + step * change) for step in steps], axis=0)]
+        crew.tell("move", shares)
+        total = total + shares * change
+    return total * norms[:, None] - penalty_gradient(penalty, H)
+
+
+def fit(
+    rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int, tol: float, callback: Callback | None = None
+) -> Fit:
+    """Minimise a problem over the codes of all blocks, and over `H` in place; as :func:`..solving.fit`."""
+    confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
+    exact = rows.crew.look("exact")[0] if tol > 0 else 0.0
+    stopping = Stopping(tol, exact=exact, optimality=confirm)
+    return run(iterate(rows, solver, H, max_iter=max_iter), stopping, callback, lambda: rows.objective(H))

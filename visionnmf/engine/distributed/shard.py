@@ -1,0 +1,100 @@
+"""The blocks of one worker, which answer together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from visionnmf.engine.blocks import at_most, map_blocks, n_threads, one_blas_thread
+
+from .block import Block, BlockData
+
+Array = NDArray[Any]
+Message = tuple[str, tuple[Any, ...]]
+Answer = tuple[Any, ...]
+
+
+class Shard:
+    """Some blocks of rows; a message goes to each of them, and their answers are added up in double precision.
+
+    In double precision the sums of float32 data do not depend on which worker holds which block. `numbers` are those of
+    the blocks among all blocks, and `starts` the numbers of their first rows.
+    """
+
+    def __init__(
+        self, data: Sequence[BlockData], numbers: Sequence[int], starts: Sequence[int], threads: int | None = None
+    ) -> None:
+        self.blocks = [Block(item) for item in data]
+        self.numbers, self.starts = list(numbers), list(starts)
+        self.threads = threads or n_threads()
+
+    def run(self, messages: Sequence[Message]) -> Answer:
+        """Pass messages to all blocks, one after the other, and return the answer to the last one."""
+        answer: Answer = ()
+        with at_most(self.threads), one_blas_thread():
+            for method, arguments in messages:
+                own = getattr(self, method, None)
+                answer = self._ask(method, arguments) if own is None else own(*arguments)
+        return answer
+
+    def codes(self, number: int) -> Array:
+        """Return the final codes (n_rows, r) of the block with a number among all blocks."""
+        return np.ascontiguousarray(self.blocks[self.numbers.index(number)].found.T)
+
+    def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
+        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards."""
+        rng = RandomState()
+        rng.set_state(state)
+        for k in range(len(self.blocks[0].Wt)):
+            row = np.abs(rng.standard_normal(n_samples))
+            for block, start in zip(self.blocks, self.starts, strict=True):
+                Wt = block.Wt
+                Wt[k] = row[start : start + Wt.shape[1]].astype(Wt.dtype) * Wt.dtype.type(scale)
+        return (State(rng.get_state()),)
+
+    def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
+        """Draw starting codes for each block from a seed of its own."""
+        for block, number in zip(self.blocks, self.numbers, strict=True):
+            block.draw_codes(seeds[number], scale)
+        return ()
+
+    def _ask(self, method: str, arguments: tuple[Any, ...]) -> Answer:
+        """Pass one message to all blocks, and add up their answers."""
+        count = min(len(self.blocks), self.threads)
+        bounds = np.linspace(0, len(self.blocks), count + 1).astype(int).tolist()
+
+        def several(part: tuple[int, int]) -> Answer:
+            """Ask the blocks of one thread."""
+            total: Answer | None = None
+            for block in self.blocks[slice(*part)]:
+                answer = getattr(block, method)(*arguments) or ()
+                total = tuple(map(widened, answer)) if total is None else added(total, answer)
+            return total or ()
+
+        return reduce(added, map_blocks(several, list(pairwise(bounds))))
+
+
+class State:
+    """The state of a generator of random numbers, which is the same for all shards."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __add__(self, other: State) -> State:
+        return self
+
+
+def added(first: Answer, second: Answer) -> Answer:
+    """Return the sums of two answers."""
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def widened(value: Any) -> Any:
+    """Return an array in double precision; other values as they are."""
+    return value.astype(np.float64) if isinstance(value, np.ndarray) else value

@@ -1,0 +1,352 @@
+"""Fits of data in blocks of rows: a ``dask.array`` with its samples in blocks.
+
+The checks of the data run beside the blocks. The fit itself is that of :mod:`visionnmf.engine.distributed`, in the
+threads of this process, or on the workers of the active Dask client.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from visionnmf._checks import check_nonnegative_array, shown
+from visionnmf.engine.distributed import rows as engine
+from visionnmf.engine.distributed.block import BlockData, Sums
+from visionnmf.engine.distributed.crew import Crew, LocalCrew
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import SEPARABLE, Simplex
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import choose
+from visionnmf.engine.solving import Fit, PrintedProgress, check_codes
+from visionnmf.engine.stopping import warn_not_converged
+from visionnmf.exceptions import ParameterError
+
+from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
+from .penalty import given_penalty
+
+__all__ = ["DaskRows", "Found", "Start", "fit_dask", "is_dask", "transform_blocks"]
+
+Array = NDArray[Any]
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether `X` is an array of Dask."""
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "blocks")
+
+
+class DaskRows:
+    """A Dask array `X` whose blocks hold whole rows, with what belongs to its rows, and the model that checks them.
+
+    Parameters
+    ----------
+    model : estimator
+        Its parameters decide what is checked; with `reset` its number of features becomes that of `X`.
+    X : dask.array [shape=(n_samples, n_features)]
+    weights, sample_weight, codes : array-like, optional
+        Weights of the entries and of the samples, and codes to start from.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        weights: Any = None,
+        sample_weight: Any = None,
+        codes: Any = None,
+        *,
+        reset: bool = True,
+    ) -> None:
+        import dask.array as da
+        from dask.array.utils import meta_from_array
+
+        if X.ndim != 2 or any(size != size for size in X.shape):  # Dask gives sizes that it does not know as NaN
+            raise ParameterError(
+                f"X must have two dimensions and chunks of known sizes; got shape {X.shape}; call "
+                "X.compute_chunk_sizes()"
+            )
+        kind = type(meta_from_array(X))
+        if kind.__module__.partition(".")[0] != "numpy":
+            raise ParameterError(
+                f"X must have dense blocks; got blocks of {kind.__name__}; call toarray() in map_blocks"
+            )
+        self.X = X.rechunk({1: -1})
+        self.X = self.X.rechunk({0: tuple(size for size in X.chunks[0] if size)}) if 0 in X.chunks[0] else self.X
+        rows = self.X.chunks[0]
+        self.model = light(model, X, reset=reset)
+        self.weights = None if weights is None else _like(weights, "weights", self.X)
+        self.sample_weight = None
+        if sample_weight is not None:
+            self.sample_weight = da.asarray(sample_weight).astype(np.float64)
+            if self.sample_weight.shape != X.shape[:1]:
+                raise ParameterError(f"sample_weight must have shape {X.shape[:1]}; got {self.sample_weight.shape}")
+            self.sample_weight = self.sample_weight.rechunk((rows,))
+        self.codes = None if codes is None else da.asarray(codes).rechunk((rows, -1))
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the fit."""
+        return np.dtype(np.float32 if self.X.dtype == np.float32 else np.float64)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of rows of the blocks."""
+        return [int(size) for size in self.X.chunks[0]]
+
+    def recipes(self, loss: str, penalised: bool, n_components: int) -> list[Any]:
+        """Return delayed objects that read and check a block each: :class:`.BlockData`.
+
+        `loss` and `penalised`, whether there is a penalty of the codes, decide how samples are weighted.
+        """
+        import dask
+
+        read = dask.delayed(read_block, pure=True)
+        parts = [_parts(array, len(self.sizes)) for array in (self.X, self.weights, self.sample_weight, self.codes)]
+        check = BlockCheck(self.model, loss, penalised, n_components)
+        return [read(check, *block) for block in zip(*parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class BlockCheck:
+    """What the check of a block needs to know."""
+
+    model: Any
+    loss: str
+    penalised: bool
+    n_components: int
+
+
+def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
+    """Check the rows of one block, and return them with their weights."""
+    model = check.model
+    data, observed = check_data(model, X, reset=False, missing=model.missing_values, sparse=False, part=True)
+    data, entries = check_weights(weights, observed, data, fitting=False)
+    if codes is not None:
+        codes = check_nonnegative_array(codes, "W", (len(data), check.n_components), data.dtype)
+    if sample_weight is None:
+        return BlockData(data, entries, codes=codes)
+    s = check_nonnegative_array(sample_weight, "sample_weight", (len(data),), np.float64)
+    problem = Problem(data, Loss(check.loss), weights=entries)
+    if check.penalised:  # only whether there is a penalty counts
+        problem = replace(problem, penalty_W=replace(problem.penalty_W, l1=1.0))
+    fitted, row_scale = weigh_samples(problem, s)
+    return BlockData(data, entries, fitted.X, fitted.weights, row_scale, codes)
+
+
+def _parts(array: Any, n_blocks: int) -> list[Any]:
+    """Return the blocks of rows of a Dask array as delayed objects; None for each if there is no array."""
+    return [None] * n_blocks if array is None else list(array.to_delayed().ravel())
+
+
+def _like(values: Any, name: str, X: Any) -> Any:
+    """Return values that broadcast to `X` as a Dask array with the same blocks."""
+    import dask.array as da
+
+    array = da.asarray(values)
+    try:
+        return da.broadcast_to(array, X.shape).rechunk(X.chunks)
+    except ValueError:
+        raise ParameterError(f"{name} must have the shape of X, {X.shape}; got {array.shape}") from None
+
+
+def light(model: Any, X: Any, *, reset: bool) -> Any:
+    """Check the number of features, and return a copy of a model that is cheap to send to workers."""
+    validate_data(model, X, reset=reset, skip_check_array=True)
+    other = copy.copy(model)
+    other.callback = None
+    return other
+
+
+def open_crew(recipes: Sequence[Any], sizes: Sequence[int]) -> Crew:
+    """Read all blocks, on the workers of the active Dask client or in this process, and return them as a crew."""
+    import dask
+
+    if dask.config.get("scheduler", "") in ("dask.distributed", "distributed"):  # set by an active client
+        from distributed import default_client
+
+        from visionnmf.engine.distributed.cluster import ClusterCrew
+
+        return ClusterCrew(default_client(), recipes, sizes)
+    return LocalCrew(dask.compute(*recipes))
+
+
+class Found(NamedTuple):
+    """What a fit in blocks finds."""
+
+    solver: str
+    loss: Loss
+    components: Array
+    norms: Array  # what the components were divided by
+    n_iter: int
+    history: list[float]  # without the objective of the final codes
+    report: engine.Report
+    optimality: float
+    codes: Any  # dask.array [shape=(n_samples, n_components)]
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a fit begins: given components or None, whether codes are given, and the generator for what is not."""
+
+    n_components: int
+    components: Array | None
+    with_codes: bool
+    rng: RandomState
+
+
+def checked_sums(crew: Crew, dtype: Any) -> Sums:
+    """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes."""
+    sums = Sums(*crew.look("sums"))
+    check_mean(sums.total / sums.n_entries, dtype)
+    if not sums.n_given:
+        raise ParameterError("X must not be missing in all entries; got no observed entry")
+    if not sums.n_observed:
+        raise ParameterError("weights must not be 0 for all entries; got only zeros")
+    return sums
+
+
+def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress) -> Found:
+    """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds.
+
+    `model` holds the parameters; its attributes do not change. `report` is the callback of the fit.
+    """
+    refuse(model)
+    penalties = _penalties(model, data)
+    record = find_loss(model.loss)
+    assert record is not None
+    recipes = data.recipes(record.name, bool(penalties["W"].kinds), start.n_components)
+    crew = open_crew(recipes, data.sizes)
+    try:
+        sums = checked_sums(crew, data.dtype)
+        loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
+        weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None
+        problem = Problem(None, loss, penalties["W"], penalties["H"], weights)
+        solver = choose(model.solver, problem, in_blocks=True)
+        check_codes(problem)
+        rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])
+        if model.update_components:
+            result, H = _fit_best(model, rows, start, solver, report)
+        else:
+            if start.components is None:
+                raise ParameterError("components_init must be given with update_components=False; got None")
+            result, H = None, start.components.copy()
+            crew.tell("begin", problem)
+        return _finish(rows, solver, result, H)
+    finally:
+        crew.close()
+
+
+def _penalties(model: Any, data: DaskRows) -> dict[str, Any]:
+    """Return the penalties of both factors in the engine's form."""
+    codes = given_penalty(model.penalty_W, "W")
+    sides = {"W": codes.resolve("W", None, data.dtype)}
+    refuse_coupled(codes, sides["W"])
+    components = given_penalty(model.penalty_H, "H")
+    if isinstance(components.graph, str):
+        raise ParameterError(
+            f"graph of penalty_H must be a matrix of affinities for a Dask array; got {components.graph!r}"
+        )
+    features = np.broadcast_to(np.zeros(1, data.dtype), (1, data.X.shape[1]))  # only their number counts
+    sides["H"] = components.resolve("H", features, data.dtype)
+    ridge = model.ridge_
+    return {side: replace(penalty, l2=penalty.l2 + ridge) for side, penalty in sides.items()}
+
+
+def _fit_best(
+    model: Any, rows: engine.RowsInBlocks, start: Start, solver: str, report: PrintedProgress
+) -> tuple[Fit, Array]:
+    """Fit from several starts, and return the best fit and its components."""
+    best: tuple[Fit, Array] | None = None
+    for _ in range(model.n_init):
+        H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
+        result = engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report)
+        report.finish()
+        if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
+            best = result, H
+    assert best is not None
+    if not math.isfinite(best[0].history[-1]):
+        raise ParameterError(
+            f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
+        )
+    if not best[0].converged and model.tol > 0:
+        warn_not_converged(type(model).__name__, best[0], model.tol)
+    return best
+
+
+def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array) -> Found:
+    """Normalise the components, find the final codes, and evaluate them; `result` is None for fixed components."""
+    crew, problem = rows.crew, rows.problem
+    norms = np.ones(len(H), H.dtype)
+    if result is not None and problem.penalty_W.is_cone and problem.penalty_H.is_cone:
+        norms = np.linalg.norm(H, axis=1)
+        norms[norms == 0] = 1
+        H /= norms[:, None]
+    scale = norms.astype(np.float64)  # the penalties belong to the factors before normalisation
+    penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
+    if penalty_W.kinds or penalty_H.kinds:
+        penalty_W, penalty_H = penalty_W.rescaled(scale), penalty_H.rescaled(1 / scale)
+    crew.tell("finish", H, penalty_W, penalty_W)
+    final = replace(rows, problem=replace(problem, penalty_W=penalty_W, penalty_H=penalty_H))
+    report = engine.report(final, H)
+    found = engine.optimality(final, H)
+    history = [] if result is None else result.history[:-1]
+    n_iter = 0 if result is None else result.n_iter
+    codes = codes_array(crew, len(H), rows.dtype)
+    return Found(solver, problem.loss, H, norms, n_iter, history, report, found, codes)
+
+
+def refuse(model: Any) -> None:
+    """Raise ParameterError for parameters that fits in blocks do not take, with those that they take."""
+    if model.init not in ("random", "custom"):
+        raise ParameterError(
+            f"init must be 'random' or 'custom' for a Dask array; got {model.init!r}; pass W or H of your own"
+        )
+    if model.zero_weight != 1:
+        raise ParameterError(f"zero_weight must be 1 for a Dask array; got {shown(model.zero_weight)}")
+
+
+def refuse_coupled(penalty: Any, resolved: Any) -> None:
+    """Raise ParameterError if a penalty of the codes ties samples together."""
+    kinds = resolved.beyond((*SEPARABLE, Simplex))
+    kinds = [*kinds, *[word for word in ("graph", "groups") if getattr(penalty, word, None) is not None]]
+    if kinds:
+        raise ParameterError(
+            f"penalty_W must be of box, l1, l2 and simplex for a Dask array; got {' and '.join(map(str, kinds))}"
+        )
+
+
+def codes_array(crew: Crew, n_components: int, dtype: Any) -> Any:
+    """Return the final codes of a crew as a Dask array [shape=(n_samples, n_components)]."""
+    import dask.array as da
+
+    parts = [
+        da.from_array(codes, chunks=-1, name=False)
+        if isinstance(codes, np.ndarray)
+        else da.from_delayed(codes, (size, n_components), dtype)
+        for size, codes in zip(crew.sizes, crew.codes(), strict=True)
+    ]
+    return da.concatenate(parts)
+
+
+def transform_blocks(model: Any, X: Any, weights: Any) -> Any:
+    """Return the codes (n_samples, n_components) of a Dask array, computed block by block when they are needed."""
+    import dask.array as da
+
+    data = DaskRows(model, X, weights, reset=False)
+    arrays = [array for array in (data.X, data.weights) if array is not None]
+    chunks = (data.X.chunks[0], (len(model.components_),))
+    return da.map_blocks(
+        _transform, *arrays, model=data.model, dtype=data.dtype, chunks=chunks, meta=np.empty((0, 0), data.dtype)
+    )
+
+
+def _transform(X: Array, weights: Array | None = None, *, model: Any) -> Array:
+    """Return the codes of one block."""
+    return np.asarray(model.transform(X, weights=weights))

@@ -1,0 +1,50 @@
+"""Samples that a fit has given codes of 0, and the warning about them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.problem import Problem
+
+__all__ = ["Lost", "warn_zero_codes"]
+
+Array = NDArray[Any]
+
+
+class Lost(NamedTuple):
+    """How many samples are not 0, how many of those have codes of 0, and the share of the entries that are not 0."""
+
+    n_full: int
+    n_lost: int
+    share: float
+
+    @classmethod
+    def of(cls, problem: Problem, Wt: Array) -> Lost:
+        """Count in data and codes."""
+        full: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
+        n_lost = int((full & ~np.asarray(Wt.any(axis=0))).sum())
+        n_nonzero = np.count_nonzero(problem.X.data if problem.is_sparse else problem.X)
+        return cls(int(full.sum()), n_lost, float(n_nonzero / np.prod(problem.X.shape)))
+
+
+def warn_zero_codes(loss: Loss, lost: Lost, stacklevel: int) -> None:
+    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure."""
+    if 2 * lost.n_lost <= lost.n_full:
+        return
+    if loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
+        why = f"{loss.label} treats the entries that are not 0 ({lost.share:.2g} of all) as outliers"
+        weighted = loss.record.sparse is not None and loss.record.sparse.weighted
+        cure = 'loss="kullback-leibler" or "frobenius"' + (", or zero_weight < 1 with a sparse X" if weighted else "")
+    else:
+        why = f"for {loss.label} and these penalties that is a minimum"
+        cure = 'smaller penalties, or loss="kullback-leibler"'
+    warnings.warn(
+        f"NMF found codes 0 for {lost.n_lost} of {lost.n_full} samples that are not 0: {why}; use {cure}",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
