@@ -237,7 +237,9 @@ class NMF(WithPenalties, LinearModel):
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
-            and "kullback-leibler", and with ``missing_values=0`` also for "itakura-saito" and numbers.
+            and "kullback-leibler", and with ``missing_values=0`` also for "itakura-saito" and numbers. An array of Dask
+            is fitted block by block, on the workers of the active client if there is one (docs/dask.md); its codes are
+            an array of Dask as well.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
