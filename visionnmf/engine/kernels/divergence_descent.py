@@ -24,49 +24,6 @@ FACES = 40  # maximum number of faces of the box to try
 # --- sBCD -------------------------------------------------------------------------------------------------------------
 
 
-@kernel(reassociate=True, part=True)
-def _weigh(y, p, v, m, beta, convex, e, b, start):  # type: ignore[no-untyped-def]
-    """Write the curvatures `b` of a row's quadratic model, and the residuals `e` for which ``-b e`` is the gradient.
-
-    The row's data `y`, model `p`, weights `m` (or None) and ``v = p^(beta - 2)`` are (n,); `e`, `b` and `start` are
-    (>= n,). The gradient with respect to p is ``-m v (y - p)``. The curvature is Fisher's, ``m v``, or the harmonic
-    mean of Fisher's and Newton's if the divergence is `convex`. `start` receives a copy of `e`. Return how many
-    observed entries have a Newton curvature of less than :data:`FLAT` times Fisher's.
-    """
-    number = y.dtype.type
-    one = number(1)
-    flat = 0
-    for i in range(y.shape[0]):
-        newton = one  # Newton's curvature (the second derivative) as a share of Fisher's
-        if convex:
-            newton = number(beta - 1.0) + number(2.0 - beta) * y[i] / p[i]
-            newton = newton if newton > number(LEAST_CURVATURE) else number(LEAST_CURVATURE)
-        share = (newton + newton) / (newton + one)  # the harmonic mean of `newton` and 1
-        weight = v[i] if m is None else v[i] * m[i]
-        flat += newton < number(FLAT) and weight > 0
-        e[i] = start[i] = (y[i] - p[i]) / share
-        b[i] = weight * share
-    return flat
-
-
-@kernel(reassociate=True, part=True)
-def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
-    """Subtract ``change * before``, the effect of the previous code's change, from the residual `e`, in place.
-
-    `before` is the component whose code changed by `change`, `a` that of the next code, and `b` holds the curvatures;
-    all are at least as long as `e`. Return ``sum b e a`` and ``sum b a^2``, from which the next code's step follows.
-    """
-    numerator = e.dtype.type(0)
-    denominator = e.dtype.type(0)
-    for i in range(e.shape[0]):
-        v = e[i] - change * before[i]
-        e[i] = v
-        share = b[i] * a[i]
-        numerator += v * share
-        denominator += share * a[i]
-    return numerator, denominator
-
-
 @kernel(reassociate=True)
 def improve_rows(  # type: ignore[no-untyped-def]
     Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
@@ -74,27 +31,56 @@ def improve_rows(  # type: ignore[no-untyped-def]
     """Replace the divergence of each row by a quadratic approximation and improve the codes on it.
 
     This is cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f.
-    Codes that stayed at their lower bound in the first sweep are skipped in later ones.
+    Codes that stayed at their lower bound in the first sweep are skipped in later ones. The residuals e and curvatures
+    b are such that ``-b e`` is the gradient ``-m v (y - p)`` with respect to the model p, for data y, weights m and ``v
+    = p^(beta - 2)``. The curvature is Fisher's, ``m v``, or the harmonic mean of Fisher's and Newton's if the
+    divergence is `convex`.
 
     The data `Y`, the model `P` (codes times components) and `V` = ``P**(beta - 2)`` are (n_rows, n), and `M`
     (n_rows, n) holds entry weights or is None. `convex` tells whether the divergence is convex in the model. The fixed
     factor `A` (r, >= n) is padded with zeros. `codes` (n_rows, r) are updated in place. The rows of `limits` (4, r) are
     the lower bounds, upper bounds, l1 and l2 weights of the codes; `units` (n_rows, 3) holds each row's factors for
     bounds, l1 and l2. `lines` (3, >= n), zero beyond n, and `stays` (r,) are scratch. `model` (n_rows, n) receives the
-    model at the new codes, at least `floor`. `flat` (n_rows,) receives how many entries have so little curvature that
-    their residuals are large and `model`, which follows from the residuals, is inexact there.
+    model at the new codes, at least `floor`. `flat` (n_rows,) receives how many entries have so little curvature, a
+    Newton curvature of less than :data:`FLAT` times Fisher's, that their residuals are large and `model`, which follows
+    from the residuals, is inexact there.
     """
     e, b, start = lines[0], lines[1], lines[2]  # residuals, curvatures, and the residuals before any change
+    number, zero = Y.dtype.type, lines.dtype.type(0)
+    one, least, flat_share = number(1), number(LEAST_CURVATURE), number(FLAT)
+    constant, slope = number(beta - 1.0), number(2.0 - beta)
     for j in range(Y.shape[0]):
+        y, p, v = Y[j], P[j], V[j]
         m = None if M is None else M[j]
-        flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, e, b, start)
-        change = e.dtype.type(0)  # of code `last`; the next pass subtracts its effect, so each step reads the row once
+        flats = 0
+        if convex:  # two loops, because the second one needs no division
+            for i in range(y.shape[0]):
+                newton = constant + slope * y[i] / p[i]  # Newton's curvature (the second derivative) over Fisher's
+                newton = newton if newton > least else least
+                share = (newton + newton) / (newton + one)  # the harmonic mean of `newton` and 1
+                weight = v[i] if m is None else v[i] * m[i]
+                flats += newton < flat_share and weight > 0
+                e[i] = start[i] = (y[i] - p[i]) / share
+                b[i] = weight * share
+        else:
+            for i in range(y.shape[0]):
+                e[i] = start[i] = y[i] - p[i]
+                b[i] = v[i] if m is None else v[i] * m[i]
+        flat[j] = flats
+        change = zero  # of code `last`; the next pass subtracts its effect, so each step reads the row once
         last: Any = np.int64(0)  # a literal 0 would double numba's type inference
         for sweep in range(sweeps):
             for k in range(A.shape[0]):
                 if sweep > 0 and stays[k]:
                     continue
-                numerator, curvature = _pass(e, b, change, A[last], A[k])
+                numerator = curvature = zero
+                before, a = A[last], A[k]
+                for i in range(e.shape[0]):
+                    left = e[i] - change * before[i]
+                    e[i] = left
+                    share = b[i] * a[i]
+                    numerator += left * share
+                    curvature += share * a[i]
                 last = k
                 old = codes[j, k]
                 ridge = limits[3, k] * units[j, 2]
@@ -111,10 +97,10 @@ def improve_rows(  # type: ignore[no-untyped-def]
                 change = e.dtype.type(codes[j, k] - old)
                 if sweep == 0:
                     stays[k] = codes[j, k] == low and change == 0
-        _pass(e, b, change, A[last], A[last])  # apply the last change
-        p = P[j]
+        a = A[last]
         for i in range(p.shape[0]):
-            after = p[i] + (start[i] - e[i])  # what has left the residual is in the model
+            left = e[i] - change * a[i]  # apply the last change
+            after = p[i] + (start[i] - left)  # what has left the residual is in the model
             model[j, i] = after if after > floor else floor
 
 
