@@ -288,3 +288,10 @@ def test_negative_data_are_refused_with_a_scaler_to_use(make, rng):
     X = rng.standard_normal((20, 20))
     with pytest.raises(ValueError, match=f"Negative values in data passed to {make.__name__} .*MinMaxScaler"):
         make(2).fit(X)
+
+
+@pytest.mark.parametrize("make", [NMF, OnlineNMF])
+def test_rows_or_views_that_differ_in_shape_are_refused_with_a_cure(make, rng):
+    for X in ([[1.0, 2.0], [3.0]], [rng.random((5, 3)), rng.random((5, 2))]):
+        with pytest.raises(ParameterError, match=r"rows all have the same number of features.*MultiviewNMF"):
+            make(2).fit(X)

@@ -257,7 +257,8 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
 def check_kind(X: Any) -> Any:
     """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
 
-    Raises ParameterError for masked entries, text, dates, and sparse matrices whose indices are out of range.
+    Raises ParameterError for rows of different lengths, masked entries, text, dates, and sparse matrices whose indices
+    are out of range.
     """
     check_sparse(X, "X")
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
@@ -268,8 +269,11 @@ def check_kind(X: Any) -> Any:
     if isinstance(X, list | tuple):
         try:
             X = np.asarray(X)
-        except ValueError:  # a ragged list, which validate_data refuses
-            return X
+        except ValueError:
+            raise ParameterError(
+                f"X must be a matrix whose rows all have the same number of features; got a {type(X).__name__} of rows "
+                "or arrays that differ in shape; several views of the same samples are data for visionnmf.MultiviewNMF"
+            ) from None
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and not dtype.isnative:
         X = X.astype(dtype.newbyteorder("="))  # scikit-learn would take big-endian float32 for another type
