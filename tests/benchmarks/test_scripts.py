@@ -25,6 +25,7 @@ OTHERS = [
     "background_speed",
     "busy",
     "convergence",
+    "dask_blocks",
     "divergences",
     "engine",
     "frobenius",

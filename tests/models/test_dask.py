@@ -1,10 +1,15 @@
 """Fits of Dask arrays in blocks of rows equal the fits of the same data in memory."""
 
+import gc
+import shutil
+import tempfile
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from visionnmf import NMF, Penalty
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, TooLargeError
 
 da = pytest.importorskip("dask.array")
 
@@ -133,3 +138,45 @@ def test_arrays_of_unknown_size_or_sparse_blocks_are_refused():
     scipy_sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(ParameterError, match="dense blocks"):
         NMF(2).fit(in_blocks(X).map_blocks(scipy_sparse.csr_matrix))
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "huber", "fit": {"weights": WEIGHTS}}, {"loss": "frobenius"}])
+def test_blocks_that_do_not_fit_into_memory_go_to_files_and_give_the_same_result(monkeypatch, tmp_path, options):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    _, _, dask, codes_dask = both(X, **options)
+    seen = []
+    monkeypatch.setattr("visionnmf.models.blocks.ROOM", 0.0)
+    filed, codes_filed = NMF(4, random_state=0, max_iter=60, tol=0, loss=options.get("loss", "manhattan")), None
+    filed.callback = lambda iteration, objective: seen.append(len(list(tmp_path.iterdir()))) and False
+    codes_filed = filed.fit_transform(in_blocks(X), **options.get("fit", {})).compute()
+    assert min(seen) >= 4  # one of each block, and more of most kinds
+    np.testing.assert_array_equal(filed.components_, dask.components_)
+    np.testing.assert_array_equal(codes_filed, codes_dask)
+    del filed.callback
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_large_blocks_and_a_full_disk_are_refused_with_a_cure(monkeypatch):
+    monkeypatch.setattr("visionnmf.models.blocks.available_memory", lambda: 3 * 40 * 60 * 8)
+    with pytest.raises(TooLargeError, match=r"a block of 40 samples: .* smaller blocks by X.rechunk"):
+        NMF(2).fit(in_blocks(X))
+    monkeypatch.setattr("visionnmf.models.blocks.available_memory", lambda: 5 * 40 * 60 * 8)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(1, 1, 0))
+    with pytest.raises(TooLargeError, match="use OnlineNMF or a Dask cluster"):
+        NMF(2).fit(in_blocks(X))
+
+
+@pytest.mark.parametrize(("loss", "weighted"), [("manhattan", False), ("manhattan", True), ("frobenius", False)])
+def test_the_estimated_memory_is_what_a_fit_takes(loss, weighted):
+    big = np.random.default_rng(0).random((40_000, 300), np.float32)
+    weights = np.full_like(big, 0.5) if weighted else None
+    model = NMF(5, loss=loss, max_iter=2, tol=0, random_state=0)
+    model.fit(big[:100])
+    estimate = model.estimate_memory(big.shape, big.dtype, weighted=weighted)
+    tracemalloc.start()
+    model.fit(big, weights=weights)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert estimate.data == big.nbytes and estimate.total == sum(estimate[:-1])
+    assert 0.6 * (estimate.total - estimate.data) <= peak <= 1.3 * (estimate.total - estimate.data)

@@ -249,11 +249,11 @@ def check_bytes(name: object, count: int) -> None:
         raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}.")
 
 
-def check_memory(name: object, count: int) -> None:
+def check_memory(name: object, count: int, cure: str = "make it smaller") -> None:
     """Raise TooLargeError if `count` bytes are more than the free memory; pass if that is not known."""
     free = available_memory()
     if free is not None and count > free:
-        raise TooLargeError(f"{name}: {_size(count)} of memory are needed and {_size(free)} are free; make it smaller")
+        raise TooLargeError(f"{name}: {_size(count)} of memory are needed and {_size(free)} are free; {cure}")
 
 
 def _size(count: int) -> str:

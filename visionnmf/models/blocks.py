@@ -6,9 +6,12 @@ threads of this process, or on the workers of the active Dask client.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
-from collections.abc import Sequence
+import shutil
+import sys
+import tempfile
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,14 +30,19 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import choose
 from visionnmf.engine.solving import Fit, PrintedProgress, check_codes
 from visionnmf.engine.stopping import warn_not_converged
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, TooLargeError
+from visionnmf.io.inputs import available_memory
 
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
+from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
 __all__ = ["DaskRows", "Found", "Start", "fit_dask", "is_dask", "transform_blocks"]
 
 Array = NDArray[Any]
+
+ROOM = 0.5  # share of the free memory, or of that of a worker, that blocks may take; Dask stops a worker at 0.8
+COPIES = 4  # of a block while it is read and checked
 
 
 def is_dask(X: Any) -> bool:
@@ -100,31 +108,54 @@ class DaskRows:
         """The numbers of rows of the blocks."""
         return [int(size) for size in self.X.chunks[0]]
 
-    def recipes(self, loss: str, penalised: bool, n_components: int) -> list[Any]:
-        """Return delayed objects that read and check a block each: :class:`.BlockData`.
+    def memory(self, loss: str, n_components: int) -> MemoryEstimate:
+        """Return the bytes of a fit."""
+        weighted = any(array is not None for array in (self.weights, self.sample_weight, self.model.missing_values))
+        shape = (int(self.X.shape[0]), int(self.X.shape[1]))
+        return estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
 
-        `loss` and `penalised`, whether there is a penalty of the codes, decide how samples are weighted.
-        """
+    def recipes(self, check: BlockCheck) -> list[Any]:
+        """Return delayed objects that read and check a block each: :class:`.BlockData`."""
         import dask
 
-        read = dask.delayed(read_block, pure=True)
+        read = dask.delayed(read_block, pure=False)  # a file belongs to one fit
         parts = [_parts(array, len(self.sizes)) for array in (self.X, self.weights, self.sample_weight, self.codes)]
-        check = BlockCheck(self.model, loss, penalised, n_components)
         return [read(check, *block) for block in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True)
 class BlockCheck:
-    """What the check of a block needs to know."""
+    """What the check of a block needs to know.
+
+    `loss` and `penalised`, whether there is a penalty of the codes, decide how samples are weighted. `in_files` says
+    that the checked data go to files of the worker.
+    """
 
     model: Any
     loss: str
     penalised: bool
     n_components: int
+    in_files: bool = False
 
 
 def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
     """Check the rows of one block, and return them with their weights."""
+    data = _checked_block(check, X, weights, sample_weight, codes)
+    return data.in_files(_directory()) if check.in_files else data
+
+
+def _directory() -> str:
+    """Return the folder for temporary files of this worker, or of this process if it is none."""
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        with contextlib.suppress(ValueError):
+            return str(get_worker().local_directory)
+    return tempfile.gettempdir()
+
+
+def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
+    """Return the checked rows of one block in memory."""
     model = check.model
     data, observed = check_data(model, X, reset=False, missing=model.missing_values, sparse=False, part=True)
     data, entries = check_weights(weights, observed, data, fitting=False)
@@ -164,17 +195,62 @@ def light(model: Any, X: Any, *, reset: bool) -> Any:
     return other
 
 
-def open_crew(recipes: Sequence[Any], sizes: Sequence[int]) -> Crew:
-    """Read all blocks, on the workers of the active Dask client or in this process, and return them as a crew."""
+def active_client() -> Any:
+    """Return the active client of a Dask cluster, or None if Dask works in this process."""
     import dask
 
-    if dask.config.get("scheduler", "") in ("dask.distributed", "distributed"):  # set by an active client
-        from distributed import default_client
+    if dask.config.get("scheduler", "") not in ("dask.distributed", "distributed"):  # an active client sets it
+        return None
+    from distributed import default_client
 
+    return default_client()
+
+
+def open_crew(data: DaskRows, check: BlockCheck, need: MemoryEstimate) -> Crew:
+    """Read all blocks, on the workers of the active Dask client or in this process, and return them as a crew.
+
+    Blocks go to files if they would take more than the share :data:`ROOM` of the memory. Raises TooLargeError if a
+    single block is too large, or if there is no room for the files.
+    """
+    import dask
+
+    client = active_client()
+    workers: list[Any] = []
+    if client is None:
+        limits = [available_memory() or math.inf]
+        share = need.total / limits[0]
+    else:
+        workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+        limits = [worker["memory_limit"] or math.inf for worker in workers]
+        threads = [worker["nthreads"] for worker in workers]
+        parts = [need.total * count / sum(threads) for count in threads]
+        share = max((part / limit for part, limit in zip(parts, limits, strict=True)), default=0.0)
+    largest = max(data.sizes)
+    block = COPIES * largest * data.X.shape[1] * data.dtype.itemsize
+    if block > min(limits, default=math.inf):
+        raise TooLargeError(
+            f"a block of {largest} samples: {block / 2**30:.2f} GiB of memory are needed and "
+            f"{min(limits) / 2**30:.2f} GiB are there; pass float32, or smaller blocks by X.rechunk"
+        )
+    recipes = data.recipes(replace(check, in_files=share > ROOM))
+    if client is not None:
         from visionnmf.engine.distributed.cluster import ClusterCrew
 
-        return ClusterCrew(default_client(), recipes, sizes)
-    return LocalCrew(dask.compute(*recipes))
+        return ClusterCrew(client, recipes, data.sizes, in_files=share > ROOM)
+    if share > ROOM:
+        _check_disk(need)
+    return LocalCrew(dask.compute(*recipes), data.sizes)
+
+
+def _check_disk(need: MemoryEstimate) -> None:
+    """Raise TooLargeError if the folder for temporary files has no room for the blocks."""
+    folder = tempfile.gettempdir()
+    size, free = need.data + need.weights + need.dual, shutil.disk_usage(folder).free
+    if size > free:
+        raise TooLargeError(
+            f"{folder}: {size / 2**30:.1f} GiB are needed for blocks that do not fit into memory and "
+            f"{free / 2**30:.1f} GiB are free; pass float32 or fewer samples, or use OnlineNMF or a Dask cluster"
+        )
 
 
 class Found(NamedTuple):
@@ -188,7 +264,7 @@ class Found(NamedTuple):
     history: list[float]  # without the objective of the final codes
     report: engine.Report
     optimality: float
-    codes: Any  # dask.array [shape=(n_samples, n_components)]
+    codes: Any  # dask.array [shape=(n_samples, n_components)], or None if they are not wanted
 
 
 @dataclass(frozen=True)
@@ -212,17 +288,18 @@ def checked_sums(crew: Crew, dtype: Any) -> Sums:
     return sums
 
 
-def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress) -> Found:
+def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress, *, with_codes: bool) -> Found:
     """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds.
 
-    `model` holds the parameters; its attributes do not change. `report` is the callback of the fit.
+    `model` holds the parameters; its attributes do not change. `report` is the callback of the fit, and `with_codes`
+    says whether the codes of the samples are wanted.
     """
     refuse(model)
     penalties = _penalties(model, data)
     record = find_loss(model.loss)
     assert record is not None
-    recipes = data.recipes(record.name, bool(penalties["W"].kinds), start.n_components)
-    crew = open_crew(recipes, data.sizes)
+    check = BlockCheck(data.model, record.name, bool(penalties["W"].kinds), start.n_components)
+    crew = open_crew(data, check, data.memory(record.name, start.n_components))
     try:
         sums = checked_sums(crew, data.dtype)
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
@@ -238,7 +315,7 @@ def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress) 
                 raise ParameterError("components_init must be given with update_components=False; got None")
             result, H = None, start.components.copy()
             crew.tell("begin", problem)
-        return _finish(rows, solver, result, H)
+        return _finish(rows, solver, result, H, with_codes)
     finally:
         crew.close()
 
@@ -280,7 +357,7 @@ def _fit_best(
     return best
 
 
-def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array) -> Found:
+def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array, with_codes: bool) -> Found:
     """Normalise the components, find the final codes, and evaluate them; `result` is None for fixed components."""
     crew, problem = rows.crew, rows.problem
     norms = np.ones(len(H), H.dtype)
@@ -298,7 +375,7 @@ def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array
     found = engine.optimality(final, H)
     history = [] if result is None else result.history[:-1]
     n_iter = 0 if result is None else result.n_iter
-    codes = codes_array(crew, len(H), rows.dtype)
+    codes = codes_array(crew, len(H), rows.dtype) if with_codes else None
     return Found(solver, problem.loss, H, norms, n_iter, history, report, found, codes)
 
 

@@ -55,13 +55,13 @@ BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
 LARGE = 64 << 20  # bytes; smaller matrices are fitted without looking at the free memory
 
 
-def check_room(X: Any, times: float = 1.0) -> None:
-    """Raise TooLargeError if less memory is free than `times` the size of a dense `X`.
+def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:
+    """Raise TooLargeError if less memory is free than `times` the size of a dense `X`; `cure` ends its message.
 
     ``benchmarks/memory.py`` measures how much each kind of fit needs.
     """
     if not sp.issparse(X) and X.nbytes > LARGE:
-        check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", int(times * X.nbytes))
+        check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", int(times * X.nbytes), cure)
 
 
 def check_data(

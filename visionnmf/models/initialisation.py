@@ -30,7 +30,8 @@ def start_factors(
     """
     X = problem.X
     if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible
-        X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
+        observed = problem.weights > 0
+        X = np.where(observed, X, X.dtype.type(X.sum(dtype=np.float64) / observed.sum()))
     stored = X.data if problem.is_sparse and problem.zero_weight == 0 else X  # the entries that count
     # With "custom" both factors are given, so what is drawn here is replaced below.
     Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)

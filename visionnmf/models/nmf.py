@@ -8,24 +8,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import choices
 from visionnmf._checks import (
-    check_callable,
-    check_choice,
     check_count,
-    check_flag,
     check_nonnegative_array,
-    check_number,
     check_random_state,
 )
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import LOSSES, check_zero_weight
+from visionnmf.engine.losses import check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, check_solver, choose
+from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
 from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
@@ -44,13 +39,17 @@ from .data_checks import (
     with_sample_weight,
 )
 from .initialisation import start_factors
-from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
+from .linear_model import WORDS, LinearModel, explains
 from .lost_samples import Lost, warn_zero_codes
+from .memory import MemoryEstimate, estimate_memory
+from .nmf_parameters import check_nuclear, check_parameters
 from .penalty import Penalty, WithPenalties, given_penalty
 
-__all__ = ["NMF", "check_parameters", "find_codes"]
+__all__ = ["NMF", "find_codes"]
 
 Array = NDArray[Any]
+
+CURE = "pass float32 or fewer samples, use OnlineNMF, or pass a Dask array in blocks"
 
 
 class NMF(WithPenalties, LinearModel):
@@ -255,7 +254,10 @@ class NMF(WithPenalties, LinearModel):
         TooLargeError
             If `X` is dense and larger than 64 MiB, and less memory is free than a fit needs.
         """
-        self.fit_transform(X, sample_weight=sample_weight, weights=weights)
+        if is_dask(X):
+            self._fit_dask(X, None, None, sample_weight, weights, with_codes=False)
+        else:
+            self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
 
     def fit_transform(
@@ -288,7 +290,7 @@ class NMF(WithPenalties, LinearModel):
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
         if problem.loss.name != "frobenius" or problem.weights is not None:  # least squares needs products of X only
-            check_room(problem.X, 1 if problem.weights is None else 2)
+            check_room(problem.X, 1 if problem.weights is None else 2, CURE)
         weighted, row_scale = (problem, None) if sample_weight is None else with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
@@ -345,6 +347,44 @@ class NMF(WithPenalties, LinearModel):
         H = np.array(self.components_, data.dtype)  # a copy, as the array of a loaded model may be read-only
         return finite_codes(self._codes(problem, H))
 
+    def estimate_memory(
+        self, shape: tuple[int, int], dtype: DTypeLike = np.float64, *, weighted: bool = False
+    ) -> MemoryEstimate:
+        """Return how many bytes a fit of dense data needs, without data.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The numbers of samples and features.
+        dtype : dtype, default=float64
+            float32 stays float32; everything else is converted to float64.
+        weighted : bool, default=False
+            Whether entries or samples have weights, or entries are missing.
+
+        Returns
+        -------
+        MemoryEstimate
+            The bytes of the data, of their weights, of the dual, of the codes and of the components, and their sum
+            `total`.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter of the estimator or the shape is not allowed.
+
+        Examples
+        --------
+        >>> from visionnmf import NMF
+        >>> NMF(20).estimate_memory((1_000_000, 1_000), "float32").data
+        4000000000
+        """
+        check_parameters(self)
+        rows, columns = check_count(shape[0], "shape[0]"), check_count(shape[1], "shape[1]")
+        kept = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
+        n_components = self._given_components((rows, columns), None)[1]
+        plain = find_loss(self.loss) is find_loss("frobenius")
+        return estimate_memory((rows, columns), kept, n_components, plain_squares=plain, weighted=weighted)
+
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         check_parameters(self)  # the model-file reader calls this method
@@ -396,8 +436,10 @@ class NMF(WithPenalties, LinearModel):
             given = last
         return given, n_components
 
-    def _fit_dask(self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any) -> Any:
-        """Fit data in blocks of rows, and return the codes as a Dask array."""
+    def _fit_dask(
+        self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
+    ) -> Any:
+        """Fit data in blocks of rows, and return the codes as a Dask array, or None without `with_codes`."""
         check_parameters(self)
         check_nuclear(self)
         given, n_components = self._given_components(X.shape, H)
@@ -408,7 +450,7 @@ class NMF(WithPenalties, LinearModel):
             name = "components_init" if H is None else "H"
             components = check_nonnegative_array(given, name, (n_components, X.shape[1]), data.dtype)
         start = Start(n_components, components, W is not None, check_random_state(self.random_state))
-        found = fit_dask(self, data, start, PrintedProgress(self.callback, self.verbose))
+        found = fit_dask(self, data, start, PrintedProgress(self.callback, self.verbose), with_codes=with_codes)
         self._set_found(found)
         return found.codes
 
@@ -521,43 +563,6 @@ def find_codes(problem: Problem, H: Array, solver: str) -> Array:
         return Wt
     with one_blas_thread():
         return solve_codes(problem, H)
-
-
-def check_parameters(model: NMF) -> None:
-    """Check the parameters that need no data."""
-    if model.n_components is not None:
-        check_count(model.n_components, "n_components")
-    check_loss(model.loss, model.loss_parameter, np.ones(1))
-    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:
-        allowed = ["auto", *sorted(SOLVERS)]
-        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
-    check_solver(model.solver)
-    check_choice(model.init, "init", (*choices.STARTS, "custom"))
-    check_flag(model.update_components, "update_components")
-    check_flag(model.warm_start, "warm_start")
-    check_number(model.nuclear, "nuclear")
-    check_number(model.zero_weight, "zero_weight", 0, 1)
-    check_count(model.n_init, "n_init")
-    check_count(model.max_iter, "max_iter")
-    check_number(model.tol, "tol")
-    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        given_penalty(penalty, side).resolve(side, None, np.float64)
-    check_callable(model.callback, "callback")
-    check_missing_values(model.missing_values, zero=True)
-    if model.missing_values == 0 and model.zero_weight != 1:
-        raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
-    check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
-
-
-def check_nuclear(model: NMF) -> None:
-    """Raise ParameterError if a loss cannot be combined with `nuclear`, whose right size would depend on the data."""
-    record = find_loss(model.loss)
-    if model.nuclear and not (record is not None and record.kink):
-        able = [name for name, record in LOSSES.items() if record.kink]
-        raise ParameterError(
-            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with "
-            f"loss={model.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
-        )
 
 
 def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:

@@ -19,6 +19,8 @@ from visionnmf.engine.solving import solve_codes
 from visionnmf.engine.starts import absolute_normal
 from visionnmf.engine.stopping import exact_objective
 
+from .storage import Mapped, Stored, stored_fields, zeros
+
 Array = NDArray[Any]
 
 BALANCE_SWEEPS = 3  # of coordinate descent over the derivatives at kinks, for each round of all blocks
@@ -37,6 +39,7 @@ class Largest:
 class BlockData(NamedTuple):
     """The checked data of a block: what a worker reads, or computes again if another worker was lost.
 
+    Matrices are arrays, or :class:`.storage.Stored` in a `directory` of this machine, which then also keeps the dual.
     `X` (n_rows, n) and the weights of its entries, or None, are the data as they were given. With weights of samples,
     `fitted` and `entries` take their place in the fit, and the rows of `fitted` were multiplied by `row_scale`
     (n_rows,) if that is not None. `codes` (n_rows, r) are given codes to start from, or None.
@@ -48,6 +51,12 @@ class BlockData(NamedTuple):
     entries: Array | None = None
     row_scale: Array | None = None
     codes: Array | None = None
+    directory: str | None = None
+
+    def in_files(self, directory: str) -> BlockData:
+        """Return the same data with all matrices in files of a directory."""
+        stored: dict[str, Any] = stored_fields(self._asdict(), directory)
+        return self._replace(**stored, directory=directory)
 
 
 class Sums(NamedTuple):
@@ -67,7 +76,10 @@ class Block:
     """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
 
     def __init__(self, data: BlockData) -> None:
-        self.data = data
+        self._mapped = Mapped()
+        stored = {name: value for name, value in data._asdict().items() if isinstance(value, Stored)}
+        opened: dict[str, Any] = {name: self._mapped.open(value) for name, value in stored.items()}
+        self.data = data._replace(**opened)
         self.problem: Problem  # with the weights of samples; set by `begin`
         self.given: Problem  # without them
         self.Wt: Array  # codes of `problem`
@@ -76,6 +88,10 @@ class Block:
         self._codes: hals.Codes
         self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
         self._zeros: _Zeros
+
+    def release(self) -> None:
+        """Give back memory that is not needed until the next message."""
+        self._mapped.release()
 
     @property
     def fitted_rows(self) -> Array:
@@ -139,8 +155,13 @@ class Block:
 
     def totals(self) -> admm.Totals:
         """Return the sums that set the scale of the path of ADMM, and prepare the pass."""
-        self._half = admm.Half(self.problem, len(self.Wt))
+        self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())
         return admm.Totals.of(self.problem)
+
+    def _large_zeros(self) -> Array:
+        """Return an array of zeros of the shape and dtype of the data, in a file if the data are in one."""
+        X, directory = self.problem.X, self.data.directory
+        return np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
         """Update the codes by one pass of ADMM."""
@@ -153,9 +174,10 @@ class Block:
             self._halves = hals.Gram(self.problem)
         elif kind == "filled":
             assert self.problem.weights is not None
-            self._halves = hals.Filled(self.problem, self.problem.weights, largest)
+            self._halves = hals.Filled(self.problem, self.problem.weights, largest, self._large_zeros())
         else:
-            self._halves = hals.Clipped(self.problem, largest if self.problem.weights is not None else None)
+            largest_weight = largest if self.problem.weights is not None else None
+            self._halves = hals.Clipped(self.problem, largest_weight, self._large_zeros())
         self._codes = hals.Codes(self.Wt, self.problem.penalty_W)
 
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
@@ -215,8 +237,8 @@ class Block:
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
         """Keep the gradient with respect to the codes; return that with respect to `H`, and the squared derivative.
 
-        At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. These entries are
-        kept for :meth:`balance`. `row_squares` is the mean squared derivative of a row.
+        At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. `row_squares` is the
+        mean squared derivative of a row.
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:
@@ -224,8 +246,17 @@ class Block:
             return G_H, derivative**2
         derivatives = Derivatives.of(problem, tiny)
         self._gradient = kinked_half(derivatives, W, H, problem.penalty_W, row_squares)
-        G_H, self._zeros = _Zeros.of(derivatives, W, H)
+        G_H = np.zeros_like(H)
+        for rows, D, _, _ in derivatives.parts(W, H):
+            G_H += W[:, rows] @ D
         return G_H, 0.0
+
+    def find_kinks(self, H: Array, first: int, last: int, tiny: float) -> None:
+        """Keep the entries of some features whose residual is at most `tiny`, for :meth:`balance`."""
+        problem, features = self.problem, slice(first, last)
+        weights = None if problem.weights is None else problem.weights[:, features]
+        part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
+        self._zeros = _Zeros(part, self.Wt.astype(np.float64), H[:, features].astype(np.float64))
 
     def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
         """Find derivatives at the kinks that make the gradient of the components small; return by how much it changes.
@@ -249,22 +280,16 @@ class Block:
 class _Zeros:
     """The entries of a block whose residual is 0, and the derivative that is chosen at each of them."""
 
-    def __init__(self, bounds: Any) -> None:
-        """Keep a sparse array (n_rows, n) whose stored entries are the largest derivatives at the kinks."""
-        self.bounds = sp.csc_array(bounds)
-        self.signs = np.zeros(self.bounds.nnz)  # derivatives, one feature after the other
-        self.goal = self.signs  # those that this block would choose if it were alone
-
-    @classmethod
-    def of(cls, derivatives: Derivatives, W: Array, H: Array) -> tuple[Array, _Zeros]:
-        """Return the gradient of `H` (r, n) without these entries, and the entries, for codes `W` (r, n_rows)."""
-        G, parts = np.zeros_like(H), []
-        for rows, D, zero, limits in derivatives.parts(W, H):
-            G += W[:, rows] @ D
+    def __init__(self, derivatives: Derivatives, W: Array, H: Array) -> None:
+        """Find the entries for codes `W` (r, n_rows) and components `H` (r, n)."""
+        parts = []
+        for _, _, zero, limits in derivatives.parts(W, H):
             part = sp.csr_array(zero, dtype=np.float64)
             part.data = limits
             parts.append(part)
-        return G, cls(sp.vstack(parts))
+        self.bounds = sp.csc_array(sp.vstack(parts))  # the largest derivatives at the kinks
+        self.signs = np.zeros(self.bounds.nnz)  # derivatives, one feature after the other
+        self.goal = self.signs  # those that this block would choose if it were alone
 
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
         """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).

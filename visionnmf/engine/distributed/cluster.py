@@ -46,11 +46,12 @@ class ClusterCrew(Crew):
     """A crew on the workers of the cluster of `client`.
 
     `recipes` are delayed objects that compute the :class:`.block.BlockData` of each block, and `sizes` their numbers of
-    rows.
+    rows. If data are `in_files`, a block stays on the worker that has read it.
     """
 
-    def __init__(self, client: Any, recipes: Sequence[Any], sizes: Sequence[int]) -> None:
+    def __init__(self, client: Any, recipes: Sequence[Any], sizes: Sequence[int], *, in_files: bool = False) -> None:
         super().__init__(sizes)
+        self._in_files = in_files
         self._client, self._recipes = client, list(recipes)
         self._log: list[Message] = []
         self._losses = 0
@@ -140,6 +141,8 @@ class ClusterCrew(Crew):
             workers = self._workers()
             parts = self._parts(data, workers)
             numbers = self._build(parts, data, workers)
+            if numbers and self._in_files:  # what was written on a worker that is lost must be read again
+                self._client.cancel([data[number] for number in numbers], force=True)
 
     def _until_done(self, future: Any) -> None:
         """Wait for a task that any worker may run, and raise what it has raised."""
@@ -162,7 +165,11 @@ class ClusterCrew(Crew):
         parts: dict[str, list[int]] = {address: [] for address in workers}
         left = []
         for number, future in data.items():
-            near = [address for address in places.get(future.key, ()) if len(parts[address]) < room.get(address, 0)]
+            near = [
+                address
+                for address in places.get(future.key, ())
+                if address in parts and (self._in_files or len(parts[address]) < room[address])
+            ]
             if near:
                 parts[near[0]].append(number)
             else:

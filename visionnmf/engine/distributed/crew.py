@@ -59,8 +59,8 @@ class Crew(ABC):
 class LocalCrew(Crew):
     """A crew whose blocks are in this process and share its threads."""
 
-    def __init__(self, data: Sequence[BlockData]) -> None:
-        super().__init__([len(block.X) for block in data])
+    def __init__(self, data: Sequence[BlockData], sizes: Sequence[int]) -> None:
+        super().__init__(sizes)
         self._shard = Shard(data, range(len(data)), self.starts)
 
     def _send(self, messages: list[Message], n_looks: int) -> Answer:

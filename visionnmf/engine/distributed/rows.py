@@ -12,6 +12,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
+from visionnmf.engine.blocks import blocks
 from visionnmf.engine.losses import ZERO
 from visionnmf.engine.optimality import ENOUGH, moved_squares, penalty_gradient
 from visionnmf.engine.problem import Problem
@@ -27,6 +28,7 @@ from .crew import Crew
 Array = NDArray[Any]
 
 ONE_STREAM = 10**8  # up to this many codes, the random start is that of a fit in memory; beyond, each block has a seed
+PANEL_ENTRIES = 1 << 26  # entries of the features that are balanced together: 20 bytes each
 BALANCE_ROUNDS = 60  # maximum number of times that all blocks balance the gradient together
 LIMIT = np.iinfo(np.int32).max
 
@@ -201,25 +203,32 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
     G, derivative = crew.ask("gradients", H, tiny, at_zero / rows.n_samples)
     if problem.loss.record.kink:
         derivative = at_zero
-        G = _balanced(rows, H64, G, norms_W, ENOUGH * float(np.sqrt(at_zero / H.shape[1])))
+        enough = ENOUGH * float(np.sqrt(at_zero / H.shape[1]))
+        slope = penalty_gradient(problem.penalty_H, H64)
+        size_of_panel = max(1, PANEL_ENTRIES // rows.n_samples)
+        for first, last in blocks(H.shape[1], size_of_panel):
+            crew.tell("find_kinks", H, first, last, tiny)
+            part = slice(first, last)
+            G[:, part] = _balanced(rows, H64[:, part], G[:, part], slope[:, part], norms_W, enough)
     sigma = float(np.sqrt(derivative)) / size or 1.0
     (moved_W,) = crew.look("moved", norms_H, sigma)
     moved_H = moved_squares(H64, G, norms_W, problem.penalty_H, sigma)
     return float(np.sqrt(max(moved_W, moved_H))) / size
 
 
-def _balanced(rows: RowsInBlocks, H: Array, G: Array, norms: Array, enough: float) -> Array:
-    """Return the gradient of `H` with the best choice of the derivative at zero residuals.
+def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
+    """Return the gradient of the components `H` of some features with the best choice at zero residuals.
 
     That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it in
     memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone, and
     all blocks move towards what they have found by the share that is best for their sum, at least one over the number
-    of blocks. `G` (r, n) is the gradient of the other entries, and `norms` (r,) are those of the codes.
+    of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty, and `norms` (r,) are
+    those of the codes.
     """
     penalty, crew = rows.problem.penalty_H, rows.crew
     low, high = penalty.box(np.float64)
     norms = np.where(norms > 0, norms, 1)
-    total = (G + penalty_gradient(penalty, H)) / norms[:, None]
+    total = (G + slope) / norms[:, None]
 
     def distances(total: Array) -> Array:
         """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
@@ -235,7 +244,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, norms: Array, enough: floa
         shares = steps[np.argmin([distances(total + step * change) for step in steps], axis=0)]
         crew.tell("move", shares)
         total = total + shares * change
-    return total * norms[:, None] - penalty_gradient(penalty, H)
+    return total * norms[:, None] - slope
 
 
 def fit(

@@ -74,6 +74,7 @@ class Shard:
             total: Answer | None = None
             for block in self.blocks[slice(*part)]:
                 answer = getattr(block, method)(*arguments) or ()
+                block.release()
                 total = tuple(map(widened, answer)) if total is None else added(total, answer)
             return total or ()
 

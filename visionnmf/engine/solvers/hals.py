@@ -251,11 +251,17 @@ class Filled(Gram):
     They majorise the loss divided by the largest weight, so the penalties are divided by it as well.
     """
 
-    def __init__(self, problem: Problem, weights: Array, largest: float | None = None) -> None:
-        """Allocate the filled data; `weights` are those of the entries, and `largest` their maximum over all rows."""
+    def __init__(
+        self, problem: Problem, weights: Array, largest: float | None = None, out: Array | None = None
+    ) -> None:
+        """Allocate the filled data; `weights` are those of the entries, and `largest` their maximum over all rows.
+
+        `out` may be an array in the shape and dtype of the data that receives the filled data.
+        """
         super().__init__(problem)
         self.weights = weights
-        self.data = np.empty_like(problem.X)  # filled data, written by `improve_codes`
+        # filled data, written by `improve_codes`
+        self.data = np.empty_like(problem.X) if out is None else out
         self.transposed = self.data.T  # a view
         self.scale = 1 / (largest or float(weights.max()))
 
@@ -283,10 +289,10 @@ class Filled(Gram):
 class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
-    def __init__(self, problem: Problem, largest: float | None = None) -> None:
+    def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
         """Prepare as :class:`Filled` does; a single weight of 1 stands for none, so that `scale` is 1."""
         weights = problem.weights
-        super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest)
+        super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest, out)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes `Wt`, in place."""

@@ -18,7 +18,8 @@ from visionnmf.engine.solving import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
-from visionnmf.models.nmf import NMF, check_parameters
+from visionnmf.models.nmf import NMF
+from visionnmf.models.nmf_parameters import check_parameters
 
 from .fitting import (
     CodesPrior,

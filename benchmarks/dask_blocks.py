@@ -1,0 +1,243 @@
+"""Fits of Dask arrays in blocks: two workers against one, bytes on the wire, data on disk against data in memory.
+
+``python benchmarks/dask_blocks.py`` runs all parts: workers (in memory, one worker, two workers, with one thread each),
+wire (bytes per iteration and block, for 10, 100 and 1000 blocks of two sizes), disk (low-rank data with 20 % outliers
+in Zarr, on workers with little memory, against the same fit in memory). Needs ``sh setup.sh dask`` and ``zarr``.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import NMF
+from visionnmf.engine.distributed import cluster as crews
+
+Array = NDArray[Any]
+
+SAMPLES, FEATURES, RANK, ITERATIONS = 48_000, 1000, 20, 60
+N_BLOCKS = 8
+WIRE_BLOCKS, WIRE_ROWS, WIRE_ITERATIONS = (10, 100, 1000), (20, 200), 10
+GIGABYTES, BLOCK_MEGABYTES, MEMORY = 1.0, 64, "1.5GB"
+OUTLIERS = 0.2
+
+
+def rows(start: int, stop: int, outliers: bool) -> Array:
+    """Return made rows: non-negative low-rank data, a fifth of whose entries are replaced by large numbers."""
+    H = np.random.default_rng(1).gamma(0.5, size=(RANK, FEATURES)).astype(np.float32)
+    rng = np.random.default_rng([2, start])
+    W = rng.gamma(0.5, size=(stop - start, RANK)).astype(np.float32)
+    X = W @ H
+    if outliers:
+        X[rng.random(X.shape, np.float32) < OUTLIERS] = 30.0
+    return X
+
+
+def made(n_samples: int, size: int, *, outliers: bool = True) -> Any:
+    """Return made data as a Dask array with blocks of `size` rows."""
+    import dask
+    import dask.array as da
+
+    make = dask.delayed(rows, pure=True)
+    parts = [(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
+    blocks = [da.from_delayed(make(*part, outliers), (part[1] - part[0], FEATURES), np.float32) for part in parts]
+    return da.concatenate(blocks)
+
+
+@contextmanager
+def cluster(n_workers: int, memory: str | int = 0) -> Iterator[Any]:
+    """Start a cluster on this machine, with one thread for each worker."""
+    from distributed import Client, LocalCluster
+
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": memory}
+    with LocalCluster(n_workers=n_workers, **options) as made_here, Client(made_here) as client:
+        yield client
+
+
+class Timed:
+    """A callback that notes the time of each iteration; `seconds` is the median one."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def __call__(self, iteration: int, objective: float) -> bool:
+        """Note the time."""
+        self.times.append(time.monotonic())
+        return False
+
+    @property
+    def seconds(self) -> float:
+        """The median time of an iteration."""
+        return float(np.median(np.diff(self.times)))
+
+
+def fitted(X: Any, iterations: int) -> tuple[NMF, float, float]:
+    """Fit, and return the model, the seconds of the whole fit, and those of an iteration."""
+    timed = Timed()
+    model = NMF(RANK, max_iter=iterations, tol=0, random_state=0, callback=timed)
+    start = time.monotonic()
+    model.fit(X)
+    return model, time.monotonic() - start, timed.seconds
+
+
+def objective(model: NMF) -> str:
+    """Return the last objective of the fit, before the final codes, with all digits."""
+    return repr(float(model.objective_history_[-2]))
+
+
+def workers() -> None:
+    """Print objective and seconds in memory, on one worker, and on two."""
+    X = made(SAMPLES, SAMPLES // N_BLOCKS)
+    print(f"{SAMPLES} x {FEATURES} float32, {RANK} components, {N_BLOCKS} blocks, {ITERATIONS} iterations\n")
+    print("| arrangement | objective | seconds | of an iteration |\n| --- | --- | --- | --- |")
+    whole = X.compute()
+    os.environ["VISIONNMF_NUM_THREADS"] = "1"
+    for name, data in (("in memory, one thread", whole), ("blocks in one process, one thread", X)):
+        NMF(RANK, max_iter=1, tol=0).fit(data[:100])  # compiles
+        model, total, each = fitted(data, ITERATIONS)
+        print(f"| {name} | {objective(model)} | {total:.1f} | {each:.3f} |", flush=True)
+    del os.environ["VISIONNMF_NUM_THREADS"]
+    found = []
+    for n_workers in (1, 2):
+        with cluster(n_workers):
+            fitted(X[: SAMPLES // N_BLOCKS * 2], 2)  # compiles
+            model, total, each = fitted(X, ITERATIONS)
+            found.append(each)
+            print(f"| {n_workers} workers | {objective(model)} | {total:.1f} | {each:.3f} |", flush=True)
+    print(f"\ntwo workers against one, an iteration: {found[0] / found[1]:.2f} times")
+
+
+def wire() -> None:
+    """Print the bytes of messages and answers for each iteration, and for each iteration and block."""
+    counted = [0, 0]  # bytes of messages and answers, calls
+    call, result = crews.ClusterCrew._call, crews.ClusterCrew._result
+
+    def counting_call(self: Any, member: Any, method: str, *arguments: Any) -> Any:
+        counted[0] += len(pickle.dumps(arguments, protocol=5))
+        counted[1] += 1
+        return call(self, member, method, *arguments)
+
+    def counting_result(self: Any, member: Any, asked: Any) -> Any:
+        answer = result(self, member, asked)
+        counted[0] += len(pickle.dumps(answer, protocol=5))
+        return answer
+
+    crews.ClusterCrew._call, crews.ClusterCrew._result = counting_call, counting_result  # type: ignore[method-assign]
+    print("| blocks | rows of a block | bytes of an iteration | of it and of a block | seconds of an iteration |")
+    print("| --- | --- | --- | --- | --- |")
+    with cluster(2):
+        for n_blocks in WIRE_BLOCKS:
+            for size in WIRE_ROWS:
+                X = made(n_blocks * size, size)
+                marks: list[int] = []
+                timed = Timed()
+
+                def note(i: int, objective: float, marks: list[int] = marks, timed: Timed = timed) -> bool:
+                    marks.append(counted[0])
+                    return timed(i, objective)
+
+                NMF(RANK, max_iter=WIRE_ITERATIONS, tol=0, random_state=0, callback=note).fit(X)
+                each = float(np.median(np.diff(marks)))
+                print(f"| {n_blocks} | {size} | {each:.0f} | {each / n_blocks:.0f} | {timed.seconds:.3f} |")
+
+
+class Peak:
+    """The most memory of processes so far, in MB, looked up every 50 ms: all of it, and what no file backs."""
+
+    def __init__(self, pids: list[int]) -> None:
+        self.pids, self.total, self.anonymous, self.going = pids, 0.0, 0.0, True
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def _look(self) -> None:
+        while self.going:
+            for pid in self.pids:
+                lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+                self.total = max(self.total, int(lines["VmRSS"].split()[0]) / 1024)
+                self.anonymous = max(self.anonymous, int(lines["RssAnon"].split()[0]) / 1024)
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self.going = False
+        self.thread.join()
+
+
+def disk(gigabytes: float = 0, iterations: int = 0) -> None:
+    """Print time, peak memory and recovery error of data on disk against data in memory."""
+    iterations = iterations or ITERATIONS
+    import dask.array as da
+
+    size = int(BLOCK_MEGABYTES * 1e6 / 4 / FEATURES)
+    n_samples = int((gigabytes or GIGABYTES) * 1e9 / 4 / FEATURES)
+    folder = Path(tempfile.mkdtemp(prefix="visionnmf-benchmark-"))
+    try:
+        made(n_samples, size).to_zarr(str(folder / "X.zarr"), compute=True)
+        stored = da.from_zarr(str(folder / "X.zarr"))
+        print(
+            f"{n_samples} x {FEATURES} float32, blocks of {size} rows, {iterations} iterations, workers of {MEMORY}\n"
+        )
+        print("| arrangement | seconds | of an iteration | peak of a worker, MB | without files | recovery error |")
+        print("| --- | --- | --- | --- | --- | --- |")
+        times = []
+        with cluster(2, MEMORY) as client:
+            fitted(made(2 * size, size), 2)  # compiles
+            peak = Peak(list(client.run(os.getpid).values()))
+            model, total, each = fitted(stored, iterations)
+            peak.stop()
+        times.append((total, each))
+        error = recovery(model, n_samples, size)
+        name = "2 workers, Zarr"
+        row = f"| {name} | {total:.1f} | {each:.3f} | {peak.total:.0f} | {peak.anonymous:.0f} | {error:.6f} |"
+        print(row, flush=True)
+        whole = stored.compute(scheduler="threads")
+        model, total, each = fitted(whole, iterations)
+        times.append((total, each))
+        del whole
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        error = recovery(model, n_samples, size)
+        print(f"| in memory, 2 threads | {total:.1f} | {each:.3f} | {most:.0f} | {most:.0f} | {error:.6f} |")
+        whole_fit, each = (first / second for first, second in zip(*times, strict=True))
+        print(f"\ndisk against memory: {whole_fit:.2f} times, an iteration {each:.2f} times")
+    finally:
+        shutil.rmtree(folder)
+
+
+def recovery(model: NMF, n_samples: int, size: int) -> float:
+    """Return the relative error of the reconstruction of the clean data, on the first block."""
+    stop = min(size, n_samples)
+    clean, dirty = rows(0, stop, False), rows(0, stop, True)
+    found = model.inverse_transform(model.transform(dirty[:1000]))
+    return float(np.linalg.norm(found - clean[:1000]) / np.linalg.norm(clean[:1000]))
+
+
+QUICK = {
+    "SAMPLES": 800,
+    "ITERATIONS": 4,
+    "WIRE_BLOCKS": (4,),
+    "WIRE_ITERATIONS": 3,
+    "WIRE_ROWS": (20,),
+    "GIGABYTES": 0.004,
+    "BLOCK_MEGABYTES": 1,
+}
+
+if __name__ == "__main__":  # workers read this file again, under another name
+    from _main import main
+
+    # Dask imports a library called sparse if there is one, which must not be the script beside this one
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
+    main({"workers": workers, "wire": wire, "disk": disk}, globals(), QUICK)

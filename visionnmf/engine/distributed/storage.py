@@ -1,0 +1,77 @@
+"""Arrays in files that are mapped into memory, for blocks that are together larger than the memory of their process.
+
+The pages of a mapped file belong to the cache of the operating system. :meth:`Mapped.release` gives them back, so that
+they do not count as memory of the process; what was written stays in the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import tempfile
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Stored(NamedTuple):
+    """An array in a file of this machine, which disappears with the last :class:`Mapped` of it."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def store(array: Array, directory: str) -> Stored:
+    """Write an array to a new file of a directory."""
+    with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
+        np.ascontiguousarray(array).tofile(file)
+    return Stored(file.name, array.shape, array.dtype.str)
+
+
+def zeros(shape: tuple[int, ...], dtype: Any, directory: str) -> Stored:
+    """Make a file of zeros in a directory; it takes no space until something is written."""
+    with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
+        file.truncate(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+    return Stored(file.name, shape, np.dtype(dtype).str)
+
+
+class Mapped:
+    """The arrays of a block in mapped files."""
+
+    def __init__(self) -> None:
+        self._maps: list[mmap.mmap] = []
+
+    def open(self, stored: Stored) -> Array:
+        """Map a file, and return its array; the file is removed when this object is."""
+        with open(stored.path, "r+b") as file:
+            mapped = mmap.mmap(file.fileno(), 0)
+        weakref.finalize(self, _remove, stored.path)
+        self._maps.append(mapped)
+        return np.frombuffer(mapped, stored.dtype).reshape(stored.shape)
+
+    def release(self) -> None:
+        """Give back the memory of all arrays."""
+        for mapped in self._maps:
+            if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _remove(path: str) -> None:
+    """Remove a file that may already have gone."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def stored_fields(values: dict[str, Any], directory: str) -> dict[str, Any]:
+    """Write the matrices among some values to files of a directory, and return these."""
+    return {
+        name: store(value, directory)
+        for name, value in values.items()
+        if isinstance(value, np.ndarray) and value.ndim == 2
+    }

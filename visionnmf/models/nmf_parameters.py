@@ -1,0 +1,56 @@
+"""Checks of the parameters of :class:`visionnmf.NMF` that need no data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from visionnmf import choices
+from visionnmf._checks import check_callable, check_choice, check_count, check_flag, check_number
+from visionnmf.engine.losses import LOSSES
+from visionnmf.engine.solvers import SOLVERS, check_solver
+from visionnmf.exceptions import ParameterError
+
+from .data_checks import check_loss, check_missing_values, find_loss
+from .linear_model import SOLVER_WORDS
+from .penalty import given_penalty
+
+__all__ = ["check_nuclear", "check_parameters"]
+
+
+def check_parameters(model: Any) -> None:
+    """Check the parameters that need no data."""
+    if model.n_components is not None:
+        check_count(model.n_components, "n_components")
+    check_loss(model.loss, model.loss_parameter, np.ones(1))
+    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:
+        allowed = ["auto", *sorted(SOLVERS)]
+        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
+    check_solver(model.solver)
+    check_choice(model.init, "init", (*choices.STARTS, "custom"))
+    check_flag(model.update_components, "update_components")
+    check_flag(model.warm_start, "warm_start")
+    check_number(model.nuclear, "nuclear")
+    check_number(model.zero_weight, "zero_weight", 0, 1)
+    check_count(model.n_init, "n_init")
+    check_count(model.max_iter, "max_iter")
+    check_number(model.tol, "tol")
+    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
+        given_penalty(penalty, side).resolve(side, None, np.float64)
+    check_callable(model.callback, "callback")
+    check_missing_values(model.missing_values, zero=True)
+    if model.missing_values == 0 and model.zero_weight != 1:
+        raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
+    check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
+
+
+def check_nuclear(model: Any) -> None:
+    """Raise ParameterError if a loss cannot be combined with `nuclear`, whose right size would depend on the data."""
+    record = find_loss(model.loss)
+    if model.nuclear and not (record is not None and record.kink):
+        able = [name for name, record in LOSSES.items() if record.kink]
+        raise ParameterError(
+            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with "
+            f"loss={model.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
+        )
