@@ -131,6 +131,16 @@ def check_image_shape(value: Any, name: str = "image_shape", n_pixels: int | Non
     )
 
 
+def check_rows(X: Any, what: str = "samples", name: str = "X") -> None:
+    """Raise ParameterError for an array of more than two axes, such as images that were not flattened to rows."""
+    shape = np.shape(X) if hasattr(X, "shape") else ()
+    if len(shape) > 2:
+        raise ParameterError(
+            f"{name} must have {what} as rows; got an array of shape {shape}; make rows of it by "
+            "reshape(len(array), -1)"
+        )
+
+
 def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
     """Check the arguments that choose frames of a video and their size."""
     check_number(start, "start")

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from visionnmf import choices
 from visionnmf.features import FeatureExtraction
 from visionnmf.features.store import EXTRACTION
 from visionnmf.io.model_file import ModelFile
@@ -50,7 +52,13 @@ def _restored(
     """Return the model of a file, after the checks that the fields do not make."""
     # `words_of` holds the words of all images, those of image i from words_start[i] to words_start[i + 1]; `fitted` are
     # the fitted attributes by name.
+    # An estimator as the coder is not in the file; that of a block has its settings.
+    learnt = next((block.coder for block in fitted["blocks_"] if block.coder is not None), None)
+    if (parameters["coder"] == PLAIN) != (learnt is None):
+        raise ValueError("coder must be 'none' for features as they are, and for nothing else")
     known = ImageAnnotator(**parameters)
+    if known.coder is None:
+        known.coder = clone(learnt)
     known.check_parameters()
     for name, value in fitted.items():
         setattr(known, name, value)
@@ -66,8 +74,6 @@ def _restored(
         raise ValueError("blocks must have the columns of the index")
     for block in known.blocks_:
         _check_block(block, known)
-    if all(block.coder is None for block in known.blocks_):
-        known.coder = PLAIN  # not the default, because this model was trained on the features themselves
     weighted = known.method == "weighted"
     if (known.sigmoids_ is None) == weighted or (known.regression_ is None) == weighted:
         raise ValueError("sigmoids and a regression must be there for the method 'weighted' alone")
@@ -123,13 +129,15 @@ PARAMETERS = ("method", "pseudo_inverse", "metrics", "n_components", "hellinger"
 
 FILE = ModelFile(
     "visionnmf-annotation",
-    version=4,
+    version=5,
     title="a model of annotations",
     origin="make one with 'visionnmf annotate train'",
     smaller="train fewer images a model",
     state=Record(
         {
-            "parameters": Record({name: Value() for name in PARAMETERS}),
+            "parameters": Record(
+                {name: Value() for name in PARAMETERS} | {"coder": Maybe(Text(choices.ANNOTATION_CODERS))}
+            ),
             "words": List(Text(), size="words"),
             "fitted": Record(FITTED),
             "words_of": Array("int32", "pairs", low=0, below="words", empty=True),
@@ -167,7 +175,8 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
     """
     known = model.annotator
     state = {
-        "parameters": {name: getattr(known, name) for name in PARAMETERS},
+        "parameters": {name: getattr(known, name) for name in PARAMETERS}
+        | {"coder": known.coder if isinstance(known.coder, str) else None},
         "words": known.words_.tolist(),
         "fitted": {name: getattr(known, name) for name in FITTED},
         "words_of": known.Y_.indices.astype(np.int32),

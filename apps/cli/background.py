@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +20,7 @@ from visionnmf.apps.background.settings import (
 )
 from visionnmf.apps.settings import Option, comma_separated, settings
 
-from .input_paths import Input, make_folder
+from .input_paths import Input, results_folder
 from .options import SKIP_EXISTING, Debug, Force, Jobs, Json, one_of, with_default
 from .records import Configuration, flag_of, given_on_command_line, with_records
 from .run import Run, running
@@ -127,13 +128,12 @@ def separate_videos(
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
             raise typer.BadParameter(f"--live {reason}")
-    with running(work.json_, work.debug) as run:
+    with running(work.json_, work.debug) as run, results_folder(work.out):
         if configuration.save_config is not None:
             from .configuration import save_configuration
 
             records = (video, region, outputs, events, stream, model, work)
             save_configuration(configuration.save_config, records, force=outputs.force)
-        make_folder(work.out)
         if work.live:
             _follow(run, videos[0], {**options, "live": stream, "out": work.out}, as_json=work.json_)
             return
@@ -215,9 +215,7 @@ def evaluate_methods(
     """
     if masks and out is None:
         raise typer.BadParameter("--masks needs --out, the folder to write them to")
-    with running(json_, debug) as run:
-        if out is not None:
-            make_folder(out)
+    with running(json_, debug) as run, nullcontext() if out is None else results_folder(out):
         from visionnmf.apps.background import evaluate
 
         with run.progress("evaluation", rate_of="") as bar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +74,19 @@ def make_folder(out: Path, option: str = "--out") -> None:
         reason = f"cannot be made ({error.strerror})"
     if reason:
         raise MediaError(f"{option} {out}: {reason}; give another folder")
+
+
+@contextmanager
+def results_folder(out: Path) -> Iterator[None]:
+    """Make the folder for the results as :func:`make_folder` does; take it away if nothing was written to it."""
+    made = [path for path in (out, *out.parents) if not path.exists()]
+    make_folder(out)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # a folder that holds something
+            for path in made:
+                path.rmdir()
 
 
 def result_name(source: str, out: Path | None, used: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ from .options import one_of, without_brackets
 
 __all__ = ["Configuration", "flag_of", "given_on_command_line", "name_flags", "with_records"]
 
-_flags: dict[str, str] = {}  # the flag of each field of the command that runs
+_flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
 
 
 @settings
@@ -87,6 +87,9 @@ def name_flags(signature: inspect.Signature) -> None:
             long = [name for name in names if isinstance(name, str) and name.startswith("--")]
             if long:
                 _flags[parameter.name] = long[0]
+            elif names and option.metavar:  # an argument without a flag, such as DIR
+                # The functions call `source` what a command works on, which is its last argument.
+                _flags[parameter.name] = _flags["source"] = option.metavar.removesuffix("...")
 
 
 def flag_of(name: str, otherwise: str = "") -> str:

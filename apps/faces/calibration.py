@@ -59,10 +59,13 @@ class Calibration(NamedTuple):
     noise: Array | None
     unlike: float
 
-    def holds(self, noise: Array) -> NDArray[np.bool_]:
-        """Return which new images, given their noise measures, are like the training images, so that the rates hold."""
+    def holds(self, noise: Array) -> NDArray[np.bool_] | None:
+        """Return which new images, given their noise measures, are like the training images, so that the rates hold.
+
+        It is None if there were too few images to tell.
+        """
         if self.noise is None:
-            return np.zeros(len(noise), bool)
+            return None
         return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
 
 
@@ -75,8 +78,8 @@ class Identity:
     is the label of the nearest person, accepted or not, and `distance` the distance from that person over the harmonic
     mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted.
     `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
-    hold for it. `ranking` has as many of the nearest people as were asked for, with their distances; the first is
-    `nearest`.
+    hold for it; it is None if too few images were left out in training to tell. `ranking` has as many of the nearest
+    people as were asked for, with their distances; the first is `nearest`.
     """
 
     person: Any
@@ -84,7 +87,7 @@ class Identity:
     distance: float
     threshold: float
     corrupted: float
-    calibrated: bool = False
+    calibrated: bool | None = None
     ranking: tuple[tuple[Any, float], ...] = ()
     reason: str | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,3 +155,10 @@ def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) 
     residuals[missing] = 0
     residuals += reconstructions
     return residuals.astype(images.dtype, copy=False)
+
+
+def takes_weights(model: Any) -> bool:
+    """Return whether a model can ignore some of the pixels; the default one can."""
+    if model is None:
+        return True
+    return all("weights" in signature(step).parameters for step in (model.fit_transform, model.transform))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from inspect import signature
 from numbers import Real
 from typing import Any
 
@@ -23,7 +22,7 @@ from sklearn.utils.validation import (
 )  # fmt: skip
 
 from visionnmf import NMF, choices
-from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, shown
+from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, check_rows, shown
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
@@ -106,8 +105,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray [shape=(n_people,)]
         The labels.
-    model_ : estimator
-        The fitted model.
+    labels_ : ndarray of int [shape=(n_samples,)]
+        Who is on each training image, as a position in ``classes_``.
+    model_, classifier_ : estimator
+        The fitted model, and what finds the distances from people.
     components_ : ndarray [shape=(n_components, n_pixels)]
         The model's components, scaled to unit norm.
     missing_, outliers_ : str, float
@@ -120,6 +121,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
     scale_ : float
         Standard deviation of the noise of training pixels.
+    white_, brightest_, background_ : float
+        The value of white, 1 or 255, the largest training pixel, and the value of an even background; NaN without one.
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
         it rejects a share `unknown_rate` of their own images; with one, or one image each, everything.
@@ -136,6 +139,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         Limit beyond which :meth:`identify` takes a picture for unlike the training images: 1.1 times the 0.99 quantile
         of the unlikeness (:func:`.likeness.unlikeness`) of left-out images. NaN without an `image_shape` and with fewer
         than ten images to tell by.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     References
     ----------
@@ -209,6 +214,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """
         step = progress or (lambda *_: None)
         self._check_parameters()
+        check_rows(X, "images")
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
         check_non_negative(data, "FaceRecognizer (input X)")
         check_classification_targets(labels)
@@ -294,7 +300,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
         """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified."""
-        if not _takes_weights(self.model):
+        if not cleaning.takes_weights(self.model):
             if self.missing not in (choices.FACE_MISSING_AUTO, "none"):
                 raise ParameterError(
                     f"missing must be 'auto' or 'none' with {shown(self.model)}, which takes no weights; got "
@@ -445,7 +451,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         rates = calibration.Calibration(
             self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_, self.unlike_
         )
-        alike = rates.holds(parts.noise) & (threshold is None)
+        alike = rates.holds(parts.noise)
         grain, everywhere = parts.noise[:, 3:], np.arange(data.shape[1])
         unlike = self._unlikeness(data, missing, parts.reconstructions, grain, everywhere) > self.unlike_
         found = []
@@ -454,7 +460,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             person, distance = ranking[0]
             reason = "unlike" if unlike[row] else "unknown" if distance > limit else None
             share, named = float(parts.corrupted[row].mean()), person if reason is None else None
-            found.append(Identity(named, person, distance, limit, share, bool(alike[row]), ranking, reason))
+            like = None if alike is None else bool(alike[row]) and threshold is None
+            found.append(Identity(named, person, distance, limit, share, like, ranking, reason))
         return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
@@ -472,6 +479,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images and the mask of their missing pixels."""
         check_is_fitted(self)
+        check_rows(X, "images")
         data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
         check_non_negative(data, "FaceRecognizer (input X)")
         return data, self._given(data, mask) | self._found(data, self.missing_)
@@ -480,7 +488,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Return the mask that the caller gave, in the shape of the images."""
         if mask is None:
             return np.zeros(data.shape, bool)
-        if not _takes_weights(self.model):
+        if not cleaning.takes_weights(self.model):
             raise ParameterError(f"mask must be None with {shown(self.model)}, which takes no weights; got a mask")
         return np.broadcast_to(np.asarray(mask, bool), data.shape)
 
@@ -588,10 +596,3 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.n_features_in_, self.missing_scores_, self.outliers_scores_ = n_pixels, {}, {}
         self._set_components()
         self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
-
-
-def _takes_weights(model: Any) -> bool:
-    """Return whether a model can ignore some of the pixels; the default one can."""
-    if model is None:
-        return True
-    return all("weights" in signature(step).parameters for step in (model.fit_transform, model.transform))

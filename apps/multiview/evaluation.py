@@ -69,11 +69,18 @@ class EvaluationReport(Report):
 
     def summary(self) -> str:
         """Return one line for the samples, then one for each method and condition."""
-        lines = [f"{self.samples} samples, {self.views} views, {self.classes} classes, {self.plan['n_splits']} splits"]
+        sizes = {"sample": self.samples, "view": self.views, "class": self.classes, "split": self.plan["n_splits"]}
+        endings = {"class": "es"}
+        lines = [", ".join(f"{n} {word}{'' if n == 1 else endings.get(word, 's')}" for word, n in sizes.items())]
         heads = [(row["condition"], row["missing"], row["method"]) for row in self.scores]
         words = ("accuracy", "clustering", "NMI", "mean average precision")
         for row, head in zip(self.scores, heads, strict=True):
-            what = row["condition"] + (f" ({row['missing']})" if row["missing"] else "")
+            missing = row["missing"]
+            if row["condition"] == "view-missing" and not missing:
+                if "clean" in self.plan["conditions"]:  # the same samples, so the same figures
+                    continue
+                missing = "none"
+            what = row["condition"] + (f" ({missing})" if missing else "")
             figures = [
                 f"{word} {100 * row[name]:.1f} %"
                 for name, word in zip(SCORES, words, strict=True)

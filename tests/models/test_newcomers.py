@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from visionnmf import NMF, OnlineNMF, Penalty, ProjectiveNMF, select_rank
+from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, select_rank
 from visionnmf.exceptions import ParameterError
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "coming_from.md").read_text()
@@ -152,3 +152,15 @@ def test_the_examples_of_the_guide_run(example):
 def test_the_guide_has_what_messages_name():
     for name in ("beta_loss", "alpha_W", "alpha_H", "l1_ratio", "shuffle", "verbose", "batch_size", "forget_factor"):
         assert f"`{name}" in GUIDE or f"({name}" in GUIDE or f", {name}" in GUIDE, name
+
+
+def test_arrays_of_three_axes_are_refused_with_their_shape_and_a_cure(rng):
+    cube = rng.random((20, 6, 5))
+    cure = r"make rows of it by reshape\(len\(array\), -1\)"
+    with pytest.raises(
+        ParameterError, match=rf"X must have samples as rows; got an array of shape \(20, 6, 5\); {cure}"
+    ):
+        NMF(2).fit(cube)
+    for views in ([cube, cube], {"0": cube, "b": cube[:, 0]}):
+        with pytest.raises(ParameterError, match=rf"view 0 must have samples as rows; got .* \(20, 6, 5\); {cure}"):
+            MultiviewNMF(2).fit(views)

@@ -174,7 +174,8 @@ def _listed(names: Sequence[str]) -> str:
 def _numbers(given: Any, name: str) -> Array:
     """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers."""
     if given.ndim != 2 or given.dtype.kind not in NUMBERS:
-        raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}")
+        cure = "; make rows of it by reshape(len(array), -1)" if given.ndim > 2 else ""
+        raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}{cure}")
     if given.dtype.itemsize < 4:  # such types are widened to 8 bytes a number, which the file's size does not show
         check_memory(name, 8 * given.size)
     return np.asarray(given, np.float32 if given.dtype == np.float32 else np.float64)
@@ -196,9 +197,11 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
             raise UnreadableError(f"{file}: its groups and views do not fit X, of shape {X.shape}")
         # `groups` (n_columns,) holds the number of the view that each column of X belongs to.
         return [_table(str(name), X[:, groups == v], keys, labels, file) for v, name in enumerate(views)]
-    found = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in NUMBERS}
-    # If some matrices have names that begin with "view_", only those are tables.
-    named = {name: array for name, array in found.items() if name.startswith(PREFIX)} or found
+    found = {name: array for name, array in arrays.items() if array.ndim >= 2 and array.dtype.kind in NUMBERS}
+    # If some matrices have names that begin with "view_", only those are tables. Arrays of more axes are refused below,
+    # if no matrix is there in their place.
+    named = {name: array for name, array in found.items() if name.startswith(PREFIX)}
+    named = named or {name: array for name, array in found.items() if array.ndim == 2} or found
     if not named:
         raise UnsupportedError(f"{file}: must hold a matrix of numbers; got {', '.join(names[:10]) or 'nothing'}")
     return [

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf._checks import check_number, check_numbers, check_sample_weight, check_sparse, shown
+from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -257,10 +257,11 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
 def check_kind(X: Any) -> Any:
     """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
 
-    Raises ParameterError for rows of different lengths, masked entries, text, dates, and sparse matrices whose indices
-    are out of range.
+    Raises ParameterError for more than two axes, rows of different lengths, masked entries, text, dates, and sparse
+    matrices whose indices are out of range.
     """
     check_sparse(X, "X")
+    check_rows(X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ParameterError(
             f"X must not be a masked array; got one with {np.ma.count_masked(X)} masked entries; pass "

@@ -124,7 +124,7 @@ def test_a_table_of_features(photos, tmp_path):
     result = run_command("annotate", "predict", path, features, "--top", 1)
     assert result.exit_code == 0 and result.stdout.count("alle 5.00") == 30
     result = run_command("annotate", "predict", path, folder)
-    assert result.exit_code == 2 and "source must be a table of features" in result.stderr
+    assert result.exit_code == 2 and "IMAGE must be a table of features" in result.stderr
 
 
 def test_jec_as_its_authors_have_it(photos, tmp_path):
@@ -201,10 +201,10 @@ def test_a_table_of_other_features_is_refused(photos, tmp_path):
     train = ("annotate", "train", tmp_path / "rgb,hsv.npz", "--labels", labels, "--model", model, "--ranks", "4")
     assert run_command(*train, "--method", "jec").exit_code == 0
     other = tmp_path / "hsv,rgb.npz"
-    for arguments in (("predict", model, other), ("evaluate", model, other, "--labels", labels)):
+    for name, *arguments in (("IMAGE", "predict", model, other), ("DIR", "evaluate", model, other, "--labels", labels)):
         result = run_command("annotate", *arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1
-        assert "source must have the features rgb 4096, hsv 4096; got hsv 4096, rgb 4096" in result.stderr
+        assert f"{name} must have the features rgb 4096, hsv 4096; got hsv 4096, rgb 4096" in result.stderr
 
 
 def test_own_guesses_are_no_truth(photos, tmp_path):

@@ -87,7 +87,7 @@ def test_the_regression_helps_where_neighbours_are_few(rng):
     assert np.log(np.where(Y[300:], *(lambda p: (p, 1 - p))(model.predict_proba(X[300:])))).mean() < both
 
 
-@pytest.mark.parametrize("coder", ["frobenius", "none", NMF(max_iter=20), OnlineNMF()])
+@pytest.mark.parametrize("coder", ["frobenius", "manhattan", "none", NMF(max_iter=20), OnlineNMF()])
 def test_codes_are_of_any_model_and_files_keep_them(coder, rng, tmp_path):
     X, Y = made(rng, 80)
     model = ImageAnnotator(coder=coder, n_components=5).fit(X, sp.csr_array(Y), views=VIEWS, words=list("abcdefgh"))
@@ -97,6 +97,11 @@ def test_codes_are_of_any_model_and_files_keep_them(coder, rng, tmp_path):
     after = loaded.annotator.annotate(X[:7])
     for one, other in zip(vars(before).values(), vars(after).values(), strict=True):
         np.testing.assert_array_equal(one, other)
+    kept = loaded.annotator.coder
+    if isinstance(coder, str):
+        assert kept == coder
+    else:
+        assert type(kept) is type(coder) and kept.max_iter == coder.max_iter and not hasattr(kept, "components_")
     assert loaded.files[3] == "3.jpg" and loaded.extraction is None
     assert loaded.annotator.words_.tolist() == list("abcdefgh")
 

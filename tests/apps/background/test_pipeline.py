@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from background_settings import separate
 from clips import encode
+from helpers import run_command as run
 
 from visionnmf.apps.background import BackgroundModel, results as _results, sources as _clips
 from visionnmf.apps.background.results import CAPTION_HEIGHT
@@ -274,3 +275,14 @@ def test_the_report_says_how_many_lights_are_needed(tmp_path):
     assert (report.n_components, report.most_components) == (1, 2)
     assert "illumination: needs one factor a frame (rank 1 of at most 2)" in report.summary()
     assert (report.as_dict()["rank"], report.as_dict()["most_rank"]) == (1, 2)
+
+
+def test_a_folder_without_results_is_not_left_behind(clip, tmp_path):
+    (tmp_path / "no.mp4").write_text("not a video")
+    failed = run("background", tmp_path / "no.mp4", "--out", tmp_path / "new" / "out")
+    assert failed.exit_code == 2 and not (tmp_path / "new").exists()
+    (tmp_path / "mine").mkdir()
+    run("background", tmp_path / "no.mp4", "--out", tmp_path / "mine")
+    assert (tmp_path / "mine").is_dir()  # it was there before
+    run("background", "evaluate", tmp_path / "no.mp4", "--out", tmp_path / "scores")
+    assert not (tmp_path / "scores").exists()

@@ -62,7 +62,7 @@ def test_nothing_is_announced_of_few_people():
     found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
     assert 0.3 < found.threshold < 0.9
     assert math.isnan(found.acceptance) and math.isnan(found.rejection)
-    assert not found.holds(np.full((2, 2), 0.1)).any()
+    assert found.holds(np.full((2, 2), 0.1)) is None
 
 
 @pytest.mark.parametrize(("n_people", "least", "most"), [(20, 0, 0.2), (60, 0.5, 0.95), (200, 0.99, 1)])

@@ -250,7 +250,7 @@ def test_shadows(rng, tmp_path):
         (run("faces", "shadows", source, "--out", source / "out", "--force"), "taken for faces; got"),
         (
             run("faces", "shadows", source, "--rank", 40, "--out", tmp_path / "more"),
-            "source must have more than 40 images of a person under different light; got at most 40 in",
+            "DIR must have more than 40 images of a person under different light; got at most 40 in",
         ),
     ):
         assert refused.exit_code == 2 and reason in refused.stderr and refused.stderr.count("\n") == 1

@@ -147,6 +147,27 @@ def test_evaluate_says_how_much_work_it_is_before_it_begins(files):
 
 
 @NOT_CONVERGED
+def test_evaluate_prints_nothing_twice_and_counts_in_words(files):
+    arguments = ("both.npz", "--ranks", "2", "--methods", "pca", "--splits", "1")
+    both = run_command("multiview", "evaluate", *arguments, "--conditions", "clean,view-missing", "--out", "r").stdout
+    lines = [line.strip().partition(":")[0] for line in both.splitlines()]
+    assert lines[:4] == [
+        "60 samples, 2 views, 4 classes, 1 split",
+        "clean, pca",
+        "view-missing (sounds), pca",
+        "view-missing (images), pca",
+    ]
+    alone = run_command("multiview", "evaluate", *arguments, "--conditions", "view-missing", "--out", "s").stdout
+    assert "  view-missing (none), pca: " in alone and alone.count("view-missing (") == 3
+
+
+def test_a_view_of_three_axes_is_refused_with_its_shape(files):
+    np.savez("cube.npz", view_a=np.ones((5, 3, 2)), view_b=np.ones((5, 3)))
+    told = run_command("multiview", "fit", "cube.npz", "--model", "m.npz").stderr
+    assert "view_a: must hold a matrix of numbers; got float64 of shape (5, 3, 2); make rows of it by reshape" in told
+
+
+@NOT_CONVERGED
 def test_fit_reports_its_steps(files, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 0.0)
     told = run_command("multiview", "fit", "both.npz", "--model", "steps.npz", "--rank", 2).stderr

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_matplotlib, check_number, shown
+from visionnmf._checks import check_matplotlib, check_number, check_rows, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
@@ -287,6 +287,7 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     if len(views) < len(X.columns.unique(0) if hasattr(X, "columns") else X):
         raise ParameterError(f"X must name each view differently, also as text; got {shown([*X])}")
     for name, view in views.items():
+        check_rows(view, name=f"view {name}")
         if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
             raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {shown(view)}")
     sizes = {name: np.shape(view)[0] for name, view in views.items() if view is not None}
@@ -298,7 +299,7 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
 
 def _is_view(item: Any) -> bool:
     """Return whether an item of a list is a view, and not a row of a matrix that is given as nested lists."""
-    return not isinstance(item, list | tuple) and len(getattr(item, "shape", ())) == 2
+    return not isinstance(item, list | tuple) and len(getattr(item, "shape", ())) >= 2
 
 
 def _checked(view: Any, name: str) -> Any:
