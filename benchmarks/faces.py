@@ -309,8 +309,12 @@ def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
     shape = (faces.images.shape[1], faces.images.shape[2])
     files = sorted(data_file("bsds").glob("*.jpg"))
     landscapes = np.concatenate([read_probe(shape, False, 1, path).rows for path in files])
-    print("| set | photographs unlike | named by the distance | named | " + " | ".join(PROBES) + " | unknown people |")
-    print("| --- " * (len(PROBES) + 5) + "|")
+    print(
+        "| set | photographs unlike | named by the distance | named | "
+        + " | ".join(PROBES)
+        + " | unknown people | named |"
+    )
+    print("| --- " * (len(PROBES) + 6) + "|")
     found = []
     for draw in range(FIRST, FIRST + (draws or SPLITS)):
         rng = np.random.default_rng(draw)
@@ -327,7 +331,7 @@ def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
         named = [[one.person is not None for one in some] for some in judged]
         unlike = np.mean([one.reason == "unlike" for one in judged[0]])
         lost = [np.mean(before) - np.mean(after) for before, after in zip(passed[1:], named[1:], strict=True)]
-        found.append([unlike, np.mean(passed[0]), np.mean(named[0]), *lost])
+        found.append([unlike, np.mean(passed[0]), np.mean(named[0]), *lost, np.mean(named[-1])])
     cells = [f"{100 * mean:.1f}" for mean in np.mean(found, axis=0)]
     print(f"| {name} ({len(known)}) | " + " | ".join(cells) + " |", flush=True)
 

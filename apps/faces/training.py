@@ -79,7 +79,9 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
             f"{threshold}, passed by {1 - rate:.0%} of the known; two people do not show how many unknown people pass"
         )
     if math.isnan(passed):
-        reason = f"with fewer than {KNOWN_RATE_LEAST} people no error rate is known"
+        reason = (
+            f"with fewer than {KNOWN_RATE_LEAST} people no error rate is known: it may be half or several times that"
+        )
         if people >= KNOWN_RATE_LEAST:
             reason = "these people differ so much that an error rate could be half or double; train more people"
         return f"{threshold}, set to let {rate:.1%} of unknown people pass; {reason}"
