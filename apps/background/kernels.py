@@ -112,20 +112,27 @@ def show_background(H, codes, background):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def score_pixels(frame, background, scale, darkest, shadow_weight, score):  # type: ignore[no-untyped-def]
+def score_pixels(  # type: ignore[no-untyped-def]
+    frame, background, scale, share, lowest, highest, darkest, shadow_weight, score
+):
     """Write the scores (n_pixels,) of one frame (n_pixels, n_channels).
 
-    The score is the root mean square over channels of the residual ``x - b`` in units of `scale` (n_pixels,). In
+    The score is the root mean square over channels of the residual ``x - b`` in units of the noise. That is `scale`
+    (n_pixels,), but not below `share` of the background's mean over channels, held between `lowest` and `highest`. In
     colour, the part of the residual that a shadow explains (``x = a b`` with ``darkest < a < 1``) counts
     `shadow_weight` times.
     """
+    share, lowest, highest = np.float32(share), np.float32(lowest), np.float32(highest)
     if frame.shape[1] == 1:
         for pixel in range(len(score)):
-            score[pixel] = abs(np.float32(frame[pixel, 0]) - np.float32(background[pixel, 0])) / scale[pixel]
+            b = np.float32(background[pixel, 0])
+            noise = max(scale[pixel], min(max(share * b, lowest), highest))
+            score[pixel] = abs(np.float32(frame[pixel, 0]) - b) / noise
         return
     # unrolled, and without branches: so the compiler takes several pixels at a time
     one, third = np.float32(1), np.float32(1 / 3)
     darkest, squared_weight = np.float32(darkest), np.float32(shadow_weight * shadow_weight)
+    share *= third
     for pixel in range(len(score)):
         x0, x1, x2 = np.float32(frame[pixel, 0]), np.float32(frame[pixel, 1]), np.float32(frame[pixel, 2])
         b0 = np.float32(background[pixel, 0])
@@ -138,7 +145,8 @@ def score_pixels(frame, background, scale, darkest, shadow_weight, score):  # ty
         darkening = (one - ratio) * (one - ratio) * energy
         shadowed = total - min(total, darkening) + squared_weight * darkening
         total = shadowed if (darkest < ratio) & (ratio < one) else total
-        score[pixel] = np.sqrt(total * third) / scale[pixel]
+        noise = max(scale[pixel], min(max(share * (b0 + b1 + b2), lowest), highest))
+        score[pixel] = np.sqrt(total * third) / noise
 
 
 # --- Camera shake ----------------------------------------------------------------------------------------------------

@@ -29,6 +29,11 @@ class NoiseTuning:
     # ceiling. Noise above it does no harm where it is independent, because scores are smoothed.
     floor: float = 6.0  # grey levels
     ceiling: float = 7.0  # grey levels
+    # Shadows and reflections are shares of the light, so that the floor is lower in the dark, as far as the noise of
+    # the camera allows. A higher share or a higher factor finds less in the dark.
+    share_of_light: float = 0.08  # of the background: the floor of a dark pixel
+    times_camera: float = 4.25  # times the noise of the camera: no floor is below that
+    lowest: float = 3.0  # grey levels: no floor is below that, because compression may hide all noise
     # Median of max(|x - a|, |x - b|) for independent normal x, a, b of standard deviation 1.
     normal_change: float = 1.418
 

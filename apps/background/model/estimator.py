@@ -9,7 +9,8 @@ so that what passes in front of a pixel less than half the time does not count. 
   neighbouring frames and `s` the noise scale. What moves says little about the background, so that it may even hide it
   more than half the time.
 - **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames and held between two bounds,
-  because foreground that passes all the time inflates them.
+  because foreground that passes all the time inflates them. The lower bound stands for shadows and reflections, which
+  are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.noise`).
 - **Illumination components** and **codes by consensus** (:mod:`.learning`).
 - **Camera shake, dynamic background and alternating modes** (:mod:`.difficult_scenes`).
 - **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
@@ -84,7 +85,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     learnt_frames_ : ndarray of int [shape=(n_learnt,)]
         Positions of the learnt frames in the clip.
     noise_scale_ : ndarray of float32 [shape=(height, width)]
-        The noise of each pixel in grey levels, between 6 and 7.
+        The noise of each pixel in grey levels, between 3 and 7. It is below 6 only for a camera with little noise, and
+        counts as 6 where the background is bright.
     n_frames_seen_ : int
         Number of frames given to `fit`.
     frame_shape_ : tuple of int
@@ -148,7 +150,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         n_components = self.n_components_ = len(learnt.H)
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
-        self._decision = MaskDecision(learnt.noise_scale, learnt.dynamic)
+        # At least half of the pixels have the floor of the camera.
+        self._decision = MaskDecision(learnt.noise_scale, float(learnt.noise_scale.min()), learnt.dynamic)
         # What `find_codes` needs for a new frame: how near a pixel must be to agree, the components at the pixels that
         # determine the codes, and the learnt codes with their median as starting points.
         self._near = learnt.near()

@@ -31,6 +31,7 @@ from visionnmf.apps.background.frame_arrays import (
     to_uint8,
 )
 from visionnmf.apps.background.kernels import count_explained
+from visionnmf.apps.background.noise import camera_floor
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.solvers import rri
@@ -53,7 +54,7 @@ class LearntBackground:
 
     H: Floats  # (n_components, n_pixels, channels): the components
     Wt: Floats  # (n_components, n): codes of the learnt frames, one a column
-    noise_scale: Floats  # (height, width): noise of each pixel, in grey levels
+    noise_scale: Floats  # (height, width): noise of each pixel in masks, in grey levels; half of them at the floor
     median: FrameArray  # (n_pixels, channels): temporal median of the frames
     chosen: NDArray[np.intp]  # the pixels that determine codes
     dynamic: DynamicBackground | None = None  # where the background moves
@@ -61,7 +62,8 @@ class LearntBackground:
 
     def near(self) -> Floats:
         """Return twice the noise at the values of the chosen pixels; smaller residuals count as explained."""
-        return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
+        scale = np.maximum(self.noise_scale.ravel()[self.chosen], tuning.TUNING.noise.floor)
+        return 2 * np.repeat(scale, self.H.shape[2])
 
 
 def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.Generator) -> LearntBackground:
@@ -82,7 +84,8 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
         median = temporal_median(frames)
         _set_changes(changes, frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shake
     noise = temporal_median(changes) / tuning.TUNING.noise.normal_change
-    scale = np.clip(noise, tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
+    bounds = tuning.TUNING.noise
+    scale = np.clip(noise, bounds.floor, bounds.ceiling)
     weights = _stillness(changes, scale).reshape(n, n_pixels)
     chosen = np.sort(rng.choice(n_pixels, min(n_pixels, tuning.TUNING.learning.code_pixels), replace=False))
     pixels = CodePixels(frames[:, chosen], weights[:, chosen], scale.ravel()[chosen])
@@ -102,6 +105,7 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     H = correct_scene(frames, weights, H, Wt, shape)
     del changes, weights
     dynamic = find_dynamic_background(frames, H, Wt, noise, scale)
+    scale = np.clip(noise, camera_floor(noise), bounds.ceiling)  # only masks have the low floor
     return LearntBackground(H, Wt, scale, baseline, chosen, dynamic, registration)
 
 

@@ -28,7 +28,8 @@ WHITE = 255
 class MaskDecision:
     """What decides on the foreground of a frame."""
 
-    noise: Floats  # (height, width), of each pixel in grey levels, not below 6: smaller differences say nothing
+    noise: Floats  # (height, width), of each pixel in grey levels, between the floor of the camera and the ceiling
+    floor: float  # grey levels: that of the camera, which holds in the dark
     # Where the background moves, the smoothed residual decides and the noise of the residual over the clip counts.
     dynamic: DynamicBackground | None = None
 
@@ -50,7 +51,8 @@ class MaskDecision:
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
         shadow = tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight
-        score_pixels(pixels, behind, self._noise.reshape(-1), *shadow, score.reshape(-1))
+        floors = tuning.TUNING.noise.share_of_light, self.floor, tuning.TUNING.noise.floor
+        score_pixels(pixels, behind, self._noise.reshape(-1), *floors, *shadow, score.reshape(-1))
         if self.dynamic is not None:
             # `share` is 0 where the background is still, 1 where it surely moves: blend the two scores accordingly.
             score += self.dynamic.share * (_smoothed_score(frame, background, self.dynamic) - score)

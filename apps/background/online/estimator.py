@@ -37,6 +37,7 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSamp
 from visionnmf.apps.background.kernels import update_rows
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision
+from visionnmf.apps.background.noise import camera_floor
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
@@ -271,7 +272,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.gain_, explained = self._find_gain(frame)
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
         self.background_ = shown_scene.reshape(frame.shape)
-        decision = MaskDecision(self._bounded_noise(self._noise))
+        floor = camera_floor(self._noise.reshape(-1)[self._chosen])
+        decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor)
         self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
         self._notice_new_scene(moved, explained, seconds)
         # Only every `rows`-th row learns from a frame, which saves time; `keep` is for the time between its turns.

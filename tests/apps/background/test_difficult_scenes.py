@@ -136,7 +136,7 @@ def test_what_is_usual_where_the_scene_sways_is_no_foreground(channels):
     share = np.zeros_like(noise)
     share[:, 40:] = 1
     dynamic = DynamicBackground(share, np.full_like(noise, 15), np.full_like(noise, 15))
-    mask = MaskDecision(noise, dynamic).mask(frame, background, 3.0)
+    mask = MaskDecision(noise, 6.0, dynamic).mask(frame, background, 3.0)
     assert mask[:, :30].mean() > 200 and not mask[:, 55:].any() and mask[25:35, 25:35].all()
 
 

@@ -11,7 +11,7 @@ from scipy import ndimage
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
 from visionnmf.apps.background.model.mask import foreground_mask, median_mask, without_holes
 from visionnmf.apps.background.tuning import TUNING
@@ -222,6 +222,44 @@ def test_attributes(street):
     learnt = street.frames[model.learnt_frames_]
     np.testing.assert_array_equal(model.temporal_median_, np.floor(np.median(learnt, axis=0) + 0.5))
     assert model.noise_scale_.min() >= TUNING.noise.floor
+
+
+def room(rng, noise, light):
+    """Return frames of a room through which something goes that is 18 grey levels darker, and where it is."""
+    scene = np.clip(light * np.add.outer(np.linspace(0.8, 1.2, 60), np.linspace(0.0, 0.2, 80)), 0, 200)
+    frames = np.repeat(scene[None], 40, axis=0)
+    truth = np.zeros((40, 60, 80), bool)
+    for t in range(0, 40, 8):
+        truth[t, 20:40, 2 + t : 22 + t] = True
+    frames[truth] -= 18
+    return (frames + noise * rng.normal(size=frames.shape)).round().clip(0, 255).astype(np.uint8), truth
+
+
+@pytest.mark.parametrize("kind", ["batch", "from a file", "live"])
+@pytest.mark.parametrize(("noise", "light", "found"), [(0.5, 30, True), (0.5, 150, False), (4.0, 30, False)])
+def test_little_contrast_counts_in_the_dark_if_the_camera_shows_little_noise(noise, light, found, kind, rng, tmp_path):
+    frames, truth = room(rng, noise, light)
+    if kind == "live":
+        parts = OnlineBackgroundModel(frame_rate=10).follow(np.concatenate([frames] * 10))
+        masks = np.stack([part.mask for part in parts])[-40:]
+    else:
+        model = BackgroundModel().fit(frames)
+        assert (model.noise_scale_.min() < TUNING.noise.floor) == (noise == 0.5)
+        if kind == "from a file":
+            model.save(tmp_path / "model.npz")
+            model = BackgroundModel.load(tmp_path / "model.npz")
+        masks = masks_of(model, frames)
+    assert (f_measure(masks, truth) > 0.8) if found else (masks > 0).mean() < 0.001
+
+
+def test_a_bright_frame_of_a_dark_room_is_judged_as_a_bright_one(rng):
+    """The errors of a scene that was learnt in the dark grow with the light."""
+    frames, truth = room(rng, 0.5, 30)
+    frames[1:8] = (frames[1:8] * 3.9).round()
+    frames[5][truth[16]] -= 18
+    masks = masks_of(BackgroundModel().fit(frames), frames)
+    assert f_measure(masks[16], truth[16]) > 0.85
+    assert not masks[5].any()
 
 
 def test_noise_is_estimated_without_the_foreground(rng, monkeypatch):
