@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from visionnmf._jit import kernel
+
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -198,3 +200,18 @@ def test_each_application_tests_its_kernels_without_the_compiler():
     waiting = {name.split("/")[1] for name in KERNELS_ELSEWHERE}
     for name in applications - waiting:
         assert (ROOT / "tests" / "apps" / name / "test_kernels.py").is_file()
+
+
+def test_kernels_are_compiled_without_the_unused_passes():
+    @kernel(part=True)  # a part has no files in the cache
+    def double(x):
+        return 2 * x
+
+    if not hasattr(double, "compile"):
+        pytest.skip("without the compiler")
+    double.compile("int64(int64)")
+    (compiled,) = double.overloads.values()
+    passes = " ".join(compiled.metadata["pipeline_times"]["nopython"])
+    assert "native_lowering" in passes
+    assert "nopython_rewrites" not in passes
+    assert "inline_closure_likes" not in passes

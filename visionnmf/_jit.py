@@ -24,6 +24,7 @@ ENGINE = Path(__file__).parent / "engine" / "kernels"
 PREFIX = "visionnmf-"
 DAY = 86400.0
 KEPT = 60 * DAY  # seconds without use after which a cache folder is removed
+UNUSED_PASSES = {"InlineClosureLikes", "NopythonRewrites"}  # of numba: for closures, and for arithmetic on whole arrays
 
 
 @overload
@@ -50,6 +51,8 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
       kernel also skip the Python wrapper (``no_cpython_wrapper``), which takes 40 %. LLVM inlines parts where that
       pays; inlining is not forced, because it would repeat the optimisation in every caller. Parts are not cached,
       because generating their machine code for the cache would double their cost.
+    - ``pipeline_class``: numba's compiler without two of its passes (:func:`_compiler`). Kernels must therefore contain
+      no closures or comprehensions, and should loop over entries rather than compute with whole arrays.
     - ``_nrt=False`` unless the kernel creates arrays: without reference counts, which the caller holds anyway, a kernel
       compiles 17 % faster. Compilation fails if such a kernel creates an array nevertheless.
 
@@ -64,6 +67,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
 
         _listen()
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+        options["pipeline_class"] = _compiler()
         if not allocates:
             options["_nrt"] = False
         if part:
@@ -83,6 +87,26 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
         return numba.njit(**options)(f)
 
     return decorate(function) if function is not None else decorate
+
+
+@functools.cache
+def _compiler() -> Any:
+    """Return numba's compiler class without :data:`UNUSED_PASSES`, which cost time and would change no kernel."""
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder
+    from numba.core.compiler_machinery import PassManager
+
+    class Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
+        def define_pipelines(self) -> list[Any]:
+            """Return numba's own list of passes without those that are not used."""
+            complete = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            passes = PassManager(complete.pipeline_name)
+            for one, description in complete.passes:
+                if one.__name__ not in UNUSED_PASSES:
+                    passes.add_pass(one, description)
+            passes.finalize()
+            return [passes]
+
+    return Compiler
 
 
 @functools.cache
