@@ -67,6 +67,12 @@ class Registration:
     def __init__(self, scene: Floats) -> None:
         self.scene = scene
 
+    def check(self) -> None:
+        """Raise ValueError if the scene, as one read from a file may be, is too small for the levels of its pyramid."""
+        smallest = tuning.TUNING.camera_shake.smallest
+        if min(self.scene.shape) < smallest:
+            raise ValueError(f"frames must have at least {smallest} pixels a side where the camera shakes")
+
     @cached_property
     def _levels(self) -> list[_Level]:
         """The levels of the scene's pyramid, from coarse to fine, computed when they are first used."""

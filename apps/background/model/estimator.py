@@ -139,9 +139,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _restored(self) -> None:
         self._check_parameters()
-        smallest = tuning.TUNING.camera_shake.smallest
-        if self._learnt.registration is not None and min(self.frame_shape_[:2]) < smallest:
-            raise ValueError(f"frames must have at least {smallest} pixels a side where the camera shakes")
+        if self._learnt.registration is not None:
+            self._learnt.registration.check()
         self._derive()
 
     def _derive(self) -> None:

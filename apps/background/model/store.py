@@ -19,6 +19,7 @@ DYNAMIC = Record(
     },
     DynamicBackground,
 )
+REGISTRATION = Record({"scene": Array("float32", "height width", low=0, high=255)}, Registration)
 LEARNT = Record(
     {
         "H": Array("float32", "components height*width channels", low=0),
@@ -27,7 +28,7 @@ LEARNT = Record(
         "median": Array("uint8", "height*width channels"),
         "chosen": Array("int64", "chosen", low=0, below="height*width", increasing=True),
         "dynamic": Maybe(DYNAMIC),
-        "registration": Maybe(Record({"scene": Array("float32", "height width", low=0, high=255)}, Registration)),
+        "registration": Maybe(REGISTRATION),
     },
     LearntBackground,
 )

@@ -14,6 +14,7 @@ approximation, one step a frame.
 - **Rival.** Beside the scene each pixel has one other value, and both have the weight that supported them. The rival
   that has stood still for longer, the past forgotten, becomes the scene: something that was put there and stays, or the
   ghost of someone who has left.
+- **Camera shake.** Where the camera shakes during the warm-up, all frames are registered to the scene of that time.
 - **A new scene.** Where most of the picture is still and no gain explains it for a second, the past is forgotten.
 - **Noise and mask** are those of the batch model (:mod:`.mask`).
 """
@@ -35,6 +36,7 @@ from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
 from visionnmf.apps.background.kernels import update_rows
+from visionnmf.apps.background.model.difficult_scenes import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision
 from visionnmf.apps.background.noise import camera_floor
@@ -180,7 +182,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         count = min(height * width, tuning.TUNING.online.gain_pixels)
         # (count,): flat indices of the pixels that determine the gain
         self._chosen = np.sort(rng.choice(height * width, count, replace=False))
-        self._before: FrameArray | None = None  # the previous frame
+        self._before: FrameArray | None = None  # the previous frame, registered where the camera shakes
+        self._registration: Registration | None = None  # where the camera shakes, what frames are registered to
         self.gain_, self._unexplained = 1.0, 0.0  # the second: for how many seconds no gain has explained most pixels
         self.source_ = getattr(self, "source_", None)
         if not hasattr(self, "n_frames_seen_"):
@@ -200,6 +203,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._check_parameters()
         if (self._before is None) != (self.n_frames_seen_ == 0):
             raise ValueError("the latest frame is missing, or there was none")
+        if self._registration is not None:
+            self._registration.check()
 
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
         """Separate and learn a frame, and yield the result.
@@ -255,13 +260,28 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             explained = (np.abs(frame - scene) < near).all(axis=1)
             support += np.float32(tuning.TUNING.online.start_weight) * explained
         self.start_from(scene.reshape(self.frame_shape_), learnt.noise_scale, support.reshape(self.frame_shape_[:2]))
+        self._registration = learnt.registration
         held, self._held = self._held, []
         first = self.n_frames_seen_ - len(held)
         for index, (frame, seconds) in enumerate(held, first):
             yield self._track(index, frame, seconds)
 
     def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
-        """Separate a frame, then learn from it."""
+        """Separate a frame, then learn from it; where the camera shakes, both on the registered frame.
+
+        The background and the mask are shifted back, so that they fit the frame as the camera saw it.
+        """
+        if self._registration is None:
+            self._track_registered(index, frame, seconds)
+        else:
+            right, down = self._registration.shift(frame)
+            self._track_registered(index, shifted(frame, (right, down)), seconds)
+            self.background_ = shifted(self.background_, (-right, -down))
+            self.mask_ = shifted(self.mask_, (-right, -down), mask=True)
+        return Separated(index, frame, self.background_, self.mask_)
+
+    def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
+        """Set the background and the mask of a registered frame, then learn from it."""
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         before = frame if self._before is None else self._before
@@ -295,7 +315,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             online.rows,
         )
         self._before = frame
-        return Separated(index, frame, self.background_, self.mask_)
 
     def _bounded_noise(self, noise: Floats) -> Floats:
         """Return the noise within its floor and ceiling, in grey levels."""

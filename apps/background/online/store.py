@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from visionnmf.apps.background.model.store import REGISTRATION
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, FrameShape, Maybe, Number, Record, Text, Whole
 
@@ -24,6 +25,7 @@ STATE = {
     "_noise": PIXELS,
     "_chosen": Array("int64", "places", low=0, below="height*width"),
     "_before": Maybe(Array("uint8", "height width channels?")),
+    "_registration": Maybe(REGISTRATION),
     "_unexplained": Number(low=0),
     "source_": Maybe(Record(SOURCE)),  # set by `follow_source`
     "n_frames_seen_": Whole(),
@@ -33,7 +35,7 @@ STATE = {
 
 FILE = ModelFile(
     "visionnmf-online-background",
-    version=2,
+    version=3,
     title="an online background model",
     origin="make one with OnlineBackgroundModel.save",
     smaller="work on smaller frames",

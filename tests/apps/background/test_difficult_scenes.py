@@ -9,7 +9,7 @@ import pytest
 from background_settings import tuned
 from model_files import rewrite
 
-from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
 from visionnmf.apps.background.model import learning
 from visionnmf.apps.background.model.difficult_scenes import DynamicBackground, Registration, find_camera_shake, shifted
@@ -149,6 +149,29 @@ def test_frames_of_a_shaking_camera_are_laid_upon_each_other(shaken, monkeypatch
     assert np.abs(part.background.astype(int) - frames[7])[inner][~truth[7][inner]].mean() < 4
     without(monkeypatch, "find_camera_shake")
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.75
+
+
+def test_frames_of_a_shaking_camera_are_laid_upon_each_other_live(shaken, monkeypatch, tmp_path):
+    frames, truth = (np.concatenate([both, both]) for both in shaken[:2])
+
+    def followed(model, frames):
+        return np.stack([part.mask for part in model.follow(frames)])
+
+    whole = OnlineBackgroundModel(frame_rate=10, warm_up=6)  # the first half
+    masks = followed(whole, frames)
+    assert f_measure(masks[60:], truth[60:]) > 0.85
+    inner = (slice(10, -10),) * 2
+    assert np.abs(whole.background_.astype(int) - frames[-1])[inner][~truth[-1][inner]].mean() < 5
+    part = OnlineBackgroundModel(frame_rate=10, warm_up=6)
+    followed(part, frames[:90])
+    part.save(tmp_path / "at.npz")
+    np.testing.assert_array_equal(followed(OnlineBackgroundModel.load(tmp_path / "at.npz"), frames[90:]), masks[90:])
+    rewrite(tmp_path / "at.npz", lambda state, arrays: arrays["_registration.scene"].fill(256))
+    with pytest.raises(UnreadableError, match=r"_registration\.scene must be"):
+        OnlineBackgroundModel.load(tmp_path / "at.npz")
+    without(monkeypatch, "find_camera_shake")
+    masks = followed(OnlineBackgroundModel(frame_rate=10, warm_up=6), frames)
+    assert f_measure(masks[60:], truth[60:]) < 0.75
 
 
 @pytest.mark.parametrize("spoil", ["black", "white", "half", "hidden"])
