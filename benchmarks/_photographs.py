@@ -52,11 +52,24 @@ def jpeg(image: Image, seed: int) -> Image:
     return np.ascontiguousarray(cv2.imdecode(written, cv2.IMREAD_COLOR)[..., ::-1], np.uint8)
 
 
+def gaussian_noise(image: Image, seed: int) -> Image:
+    """Add Gaussian noise with a standard deviation of 20 grey levels to each value."""
+    noise = np.random.default_rng(seed).normal(0, 20, image.shape)
+    return np.clip(image + noise, 0, 255).round().astype(np.uint8)
+
+
+def blur(image: Image, seed: int) -> Image:
+    """Blur the picture with a width of 2 pixels."""
+    return np.asarray(cv2.GaussianBlur(image, (0, 0), 2), np.uint8)
+
+
 SPOILERS: dict[str, Spoil] = {
     **{f"{share:.0%} black or white pixels": impulses(share) for share in (0.05, 0.1, 0.2, 0.3)},
     "lines of text": text,
     "40 specular spots": spots,
     "JPEG at a quality of 10": jpeg,
+    "Gaussian noise of 20 levels": gaussian_noise,
+    "blur of 2 pixels": blur,
 }
 
 

@@ -140,9 +140,9 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
 def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
     """Yield the photographs of BSDS500 (Arbelaez et al. 2011) that are here, sorted by number.
 
-    "test" photographs are for reporting only, "train" photographs for choosing and learning.
+    "test" photographs are for reporting only, "train" and "val" photographs for choosing and learning.
     """
-    folder = data_file({"test": "bsds", "train": "bsds_train"}[part])
+    folder = data_file({"test": "bsds", "train": "bsds_train", "val": "bsds_val"}[part])
     photographs = sorted(folder.glob("*.jpg"), key=lambda path: (len(path.stem), path.stem))
     if not photographs:
         raise UnreadableError(f"{folder} holds no photographs (*.jpg).")

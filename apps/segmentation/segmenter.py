@@ -27,7 +27,7 @@ from .hierarchy import Hierarchy
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .merging import load_border_model, merge_regions
 from .overlays import OUTSIDE, overlay, to_eight_bits
-from .pictures import fill_outside, read_picture, reduce_mask, remove_impulses
+from .pictures import fill_outside, read_picture, reduce_mask, remove_blocks, remove_impulses, remove_noise
 from .regions import find_regions, measure, region_adjacency
 from .settings import AUTO, WantedSegments
 
@@ -337,8 +337,8 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     Regions are found and merged on a picture reduced to WORKING_PIXELS, and their labels are then enlarged.
     """
     model = load_border_model()
-    clean = remove_impulses(pixels)
-    working = reduce_image(clean, WORKING_PIXELS)
+    clean = remove_impulses(remove_blocks(pixels))
+    working = remove_noise(reduce_image(clean, WORKING_PIXELS))
     cues = find_cues(working, model.textons)
     working_inside = None if inside is None else reduce_mask(inside, working.shape[:2])
     partition = measure(cues, find_regions(cues.energy, working_inside))

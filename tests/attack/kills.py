@@ -210,8 +210,8 @@ def _after(command: Command, number: signal.Signals, code: int | str, said: str,
     if code != 0:
         return [f"{what}the next run ends with {code}: {_said(again)}"]
     found = content(out)
-    wrong = sorted(name for name in expected if found.get(name) != expected[name])
-    return [f"{what}the next run gives no whole {wrong}"] if wrong else []
+    wrong = {name: found.get(name) for name in expected if found.get(name) != expected[name]}
+    return [f"{what}the next run gives {wrong} in place of {expected}; {_said(again)}"] if wrong else []
 
 
 def _on_a_full_disk(command: Command, expected: Content, most: int) -> list[str]:

@@ -1,19 +1,22 @@
 """Segmentation: made pictures with known segments, invariances, odd input, files."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.cluster import KMeans
 
 from visionnmf.apps.segmentation import WantedSegments, overlay, process, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
-from visionnmf.apps.segmentation.pictures import remove_impulses
+from visionnmf.apps.segmentation.pictures import remove_blocks, remove_impulses, remove_noise
 from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError
+from visionnmf.features import reduce_image
 from visionnmf.io import read_image, write_image
 
 
@@ -219,6 +222,39 @@ def test_impulses_are_replaced_and_nothing_else(picture: np.ndarray, rng: np.ran
 def test_photographs_without_noise_stay_as_they_are() -> None:
     photograph = read_image("sample:coffee")
     assert remove_impulses(photograph) is photograph
+    assert remove_blocks(photograph) is photograph
+    fine = jpeg(photograph, 60)  # a better quality than those that are looked for
+    assert remove_blocks(fine) is fine
+    small = reduce_image(photograph, 2**16)
+    assert remove_noise(small) is small
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("quality", [5, 10, 25])
+def test_blocks_of_strong_compression_are_smoothed(quality: int, dtype: type) -> None:
+    photograph = read_image("sample:coffee")[:201, :303]
+    blocky = jpeg(photograph, quality)
+    factor = {np.uint8: 1, np.uint16: 257, np.float32: np.float32(1 / 255)}[dtype]
+    smooth = remove_blocks((blocky.astype(np.float32) * factor).astype(dtype)).astype(float)
+    edges = [np.abs(np.diff(x.astype(float), axis=1))[:, 7::8].mean() for x in (photograph, blocky, smooth)]
+    assert edges[2] - edges[0] < 0.5 * (edges[1] - edges[0])  # most of the step at the borders of blocks is gone
+    before, after = (np.square(x - photograph).mean() for x in (blocky.astype(float), smooth))
+    assert after < 0.97 * before  # nearer to what it was before the compression
+
+
+def test_noise_is_blurred(rng: np.random.Generator) -> None:
+    picture = reduce_image(read_image("sample:coffee"), 2**16)
+    noisy = np.clip(picture + rng.normal(0, 20 / 255, picture.shape), 0, 1).astype(np.float32)
+    quiet = remove_noise(noisy)
+    assert quiet.dtype == np.float32
+    assert np.square(quiet - picture).mean() < 0.5 * np.square(noisy - picture).mean()
+
+
+def jpeg(picture: np.ndarray, quality: int) -> np.ndarray:
+    """Compress by another encoder than the one under test."""
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file))
 
 
 # --- overlay and files -----------------------------------------------------------------------------------------------
