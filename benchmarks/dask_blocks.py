@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import resource
 import shutil
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +27,10 @@ from visionnmf.engine.distributed import cluster as crews
 
 Array = NDArray[Any]
 
-SAMPLES, FEATURES, RANK, ITERATIONS = 48_000, 1000, 20, 60
+SAMPLES, FEATURES, RANK, ITERATIONS = 8000, 1000, 20, 20
 N_BLOCKS = 8
-WIRE_BLOCKS, WIRE_ROWS, WIRE_ITERATIONS = (10, 100, 1000), (20, 200), 10
-GIGABYTES, BLOCK_MEGABYTES, MEMORY = 1.0, 64, "1.5GB"
+WIRE_BLOCKS, WIRE_ROWS = (10, 100, 1000), (10, 20)
+MEGABYTES, BLOCK_MEGABYTES, MEMORY = 1000, 64, "1.5GB"
 OUTLIERS = 0.2
 
 
@@ -69,14 +68,17 @@ def cluster(n_workers: int, memory: str | int = 0) -> Iterator[Any]:
 
 
 class Timed:
-    """A callback that notes the time of each iteration; `seconds` is the median one."""
+    """A callback that notes the time of each iteration, and the processor seconds of all processes that fit."""
 
-    def __init__(self) -> None:
-        self.times: list[float] = []
+    def __init__(self, client: Any = None) -> None:
+        self.client, self.times, self.processor = client, [], []  # type: ignore[var-annotated]
 
     def __call__(self, iteration: int, objective: float) -> bool:
-        """Note the time."""
+        """Note the time; that of the processors in the first iteration and in the last one before the end."""
         self.times.append(time.monotonic())
+        if iteration in (1, ITERATIONS - 1):
+            here = [time.process_time()]
+            self.processor.append(list(self.client.run(time.process_time).values()) if self.client else here)
         return False
 
     @property
@@ -84,41 +86,62 @@ class Timed:
         """The median time of an iteration."""
         return float(np.median(np.diff(self.times)))
 
+    @property
+    def busiest(self) -> float:
+        """The processor seconds of an iteration in the busiest process."""
+        first, last = (np.array(values) for values in self.processor)
+        return float((last - first).max()) / (ITERATIONS - 2)
 
-def fitted(X: Any, iterations: int) -> tuple[NMF, float, float]:
-    """Fit, and return the model, the seconds of the whole fit, and those of an iteration."""
-    timed = Timed()
-    model = NMF(RANK, max_iter=iterations, tol=0, random_state=0, callback=timed)
+
+class Fitted(NamedTuple):
+    """A fit, the seconds that it took, those of an iteration, and its processor seconds in the busiest process."""
+
+    model: NMF
+    total: float
+    each: float
+    busiest: float
+
+    @property
+    def row(self) -> str:
+        """The columns of a table."""
+        objective = repr(float(self.model.objective_history_[-2]))  # before the final codes, with all digits
+        return f"{objective} | {self.total:.1f} | {self.each:.3f} | {self.busiest:.3f}"
+
+
+def fitted(X: Any, client: Any = None) -> Fitted:
+    """Fit, and measure it."""
+    timed = Timed(client)
+    model = NMF(RANK, max_iter=ITERATIONS, tol=0, random_state=0, callback=timed)
     start = time.monotonic()
     model.fit(X)
-    return model, time.monotonic() - start, timed.seconds
+    return Fitted(model, time.monotonic() - start, timed.seconds, timed.busiest)
 
 
-def objective(model: NMF) -> str:
-    """Return the last objective of the fit, before the final codes, with all digits."""
-    return repr(float(model.objective_history_[-2]))
+def compile_on(client: Any, size: int) -> None:
+    """Load all kernels on all workers."""
+    NMF(RANK, max_iter=2, tol=0).fit(made(4 * size, size))
 
 
 def workers() -> None:
     """Print objective and seconds in memory, on one worker, and on two."""
     X = made(SAMPLES, SAMPLES // N_BLOCKS)
     print(f"{SAMPLES} x {FEATURES} float32, {RANK} components, {N_BLOCKS} blocks, {ITERATIONS} iterations\n")
-    print("| arrangement | objective | seconds | of an iteration |\n| --- | --- | --- | --- |")
+    print("| arrangement | objective | s of the fit | s of an iteration | processor s of it, busiest process |")
+    print("| --- | --- | --- | --- | --- |")
     whole = X.compute()
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
+    NMF(RANK, max_iter=1, tol=0).fit(whole[:100])  # compiles
     for name, data in (("in memory, one thread", whole), ("blocks in one process, one thread", X)):
-        NMF(RANK, max_iter=1, tol=0).fit(data[:100])  # compiles
-        model, total, each = fitted(data, ITERATIONS)
-        print(f"| {name} | {objective(model)} | {total:.1f} | {each:.3f} |", flush=True)
+        print(f"| {name} | {fitted(data).row} |", flush=True)
     del os.environ["VISIONNMF_NUM_THREADS"]
     found = []
     for n_workers in (1, 2):
-        with cluster(n_workers):
-            fitted(X[: SAMPLES // N_BLOCKS * 2], 2)  # compiles
-            model, total, each = fitted(X, ITERATIONS)
-            found.append(each)
-            print(f"| {n_workers} workers | {objective(model)} | {total:.1f} | {each:.3f} |", flush=True)
-    print(f"\ntwo workers against one, an iteration: {found[0] / found[1]:.2f} times")
+        with cluster(n_workers) as client:
+            compile_on(client, 100)
+            found.append(fitted(X, client))
+            print(f"| {n_workers} workers | {found[-1].row} |", flush=True)
+    wall, processor = found[0].each / found[1].each, found[0].busiest / found[1].busiest
+    print(f"\ntwo workers against one, an iteration: {wall:.2f} times, by processor seconds {processor:.2f} times")
 
 
 def wire() -> None:
@@ -150,7 +173,7 @@ def wire() -> None:
                     marks.append(counted[0])
                     return timed(i, objective)
 
-                NMF(RANK, max_iter=WIRE_ITERATIONS, tol=0, random_state=0, callback=note).fit(X)
+                NMF(RANK, max_iter=ITERATIONS, tol=0, random_state=0, callback=note).fit(X)
                 each = float(np.median(np.diff(marks)))
                 print(f"| {n_blocks} | {size} | {each:.0f} | {each / n_blocks:.0f} | {timed.seconds:.3f} |")
 
@@ -177,42 +200,40 @@ class Peak:
         self.thread.join()
 
 
-def disk(gigabytes: float = 0, iterations: int = 0) -> None:
-    """Print time, peak memory and recovery error of data on disk against data in memory."""
-    iterations = iterations or ITERATIONS
+def disk(megabytes: float = 0, block: float = 0) -> None:
+    """Print time, peak memory and recovery error of data on disk, kept in files by workers, against data in memory."""
     import dask.array as da
 
-    size = int(BLOCK_MEGABYTES * 1e6 / 4 / FEATURES)
-    n_samples = int((gigabytes or GIGABYTES) * 1e9 / 4 / FEATURES)
+    from visionnmf.models import blocks
+
+    blocks.ROOM = 0.0  # whatever the memory of the workers, so that small sizes measure the same code
+    size = int((block or BLOCK_MEGABYTES) * 1e6 / 4 / FEATURES)
+    n_samples = int((megabytes or MEGABYTES) * 1e6 / 4 / FEATURES)
     folder = Path(tempfile.mkdtemp(prefix="visionnmf-benchmark-"))
     try:
         made(n_samples, size).to_zarr(str(folder / "X.zarr"), compute=True)
         stored = da.from_zarr(str(folder / "X.zarr"))
+        print(f"{n_samples} x {FEATURES} float32, blocks of {size}, {ITERATIONS} iterations, {MEMORY} a worker\n")
         print(
-            f"{n_samples} x {FEATURES} float32, blocks of {size} rows, {iterations} iterations, workers of {MEMORY}\n"
+            "| arrangement | objective | s of the fit | s of an iteration | processor s of it, busiest process |",
+            end="",
         )
-        print("| arrangement | seconds | of an iteration | peak of a worker, MB | without files | recovery error |")
-        print("| --- | --- | --- | --- | --- | --- |")
-        times = []
+        print(" peak of a process, MB | without files | recovery error |\n" + "| --- " * 8 + "|")
         with cluster(2, MEMORY) as client:
-            fitted(made(2 * size, size), 2)  # compiles
+            compile_on(client, 100)
             peak = Peak(list(client.run(os.getpid).values()))
-            model, total, each = fitted(stored, iterations)
+            first = fitted(stored, client)
             peak.stop()
-        times.append((total, each))
-        error = recovery(model, n_samples, size)
-        name = "2 workers, Zarr"
-        row = f"| {name} | {total:.1f} | {each:.3f} | {peak.total:.0f} | {peak.anonymous:.0f} | {error:.6f} |"
-        print(row, flush=True)
+        error = recovery(first.model, n_samples, size)
+        print(f"| 2 workers, Zarr | {first.row} | {peak.total:.0f} | {peak.anonymous:.0f} | {error:.6f} |", flush=True)
         whole = stored.compute(scheduler="threads")
-        model, total, each = fitted(whole, iterations)
-        times.append((total, each))
-        del whole
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        error = recovery(model, n_samples, size)
-        print(f"| in memory, 2 threads | {total:.1f} | {each:.3f} | {most:.0f} | {most:.0f} | {error:.6f} |")
-        whole_fit, each = (first / second for first, second in zip(*times, strict=True))
-        print(f"\ndisk against memory: {whole_fit:.2f} times, an iteration {each:.2f} times")
+        peak = Peak([os.getpid()])
+        second = fitted(whole)
+        peak.stop()
+        error = recovery(second.model, n_samples, size)
+        print(f"| in memory, 2 threads | {second.row} | {peak.total:.0f} | {peak.anonymous:.0f} | {error:.6f} |")
+        ratios = [first.total / second.total, first.each / second.each, 2 * first.busiest / second.busiest]
+        print("\ndisk against memory, fit, iteration, processor seconds of it:", *(f"{ratio:.2f}" for ratio in ratios))
     finally:
         shutil.rmtree(folder)
 
@@ -229,9 +250,8 @@ QUICK = {
     "SAMPLES": 800,
     "ITERATIONS": 4,
     "WIRE_BLOCKS": (4,),
-    "WIRE_ITERATIONS": 3,
     "WIRE_ROWS": (20,),
-    "GIGABYTES": 0.004,
+    "MEGABYTES": 4,
     "BLOCK_MEGABYTES": 1,
 }
 

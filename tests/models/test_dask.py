@@ -95,6 +95,9 @@ def test_transform_is_lazy_and_equals_the_codes_of_the_fit():
     assert isinstance(lazy, da.Array) and lazy.shape == (150, 4)
     np.testing.assert_array_equal(lazy.compute(), codes.compute())
     np.testing.assert_array_equal(model.transform(X), codes.compute())
+    rebuilt = model.inverse_transform(codes)
+    assert isinstance(rebuilt, da.Array)
+    np.testing.assert_allclose(rebuilt.compute(), model.inverse_transform(codes.compute()))
 
 
 def test_fixed_components_and_several_starts():
@@ -132,7 +135,9 @@ def test_bad_blocks_are_refused_as_in_memory(change, message):
         NMF(2).fit(in_blocks(bad))
 
 
-def test_arrays_of_unknown_size_or_sparse_blocks_are_refused():
+def test_arrays_without_samples_of_unknown_size_or_with_sparse_blocks_are_refused():
+    with pytest.raises(ParameterError, match="at least one sample"):
+        NMF(2).fit(in_blocks(X)[:0])
     with pytest.raises(ParameterError, match="compute_chunk_sizes"):
         NMF(2).fit(in_blocks(X)[in_blocks(X)[:, 0] > 0])
     scipy_sparse = pytest.importorskip("scipy.sparse")

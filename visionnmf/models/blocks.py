@@ -37,17 +37,12 @@ from .data_checks import check_data, check_mean, check_weights, find_loss, loss_
 from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
-__all__ = ["DaskRows", "Found", "Start", "fit_dask", "is_dask", "transform_blocks"]
+__all__ = ["DaskRows", "Found", "Start", "fit_dask", "transform_blocks"]
 
 Array = NDArray[Any]
 
 ROOM = 0.5  # share of the free memory, or of that of a worker, that blocks may take; Dask stops a worker at 0.8
 COPIES = 4  # of a block while it is read and checked
-
-
-def is_dask(X: Any) -> bool:
-    """Return whether `X` is an array of Dask."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "blocks")
 
 
 class DaskRows:
@@ -80,6 +75,8 @@ class DaskRows:
                 f"X must have two dimensions and chunks of known sizes; got shape {X.shape}; call "
                 "X.compute_chunk_sizes()"
             )
+        if not X.shape[0] or not X.shape[1]:
+            raise ParameterError(f"X must have at least one sample and one feature; got shape {X.shape}")
         kind = type(meta_from_array(X))
         if kind.__module__.partition(".")[0] != "numpy":
             raise ParameterError(

@@ -35,6 +35,7 @@ __all__ = [
     "find_loss",
     "finite_codes",
     "fitted_loss",
+    "is_dask",
     "loss_at_mean",
     "select_samples",
     "weigh_samples",
@@ -53,6 +54,11 @@ NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.t
 BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
 
 LARGE = 64 << 20  # bytes; smaller matrices are fitted without looking at the free memory
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether `X` is an array of Dask."""
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "blocks")
 
 
 def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf.exceptions import ParameterError
 
+from .data_checks import is_dask
 from .model_files import Saveable
 
 __all__ = ["BATCH_WORDS", "SOLVER_WORDS", "WORDS", "LinearModel", "check_code_matrix", "explains"]
@@ -76,8 +77,13 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Find the components of `X`, and return the estimator."""
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`."""
+        """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`.
+
+        That of a Dask array is one as well.
+        """
         check_is_fitted(self)
+        if is_dask(X):
+            return X @ self.components_
         return np.asarray(check_code_matrix(X, len(self.components_)) @ self.components_)
 
     @property

@@ -25,7 +25,7 @@ from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes
 from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 
-from .blocks import DaskRows, Found, Start, fit_dask, is_dask, transform_blocks
+from .blocks import DaskRows, Found, Start, fit_dask, transform_blocks
 from .data_checks import (
     check_data,
     check_loss,
@@ -36,6 +36,7 @@ from .data_checks import (
     find_loss,
     finite_codes,
     fitted_loss,
+    is_dask,
     with_sample_weight,
 )
 from .initialisation import start_factors
