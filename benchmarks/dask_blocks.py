@@ -2,7 +2,8 @@
 
 ``python benchmarks/dask_blocks.py`` runs all parts: workers (in memory, one worker, two workers, with one thread each),
 wire (bytes per iteration and block, for 10, 100 and 1000 blocks of two sizes), disk (low-rank data with 20 % outliers
-in Zarr, on workers with little memory, against the same fit in memory). Needs ``sh setup.sh dask`` and ``zarr``.
+in Zarr, on workers with little memory, against the same fit in memory), files (a pass over blocks in files against one
+over blocks in memory). Needs ``sh setup.sh dask`` and ``zarr``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from numpy.typing import NDArray
 
 from visionnmf import NMF
 from visionnmf.engine.distributed import cluster as crews
+from visionnmf.engine.distributed.block import BlockData
+from visionnmf.engine.distributed.shard import Shard
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.problem import Problem
 
 Array = NDArray[Any]
 
@@ -32,6 +37,7 @@ N_BLOCKS = 8
 WIRE_BLOCKS, WIRE_ROWS = (10, 100, 1000), (10, 20)
 MEGABYTES, BLOCK_MEGABYTES, MEMORY = 1000, 64, "1.5GB"
 OUTLIERS = 0.2
+PASS_SAMPLES = 4000
 
 
 def rows(start: int, stop: int, outliers: bool) -> Array:
@@ -238,6 +244,32 @@ def disk(megabytes: float = 0, block: float = 0) -> None:
         shutil.rmtree(folder)
 
 
+def files() -> None:
+    """Print the processor seconds of a pass of ADMM over blocks in memory and in files, of one thread, in turns."""
+    rng = np.random.default_rng(0)
+    H = rng.random((RANK, FEATURES), np.float32)
+    starts = range(0, PASS_SAMPLES, PASS_SAMPLES // 4)
+    data = [BlockData(rng.random((PASS_SAMPLES // 4, FEATURES), np.float32)) for _ in starts]
+    shards = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, parts in (("memory", data), ("files", [part.in_files(folder) for part in data])):
+            shards[name] = Shard(parts, range(4), starts, 1)
+            draw = ("draw", (np.random.RandomState(0).get_state(), PASS_SAMPLES, 0.1))
+            begin = ("begin", (Problem(None, Loss("manhattan")),))
+            shards[name].run([begin, ("empty_codes", (RANK,)), draw, ("totals", ())])
+        seconds: dict[str, list[float]] = {"memory": [], "files": []}
+        for _ in range(ITERATIONS):
+            for name, shard in shards.items():
+                start = time.process_time()
+                shard.run([("admm_step", (H.copy(), 0.5, 1.0))])
+                seconds[name].append(time.process_time() - start)
+        shards.clear()
+    print(f"{PASS_SAMPLES} x {FEATURES} float32, {RANK} components\n")
+    print("| blocks in | processor ms of a pass |\n| --- | --- |")
+    for name, found in seconds.items():
+        print(f"| {name} | {1000 * float(np.median(found)):.1f} |")
+
+
 def recovery(model: NMF, n_samples: int, size: int) -> float:
     """Return the relative error of the reconstruction of the clean data, on the first block."""
     stop = min(size, n_samples)
@@ -248,6 +280,7 @@ def recovery(model: NMF, n_samples: int, size: int) -> float:
 
 QUICK = {
     "SAMPLES": 800,
+    "PASS_SAMPLES": 400,
     "ITERATIONS": 4,
     "WIRE_BLOCKS": (4,),
     "WIRE_ROWS": (20,),
@@ -260,4 +293,4 @@ if __name__ == "__main__":  # workers read this file again, under another name
 
     # Dask imports a library called sparse if there is one, which must not be the script beside this one
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
-    main({"workers": workers, "wire": wire, "disk": disk}, globals(), QUICK)
+    main({"workers": workers, "wire": wire, "disk": disk, "files": files}, globals(), QUICK)
