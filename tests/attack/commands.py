@@ -146,6 +146,7 @@ def _serve(pipe: Connection) -> None:
             if pid == 0:
                 pipe.close()
                 _become(cli.main, *rest)
+            codes.pop(pid, None)  # the number of an earlier run, on a machine that has started many processes since
             pipe.send(pid)
             continue
         pid = rest[0]
