@@ -491,5 +491,5 @@ def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: An
 
 def _count_features(X: Any) -> int:
     """Return the number of features of data that are not yet checked."""
-    shape = getattr(X, "shape", None) or check_kind(X).shape
+    shape = getattr(X, "shape", None) or np.asarray(check_kind(X)).shape
     return max(1, int(shape[1])) if len(shape) == 2 else 1
