@@ -145,6 +145,7 @@ def test_arrays_without_samples_of_unknown_size_or_with_sparse_blocks_are_refuse
         NMF(2).fit(in_blocks(X).map_blocks(scipy_sparse.csr_matrix))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"loss": "huber", "fit": {"weights": WEIGHTS}}, {"loss": "frobenius"}])
 def test_blocks_that_do_not_fit_into_memory_go_to_files_and_give_the_same_result(monkeypatch, tmp_path, options):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -172,6 +173,7 @@ def test_too_large_blocks_and_a_full_disk_are_refused_with_a_cure(monkeypatch):
         NMF(2).fit(in_blocks(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "weighted"), [("manhattan", False), ("manhattan", True), ("frobenius", False)])
 def test_the_estimated_memory_is_what_a_fit_takes(loss, weighted):
     big = np.random.default_rng(0).random((40_000, 300), np.float32)
