@@ -261,7 +261,10 @@ def _listen() -> None:
         collects = False  # whether garbage collection was on before the outermost of them
 
         def on_start(self, event: Any) -> None:
-            """Pause garbage collection at the outermost compilation, and run the callback at the first one of ours."""
+            """Pause garbage collection, which would scan numba's many objects, until the outermost compilation ends.
+
+            The callback, which may report that compiling takes a while, runs once, at the first kernel of visionnmf.
+            """
             global _callback
             if not self.depth:
                 self.collects = gc.isenabled()

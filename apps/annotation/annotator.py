@@ -255,7 +255,7 @@ class ImageAnnotator(BaseEstimator):
         return nearest(self.index_, self._codes(X), check_count(k, "k"), self._distance_of)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the scores of all words (n_images, n_words), which are probabilities with "weighted"."""
+        """Return the scores of all words (n_images, n_words), which are probabilities for "weighted" only."""
         return self.annotate(X).scores
 
     def predict(self, X: ArrayLike) -> NDArray[np.bool_]:

@@ -246,7 +246,10 @@ class Run:
 
     @contextmanager
     def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
-        """Show what is being worked on; yields the arguments that the work needs for that."""
+        """Show progress of `Work` that reports it, a line of status for other `Work`, and nothing for a plain function.
+
+        Yields the keyword arguments with which the work is called.
+        """
         if isinstance(process, Work) and process.takes_progress:
             with self.progress(source) as progress:
                 yield {"progress": progress}

@@ -275,6 +275,7 @@ class EigenCooccurrence(_Baseline):
         self.scope = scope
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Find the components of the sessions' co-occurrences, and keep the sessions for later updates."""
         check_count(self.n_components, "n_components")
         check_count(self.scope, "scope")
         self._sessions = [list(session) for session in sessions]

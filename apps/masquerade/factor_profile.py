@@ -99,7 +99,7 @@ class FactorProfile(Profile):
 
     @property
     def _zero_weight(self) -> float:
-        """The weight of the commands that a session does not hold."""
+        """The weight of commands that a session does not hold; the Manhattan loss would otherwise fit only these."""
         return ZERO_WEIGHT if self.loss == "manhattan" else 1.0
 
     def _weigh_commands(self) -> Floats:

@@ -34,7 +34,7 @@ def absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtyp
 
 
 def _scale(X: Any, n_components: int) -> float:
-    """Return :func:`scale_of` for the mean of `X`."""
+    """Return the size of random starts of both factors at which the mean of their product is that of `X`."""
     return scale_of(float(X.mean(dtype=np.float64)), n_components)
 
 

@@ -67,6 +67,10 @@ class DaskRows:
         *,
         reset: bool = True,
     ) -> None:
+        """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows.
+
+        `reset` is true in a fit, which sets the number of features. Empty blocks are left out.
+        """
         import dask.array as da
         from dask.array.utils import meta_from_array
 

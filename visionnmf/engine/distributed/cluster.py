@@ -50,6 +50,11 @@ class ClusterCrew(Crew):
     """
 
     def __init__(self, client: Any, recipes: Sequence[Any], sizes: Sequence[int], *, in_files: bool = False) -> None:
+        """Place blocks on the workers of `client`.
+
+        `recipes` are what Dask computes each block from, and `sizes` their numbers of samples. `in_files` says whether
+        workers keep blocks in files. The log holds the messages that are repeated for blocks of lost workers.
+        """
         super().__init__(sizes)
         self._in_files = in_files
         self._client, self._recipes = client, list(recipes)
@@ -152,7 +157,12 @@ class ClusterCrew(Crew):
             future.result()
 
     def _parts(self, data: dict[int, Any], workers: dict[str, int]) -> dict[str, list[int]]:
-        """Return which blocks each worker gets: as many for each of its threads, if possible those that it has read."""
+        """Return the numbers of the blocks that each worker (address) gets.
+
+        `data` are the futures of the blocks by number, and `workers` the threads of each address. A worker gets as many
+        blocks for each of its threads as others, with those that it has already, and if possible those that it has
+        read. Blocks in files stay with the worker that has written them, however many it has.
+        """
         load = {address: 0 for address in workers}
         for member in self._members:
             load[member.address] = load.get(member.address, 0) + len(member.numbers)

@@ -454,6 +454,7 @@ class _Codes:
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
         right = np.ascontiguousarray(_product(X, self.unit.T).T)
+        # codes between 0 and infinity, without penalties l1 and l2, for all rows of X
         hals_columns(F, self.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, False, 0, len(X))
         return self._project(np.ascontiguousarray(F.T))
 

@@ -290,7 +290,10 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Prepare as :class:`Filled` does; a single weight of 1 stands for none, so that `scale` is 1."""
+        """Allocate the filled data as :class:`Filled` does, by the weights of the problem.
+
+        If it has none, a (1, 1) array of 1 stands for them, so that the loss is divided by 1 (`scale`).
+        """
         weights = problem.weights
         super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest, out)
 

@@ -120,7 +120,11 @@ class DivergenceRows:
         return F
 
     def _multiply(self, F: Array, p: Array) -> Array:
-        """Return the codes after one multiplicative update at the model `p`."""
+        """Return the codes `F` (n_components, n_rows) after one multiplicative update.
+
+        `p` is the model at the stored entries, `parts` hold the components there, and `sums` adds such entries up by
+        row. A code whose denominator is 0 stays as it is.
+        """
         down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
         above = np.array([self.sums(down * part) for part in self.parts])
         below = np.array([self.sums(up * part) for part in self.parts]) + self.l1 + self.l2 * F
