@@ -54,13 +54,17 @@ def label_boundaries(labels: NDArray[Any]) -> NDArray[np.bool_]:
 def match_boundaries(
     found: NDArray[np.bool_], truth: NDArray[np.bool_], *, tolerance: float = TOLERANCE
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Match the boundary pixels of two maps one to one, and return those of each that have a partner."""
+    """Match the boundary pixels of two maps one to one, and return those of each that have a partner.
+
+    Partners are at most `tolerance` times the picture's diagonal apart. The matching is the one of least cost: a pair
+    costs its distance, and a true pixel left alone ALONE times the largest distance, so as many as possible are paired.
+    """
     radius = tolerance * np.hypot(*found.shape)
     ours, theirs = np.argwhere(found), np.argwhere(truth)
     matched = np.zeros(found.shape, bool), np.zeros(found.shape, bool)
     if not len(ours) or not len(theirs):
         return matched
-    pairs = cKDTree(ours).query_ball_point(theirs, radius)
+    pairs = cKDTree(ours).query_ball_point(theirs, radius)  # for each true pixel, the found ones near it
     counts = np.array([len(near) for near in pairs])
     near = counts > 0
     theirs, counts = theirs[near], counts[near]
@@ -78,7 +82,7 @@ def match_boundaries(
         shape=(len(theirs), len(ours) + len(theirs)),
     )
     matching_rows, partner = min_weight_full_bipartite_matching(graph)
-    paired = partner < len(ours)
+    paired = partner < len(ours)  # the columns after those of the found pixels mean that a pixel is alone
     matched[0][tuple(ours[partner[paired]].T)] = True
     matched[1][tuple(theirs[matching_rows[paired]].T)] = True
     return matched
@@ -100,20 +104,27 @@ def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]])
 
 
 def score_boundaries(counts: ArrayLike) -> BoundaryScores:
-    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4); see :func:`count_matches`."""
+    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4); see :func:`count_matches`.
+
+    The counts of all pictures are added before precision and recall are computed, so long boundaries count more.
+    """
     counts = np.asarray(counts, np.float64)
     precision, recall, f = _scores(counts.sum(axis=0))
     best = int(f.argmax())
     # for OIS the pixels of each picture are counted at the picture's own best scale
     best_of_each = np.array([_scores(picture)[2].argmax() for picture in counts])
     ois = _scores(counts[np.arange(len(counts)), best_of_each].sum(axis=0))[2]
-    order = np.unique(recall, return_index=True)[1]
+    # the average precision: the mean height of the curve over 101 values of recall from 0 to 1
+    order = np.unique(recall, return_index=True)[1]  # ascending, and each value once, for the interpolation
     curve = np.interp(np.linspace(0, 1, 101), recall[order], precision[order], left=0, right=0)
     return BoundaryScores(*map(float, (f[best], ois, curve.sum() / 100, precision[best], recall[best])))
 
 
 def _scores(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return precision, recall and F, (3, ...), of counts (..., 4) in the order of COUNTS."""
+    """Return precision, recall and F, (3, ...), of counts of boundary pixels (..., 4).
+
+    The counts are those of true pixels with a partner, all true pixels, found pixels with a partner, all found pixels.
+    """
     precision = counts[..., 2] / np.maximum(counts[..., 3], 1)
     recall = counts[..., 0] / np.maximum(counts[..., 1], 1)
     return np.stack([precision, recall, 2 * precision * recall / np.maximum(precision + recall, 1e-12)])

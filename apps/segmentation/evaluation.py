@@ -50,6 +50,7 @@ def _at_each(method: str, parameter: str, values: tuple[float, ...], **others: A
     """Return a function that yields the segmentations by a method of scikit-image at some values of a parameter."""
 
     def find(image: NDArray[Any]) -> Scales:
+        """Yield each value, and the label map (height, width) that the method gives with it."""
         from skimage import segmentation
 
         for value in values:
@@ -69,7 +70,10 @@ def _k_means(image: NDArray[Any]) -> Scales:
 
 
 def _superpixel_graph(image: NDArray[Any]) -> tuple[NDArray[Any], Any]:
-    """Return about 200 SLIC superpixels, and the graph of those that touch, weighted by how like their colours are."""
+    """Return about 200 SLIC superpixels, and the graph of those that touch, weighted by how like their colours are.
+
+    The former are a label map (height, width), the latter scikit-image's graph, whose nodes are the labels.
+    """
     from skimage.graph import rag_mean_color
     from skimage.segmentation import slic
 
@@ -109,6 +113,7 @@ def _nmf(image: NDArray[Any]) -> Scales:
     """Yield counts and segmentations by symmetric NMF of the regions of the tree, with the Manhattan loss."""
     hierarchy = segment(image).hierarchy
     for count in COUNTS:
+        # the segment of each region, taken for each pixel
         yield count, find_segments(hierarchy, count, "manhattan")[0][hierarchy.labels]
 
 
@@ -244,9 +249,11 @@ def evaluate(
     pictures = {path.stem: path for path in files}
     known = {name: _truth_files(Path(truth), name) for name in pictures}
     skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
+    # the arguments of `_evaluate_one` for each image that people segmented
     work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
+    # rows of an earlier run are used again only if this digest, which includes the learnt borders, is the same
     model = load_border_model()
     key = settings_key({"methods": list(methods), "boundaries": boundaries}, *model.trees, model.textons)
     columns = (*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS
@@ -284,7 +291,10 @@ def read_truth(files: list[str]) -> list[NDArray[Any]]:
 
 
 def _labels_in_mat(file: str) -> list[NDArray[Any]]:
-    """Return the segmentations of all annotators in a MATLAB file of the Berkeley data set."""
+    """Return the label maps (height, width) of all annotators in a MATLAB file of the Berkeley data set.
+
+    `read_mat` returns the cell `groundTruth` as a list, with the structure of each annotator as a list of one dict.
+    """
     cells = io.read_mat(Path(file), ["groundTruth"], nested=True)["groundTruth"]
     found = []
     for cell in cells if isinstance(cells, list) else [None]:
@@ -304,12 +314,16 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 
 
 def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
-    """Return the rows of one image: a row for each method and scale."""
+    """Return the rows of one image file, `source`: a row with its scores for each method and scale.
+
+    `files` hold the annotators' segmentations, and `boundaries` says whether boundaries are matched as well. A method
+    in DEFAULTS has another row, named "<method>, default", for what it gives without options.
+    """
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
             raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
-    lines = [label_boundaries(truth) for truth in truths] if boundaries else []
+    lines = [label_boundaries(truth) for truth in truths] if boundaries else []  # the boundaries of each annotator
     rows: Rows = []
 
     def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:

@@ -91,8 +91,8 @@ def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tupl
     padded[:, :-1] = mask.T
     column, row = np.divmod(np.flatnonzero(np.diff(padded.ravel(), prepend=0)), mask.shape[0] + 1)
     # The columns of the mask are one flat array, so changes mark where runs start and end, in turn. A place counts the
-    # pixels of the picture before it, down the columns.
-    # runs are joined where one ends at the last row of the picture and the next begins at the first row
+    # pixels of the picture before it, down the columns. Runs are joined where one ends at the last row of the picture
+    # and the next begins at the first row.
     places = (column + corner[0]) * shape[0] + row + corner[1]
     starts, ends = places[::2], places[1::2]
     joined = starts[1:] == ends[:-1]
@@ -283,7 +283,8 @@ def label_outlines(labels: NDArray[Any], count: int) -> Iterator[list[Polygon]]:
 
 
 def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield each segment as a mask of its box, and the corner (x, y) of the box."""
+    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y)."""
+    # + 1, because `find_objects` takes 0 for the background
     boxes = find_objects(labels.astype(np.int32) + 1, count)
     for label, box in enumerate(boxes):
         yield labels[box] == label, np.array([box[1].start, box[0].start])

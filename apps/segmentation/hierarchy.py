@@ -53,13 +53,15 @@ class Hierarchy:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Pixels of each region: ndarray of int64 [shape=(n,)]."""
+        # the label -1, outside a mask, is counted first and left out
         return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
 
     @cached_property
     def first_pixels(self) -> NDArray[np.int64]:
         """Where each region begins, in reading order: ndarray of int64 [shape=(n,)]."""
-        first = np.full(self.n_regions + 1, self.labels.size)  # -1 is the last one
-        first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]  # the last one written stays
+        first = np.full(self.n_regions + 1, self.labels.size)  # the last entry is for the label -1, outside a mask
+        # written from the last pixel to the first, so that the first pixel of each region stays
+        first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]
         return first[:-1]
 
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
@@ -98,6 +100,7 @@ class Hierarchy:
             )
         if n_segments is not None:
             return max(0, self.n_regions - check_count(n_segments, "n_segments"))
+        # `heights`, of the merges, ascend; those up to the scale are done
         return int(np.searchsorted(self.heights, check_number(scale, "scale", 0, 1), side="right"))
 
     def without(self, scale: float) -> Hierarchy:
@@ -118,11 +121,12 @@ class Hierarchy:
         name = np.empty(2 * n - 1, np.int64)  # the new number of each old node; merge k is node n + k
         name[:n] = cut
         for merge, (i, _) in enumerate(self.children.tolist()):
+            # the two children of a merge that is done are in the same segment already
             name[n + merge] = name[i] if merge < done else count + merge - done
         edges = np.sort(cut[self.edges], axis=1)
         between = edges[:, 0] != edges[:, 1]
         edges, place = np.unique(edges[between], axis=0, return_inverse=True)
-        place = place.ravel()
+        place = place.ravel()  # the new border of each old one; its shape differs between versions of NumPy
         strengths = np.bincount(place, self.strengths[between], len(edges)) / np.bincount(place, minlength=len(edges))
         return Hierarchy(
             np.append(cut, -1).astype(np.int32)[self.labels],

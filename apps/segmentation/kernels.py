@@ -106,7 +106,7 @@ def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-
     time = 0
     while n_queued > 0:
         pixel = pixels[0]
-        reached = keys[0] & ~0xFFFFFFFF  # water comes no lower than it has risen
+        reached = keys[0] & ~0xFFFFFFFF  # the level without the time; water comes no lower than it has risen
         n_queued = _pop(keys, pixels, n_queued)
         for step in (-width, -1, 1, width):
             neighbour = pixel + step

@@ -60,7 +60,7 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     if not 1 <= len(names) <= MOST_MARKERS:
         raise ParameterError(f"markers must have from 1 to {MOST_MARKERS} different values beside 0; got {len(names)}")
     inside = mask.ravel()[places]
-    lost = np.setdiff1d(np.arange(len(names)), index[inside])
+    lost = np.setdiff1d(np.arange(len(names)), index[inside])  # markers without a pixel inside the mask
     if len(lost):
         raise ParameterError(f"markers must lie inside the mask; got {names[lost[0]]} outside alone")
     return Markers(places[inside], index[inside])
@@ -194,14 +194,15 @@ def cut_at_markers(
 def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
     """List (merge, region, region) in the order in which the tree removes borders.
 
-    The order is by the merge at which the two regions meet, and then by the border's own strength.
+    The order is by the merge at which the two regions meet, and then by the border's own strength. Besides the pairs of
+    regions that touch, there is one pair for each merge of islands of a mask, which do not touch.
     """
     n = hierarchy.n_regions
     first = list(range(n))  # a region of each node
     for i, _ in hierarchy.children.tolist():
         first.append(first[i])
     merges, strengths = hierarchy.find_merges(hierarchy.edges), hierarchy.strengths
-    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges of islands of a mask, which do not touch
+    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges at which no two regions that touch meet
     bridges = np.array(first)[hierarchy.children[apart]].reshape(-1, 2)
     merges, strengths = np.append(merges, apart), np.append(strengths, np.ones(len(apart)))
     edges = np.concatenate([hierarchy.edges, bridges])

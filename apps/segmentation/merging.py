@@ -47,7 +47,7 @@ class BorderModel:
 @cache
 def load_border_model(path: Path = FILE) -> BorderModel:
     """Read the model that comes with the package, or another file of the same arrays."""
-    parts = ("roots", "features", "thresholds", "children", "values")
+    parts = ("roots", "features", "thresholds", "children", "values")  # of the regression trees
     arrays = read_arrays(path, ("textons", "base", "scale", *parts))
     trees = BorderTrees(*(arrays[name] for name in parts))
     return BorderModel(arrays["textons"], trees, float(arrays["base"]), float(arrays["scale"]))
@@ -71,9 +71,14 @@ class MergeSequence:
 
 
 def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int = 0) -> MergeSequence:
-    """Merge the regions of a picture until one is left; keep the features of at most `n_recorded` borders."""
+    """Merge the regions of a picture until one is left; keep the features of at most `n_recorded` borders.
+
+    The n `regions` and m `borders` of the partition are rows of sums; `edges` (m, 2) are the regions that a border
+    divides. Features are recorded to train a model only.
+    """
     n = len(partition.regions)
     graph = RegionGraph(
+        # the kernel writes the sums of each merge to the rows after those of the regions
         np.concatenate([partition.regions, np.zeros((n - 1, partition.regions.shape[1]))]),
         # perimeters: column 0 of the borders is their length, which counts for the regions on both sides
         np.bincount(partition.edges.ravel(), np.repeat(partition.borders[:, 0], 2), 2 * n - 1),

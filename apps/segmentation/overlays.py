@@ -117,7 +117,7 @@ def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: s
 
 
 def to_eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return a picture that :func:`~visionnmf.features.check_image` has checked in 8 bits."""
+    """Return a picture of uint8, uint16 or floats in [0, 1], checked by `check_image`, in 8 bits."""
     if pixels.dtype == np.uint8:
         return np.ascontiguousarray(pixels)
     if pixels.dtype == np.uint16:

@@ -62,7 +62,11 @@ class Picture(NamedTuple):
 
 
 def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
-    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable."""
+    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable.
+
+    Returns the picture as RGB, `shown`; the same without edges outside the mask, `pixels`, where each pixel there has
+    the colour of the nearest one inside; the checked `values` as they were given; and the mask, `inside`, or None.
+    """
     values = np.asarray(image)
     inside = None
     if mask is not None:
@@ -72,7 +76,7 @@ def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = 
     values = _check_bands(values) if check_flag(bands, "bands") else check_image(values)
     shown = false_colours(values, inside) if bands else values
     pixels = shown if inside is None else fill_outside(shown, inside)
-    if shown.dtype == np.uint16:  # cameras put 10, 12 or 14 bits into 16
+    if shown.dtype == np.uint16:  # cameras put 10, 12 or 14 bits into 16: stretch those to the whole range
         bits = max(8, int(pixels.max()).bit_length())
         if bits < 16:
             shown, pixels = (np.minimum(part, 2**bits - 1) << np.uint16(16 - bits) for part in (shown, pixels))
@@ -154,7 +158,7 @@ def reduce_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np
 
 
 def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Replace dead and saturated values by a mean of the values around them that are neither.
+    """Replace dead and saturated values of a picture (height, width, 3) by a mean of those around that are neither.
 
     Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
     A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
@@ -192,6 +196,7 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
     border = max(BLOCK_SHIFTS)
     framed = cv2.copyMakeBorder(to_eight_bits(pixels)[..., ::-1], border, 0, border, 0, cv2.BORDER_REFLECT)  # BGR
     total = np.zeros((height, width, 3), np.float32)
+    # A frame above and on the left moves JPEG's blocks against those of the picture, so their borders average out.
     for down, right in product(BLOCK_SHIFTS, repeat=2):
         shifted = _compressed(np.ascontiguousarray(framed[border - down :, border - right :]), quality)
         total += shifted[down:, right:]
@@ -204,6 +209,7 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
     Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
     multiples of the same steps. The blocks themselves are looked for first, which takes less time.
     """
+    # A part in the middle is enough. It begins and ends at multiples of 16 pixels, so it consists of whole blocks.
     height, width = (min(side, SEARCHED) // 16 * 16 for side in pixels.shape[:2])
     if not height or not width or max(pixels.shape) > JPEG_SIDE:
         return None
@@ -219,7 +225,10 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
 
 
 def _blockiness(grey: NDArray[np.uint8]) -> float:
-    """Return how large the steps between columns of neighbouring blocks are, over those between other columns."""
+    """Return how large the steps between columns of neighbouring blocks are, over those between other columns.
+
+    Blocks have 8 columns, and the first one begins at column 0 of `grey` (height, width).
+    """
     steps = np.abs(np.diff(grey.astype(np.float32), axis=1)).mean(axis=0)
     borders = steps[7::8].mean()
     return float(borders / max(np.delete(steps, np.s_[7::8]).mean(), 1e-6))
@@ -238,7 +247,9 @@ def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     absolute values in place of the mean, so that edges hardly change it. Fine texture over more than half of the
     picture counts as noise.
     """
+    # divided by 6, the root of the sum of squares, so that the deviation of the noise stays the same
     second = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32) / 6
     lightness = picture.mean(axis=2)
+    # 0.6745 is the median of the absolute values of a standard normal distribution
     noise = np.median(np.abs(cv2.filter2D(lightness, -1, second))) / 0.6745
     return np.asarray(cv2.GaussianBlur(picture, (0, 0), NOISE_BLUR)) if noise > NOISE else picture

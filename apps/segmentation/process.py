@@ -88,10 +88,11 @@ class SegmentationReport(Report):
             One line.
         """
         height, width = self.shape
+        # at most the ten largest segments, in % of the picture
         shares = ", ".join(f"{100 * size / (height * width):.0f}" for size in self.sizes[:10])
         more = ", ..." if len(self.sizes) > 10 else ""
         plural = "" if len(self.sizes) == 1 else "s"
-        first, rest = self.outputs[:4], self.outputs[4:]
+        first, rest = self.outputs[:4], self.outputs[4:]  # the four pictures that are always written come first
         return (
             f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
             f"{self.seconds:.1f} s -> {' '.join(first)}" + (f" and {len(rest)} more" if rest else "")
@@ -183,6 +184,8 @@ def process_image(
     io.check_outputs(
         [*pictures, *files, *sheets], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])]
     )
+    # Each of these has a folder with one picture for each segment. Pictures of an earlier run that this one does not
+    # replace are removed at the end.
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image = io.read_image(source)
@@ -219,8 +222,9 @@ def process_image(
 def process_paper(
     source: str | Path, *, n_segments: int | str | None = None, out: str | Path = ".", force: bool = False
 ) -> PaperReport:
-    """Segment a file by the method of the MahNMF paper and by the methods that it is compared with, in 5 segments.
+    """Segment a file by the method of the MahNMF paper and by the methods that it is compared with.
 
+    Each makes `n_segments` segments, or 5 for None and "auto".
     Writes ``<stem>_paper.png``, the picture and the segments of each method side by side, and the labels of each as
     ``<stem>_paper_<method>.png``, all or none.
     """
@@ -311,7 +315,10 @@ def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> No
 
 
 def _earlier_numbered(folder: Path, stem: str, force: bool) -> list[Path]:
-    """List the pictures of single segments of an earlier run; raise OutputExistsError unless `force` is true."""
+    """List the pictures of single segments, ``<stem>_<label>.png``, that an earlier run left in a folder.
+
+    Raises OutputExistsError if there are any, unless `force` is true.
+    """
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
         raise OutputExistsError(f"{folder}: holds pictures of segments already; {PASS_FORCE}")

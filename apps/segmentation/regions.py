@@ -20,7 +20,7 @@ __all__ = ["Partition", "find_regions", "measure", "region_adjacency", "watershe
 
 Array = NDArray[np.float64]
 
-# Minima are sought in windows; about twice this many windows fit into the picture.
+# Minima are sought in windows; about one and a half times this many windows fit into the picture.
 REGIONS = 1100
 N_TEXTONS = 32
 FLAT = np.float32(1e-3)  # energy below this is rounding
@@ -49,6 +49,7 @@ def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None =
     marker, a connected set of pixels whose blurred energy is the least in the window of side 2 radius + 1 around them.
     """
     energy = np.maximum(energy, FLAT)  # otherwise rounding would make many minima in flat areas
+    # with 2.6 the side of a window is about 0.8 of the side that each of REGIONS equal squares would have
     radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
     coarse = cv2.GaussianBlur(energy, (0, 0), 1.2)
     lowest = coarse <= cv2.erode(coarse, np.ones((2 * radius + 1, 2 * radius + 1), np.uint8))
@@ -57,7 +58,9 @@ def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None =
     count, markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)
     # a finer blur than for the markers, so that borders follow the ridges closely; `count` includes the background 0
     labels = watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers, inside) - 1
-    if inside is not None:  # an island without a minimum of a whole window is a region of its own
+    # An island of the mask without a minimum of a whole window is a region of its own. Islands count from 1, and the
+    # regions of the markers end with count - 2.
+    if inside is not None:
         island = cv2.connectedComponents((inside & (labels < 0)).astype(np.uint8), connectivity=4)[1]
         labels = np.where(island > 0, island + (count - 2), labels).astype(np.int32)
     return labels
@@ -68,7 +71,8 @@ def watershed(
 ) -> NDArray[np.int32]:
     """Flood a picture, >= 0, from markers over the four neighbours of each pixel; outside the mask the result is 0.
 
-    It gives the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
+    `markers` are labels > 0, and 0 where nothing is marked; without a mask, `inside`, all pixels are flooded. It gives
+    the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
     """
     # the frame of pixels that are not open stops the flood, so that the kernel needs no checks at the border
     around = np.pad(np.ones(values.shape, bool) if inside is None else inside, 1)
@@ -77,7 +81,7 @@ def watershed(
     # The bits of floats that are not negative are whole numbers in the same order. The lower 32 bits stay free for the
     # time at which a pixel is reached.
     levels = np.pad(np.asarray(values, np.float32), 1).view(np.int32).astype(np.int64) << 32
-    heap = np.empty(labels.size, np.int64), np.empty(labels.size, np.int32)
+    heap = np.empty(labels.size, np.int64), np.empty(labels.size, np.int32)  # keys and pixels, filled by the kernel
     kernels.flood(levels.ravel(), labels.ravel(), around.ravel(), *heap, labels.shape[1])
     return labels[1:-1, 1:-1].copy()
 
@@ -97,7 +101,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     codes, edge = np.unique(low.astype(np.int64) * count + high, return_inverse=True)
     edges = np.stack(np.divmod(codes, count), axis=1)
     xx, yy, xy = _normals(edge, np.where(flat[first] == low, 1.0, -1.0), across, len(edges))
-    borders = np.empty((len(edges), 2 + len(CUES)))
+    borders = np.empty((len(edges), 2 + len(CUES)))  # the number of sides, the energy, the strength of each cue
     borders[:, 0] = np.bincount(edge, minlength=len(edges))
     energy = cues.energy.ravel()
     borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
@@ -142,7 +146,7 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
 
     The normal of a border, from its lower to its higher region, is the sum of those of its sides. A straight border has
     a sum of 0.7 to 1 times its length; one that closes on itself has none, and all directions count alike: xx and yy
-    are then 1/2, and xy is 0. `trust` is the weight of the former, 0 to 1.
+    are then 1/2, and xy is 0. Others get a mixture, in which `trust`, 0 to 1, is the weight of the sum's direction.
 
     For each pixel side, `edge` is the border to which it belongs, `towards` is 1 if the step across it goes from the
     lower to the higher region, else -1, and `across` says whether the step is along x, else y.
@@ -185,7 +189,7 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
 
 
 def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
-    """List the regions along the edge of a mask, once for each pixel side."""
+    """List the regions along the edge of a mask, outside of which labels are -1, once for each pixel side."""
     ends = ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
     return np.concatenate([np.maximum(a, b)[(np.minimum(a, b) < 0) & (np.maximum(a, b) >= 0)] for a, b in ends])
 

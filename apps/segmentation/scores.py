@@ -102,6 +102,7 @@ def _rand_index(table: NDArray[Any]) -> float:
     total = _pairs(np.array([table.sum()]))
     if total == 0:
         return 1.0
+    # pairs that one of the maps joins and the other parts
     apart = _pairs(table.sum(axis=1)) + _pairs(table.sum(axis=0)) - 2 * _pairs(table)
     return 1.0 - apart / total
 

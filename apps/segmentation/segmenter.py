@@ -115,8 +115,10 @@ class SegmentationResult:
         Returns
         -------
         SegmentationResult
-            In its tree regions with several markers are divided.
+            In its tree regions with several markers are divided. It has no `memberships`, because these belong to the
+            segments of the method "nmf".
         """
+        # the label -1 marks pixels outside a mask
         numbered = None if markers is None else check_markers(markers, self.hierarchy.labels >= 0)
         labels, sizes, height, hierarchy = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
         return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy, memberships=None)
@@ -130,6 +132,7 @@ class SegmentationResult:
     def adjacency(self) -> NDArray[np.int64]:
         """Pairs of segments that touch, the smaller label first: ndarray of int64 [shape=(m, 2)]."""
         pairs = region_adjacency(self.labels)
+        # pixels outside a mask have the label 65535, which is no segment
         return pairs[pairs[:, 1] < len(self.sizes)]
 
     def properties(self) -> list[dict[str, Any]]:
@@ -145,9 +148,10 @@ class SegmentationResult:
         from scipy.ndimage import find_objects  # most runs do not need it
 
         height, width = self.labels.shape
+        # the centres, and below the colours, are means over the pixels of each segment
         rows = self._mean(np.repeat(np.arange(height), width))
         columns = self._mean(np.tile(np.arange(width), height))
-        values = self.image if self.values is None else self.values
+        values = self.image if self.values is None else self.values  # the image in its own units
         means = [self._mean(values[..., k].ravel()) for k in range(values.shape[2])]
         neighbours: list[list[int]] = [[] for _ in self.sizes]
         for i, j in self.adjacency.tolist():
@@ -162,12 +166,13 @@ class SegmentationResult:
                 "box": [box[0].start, box[1].start, box[0].stop, box[1].stop],
                 "neighbours": neighbours[label],
             }
+            # + 1, because `find_objects` takes 0 for the background
             for label, box in enumerate(find_objects(self.labels.astype(np.int32) + 1, len(self.sizes)))
         ]
 
     def _mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the mean of flat pixel `values` over each segment."""
-        # pixels outside a mask have the label 65535, so their sum is cut off
+        """Return the mean over each segment, (K,), of `values`, one for each pixel in reading order."""
+        # `sizes` are the pixels of the K segments; pixels outside a mask have the label 65535, so their sum is cut off
         return np.bincount(self.labels.ravel(), values)[: len(self.sizes)] / self.sizes
 
     def parts(
@@ -268,20 +273,23 @@ def segment(
     ((48, 64), 3)
     """
     begin = time.perf_counter()
-    wanted = WantedSegments(n_segments=n_segments, scale=scale, method=method, loss=loss)
+    wanted = WantedSegments(n_segments=n_segments, scale=scale, method=method, loss=loss)  # checks them
+    # the settings also allow the method "paper", which `paper_segments` does
     check_choice(method, "method", ("tree", "nmf"))
     if method == "nmf" and markers is not None:
         raise ParameterError("markers must be left out with the method nmf, because they divide a tree; got markers")
     picture = read_picture(image, mask, bands)
     inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
     numbered = None if markers is None else check_markers(markers, inside)
+    # `pixels` is `shown`, the picture as RGB, with the colours of the nearest pixels inside where the mask is 0
     hierarchy = _grow(picture.pixels, picture.inside)
     count, scale = wanted.n_segments, wanted.scale
-    if count == AUTO or (count is None and scale is None and markers is None):
+    if count == AUTO or (count is None and scale is None and markers is None):  # "auto", or nothing was asked for
         count, scale = None, load_border_model().scale
     height: float | None = None
     memberships: NDArray[np.float32] | None = None
     if method == "nmf":
+        # without a number, as many as the tree has at this scale
         n_parts = hierarchy.n_regions - hierarchy.n_merges(scale=scale) if count is None else count
         labels, sizes, memberships = _factorise(hierarchy, n_parts, loss)
     else:
@@ -334,7 +342,8 @@ def segment_images(
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     """Return the hierarchy of regions of a picture (height, width, 3); pixels outside `inside` belong to no region.
 
-    Regions are found and merged on a picture reduced to WORKING_PIXELS, and their labels are then enlarged.
+    Without `inside`, all pixels do. Regions are found and merged on a picture reduced to WORKING_PIXELS, and their
+    labels are then enlarged.
     """
     model = load_border_model()
     clean = remove_impulses(remove_blocks(pixels))
@@ -345,13 +354,13 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     merges = merge_regions(partition, model)
     labels = partition.labels
     if labels.shape != pixels.shape[:2]:
-        if working_inside is not None:
+        if working_inside is not None:  # so that no -1 is enlarged into the mask, which is applied again below
             labels = fill_outside(labels, working_inside)
         labels = _enlarge(labels, clean)
         if inside is not None:
             labels = np.where(inside, labels, np.int32(-1))
     tree = Hierarchy(labels, partition.edges, merges.children, merges.heights, merges.strengths)
-    return tree.without(NOTHING)
+    return tree.without(NOTHING)  # borders so weak only divide flat areas
 
 
 def _cut(
@@ -361,19 +370,21 @@ def _cut(
     scale: float | None,
     markers: Markers | None,
 ) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
-    """Return labels, sizes, the height of the cut, and the tree, in which markers may divide regions.
+    """Return label map, sizes of the segments, height of the cut, and the tree, in which markers may divide regions.
 
+    `image` (height, width, 3) is the picture, along whose edges regions with several markers are divided.
     Without `markers`, exactly one of `n_segments` and `scale` says how many merges are done. With `markers` and one of
     the two, the segments of that cut are corrected; with neither, the whole picture is divided among the markers.
     """
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)
         cut = hierarchy.cut(n_segments=n_segments, scale=scale)
+        # the height of a cut is that of the last merge that it does
         return *_number_by_size(hierarchy, cut), float(hierarchy.heights[merges - 1]) if merges else 0.0, hierarchy
-    whole = n_segments is None and scale is None
+    whole = n_segments is None and scale is None  # the whole picture is divided among the markers
     n_merges = None if whole else hierarchy.n_merges(n_segments=n_segments, scale=scale)
     n_regions = hierarchy.n_regions
-    hierarchy, marked = mark_regions(hierarchy, markers, image)
+    hierarchy, marked = mark_regions(hierarchy, markers, image)  # `marked` is the marker of each region, -1 for none
     if n_merges is not None:
         n_merges += hierarchy.n_regions - n_regions  # the pieces of a region are merged first
     cut, height = cut_at_markers(hierarchy, marked, n_merges)
@@ -383,13 +394,17 @@ def _cut(
 def _factorise(
     hierarchy: Hierarchy, n_segments: int, loss: str
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float32]]:
-    """Return the labels of segments by symmetric NMF, their sizes, and the memberships of pixels (K, height, width)."""
+    """Return the labels of segments by symmetric NMF, their sizes, and the memberships of pixels (K, height, width).
+
+    K is at most `n_segments`, because parts to which no region belongs most are left out.
+    """
     from .soft_parts import find_segments  # imports the estimators, which other runs do not need
 
     cut, codes = find_segments(hierarchy, n_segments, loss)
     labels, sizes = _number_by_size(hierarchy, cut)
+    # The labels are numbered by size, so find the part of the factorisation (a row of `codes`) of each label.
     inside = hierarchy.labels >= 0
-    part = np.empty(len(sizes), np.int64)  # of each label
+    part = np.empty(len(sizes), np.int64)
     part[labels[inside]] = cut[hierarchy.labels[inside]]
     return labels, sizes, _of_pixels(codes[part], hierarchy)
 
@@ -413,7 +428,7 @@ def _number_by_size(
     # the last key is the main one: the named segments in their order, then all others, for which it is the same number
     order = np.lexsort((first, -sizes, np.minimum(np.arange(len(sizes)), n_named)))
     order = order[sizes[order] > 0]  # a region may be lost where the picture is enlarged
-    masked = int(sizes.sum()) < hierarchy.labels.size
+    masked = int(sizes.sum()) < hierarchy.labels.size  # pixels outside a mask are in no segment
     names = np.full(len(sizes) + 1, OUTSIDE, np.uint16)  # label -1 takes the last name
     names[order] = np.arange(len(order))
     if not masked and len(order) <= 256:
@@ -424,12 +439,13 @@ def _number_by_size(
 def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:
     """Enlarge regions to the size of the picture, and move their borders to where the picture changes most.
 
-    `labels` are of the reduced picture, `pixels` (height, width, 3) the full one. Along borders a strip as wide as the
-    reduction is undecided, and the picture's own watershed divides it. A region that lies wholly within the strip stays
-    as it is, because it would have no marker.
+    `labels` (>= 0) are of the reduced picture, `pixels` (height, width, 3) the full one. Along borders a strip as wide
+    as the reduction is undecided, and the picture's own watershed divides it. A region that lies wholly within the
+    strip stays as it is, because it would have no marker.
     """
     shape = pixels.shape[:2]
     large = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32)
+    # the window of a pixel reaches as far to each side as one pixel of the reduced picture
     reach = 2 * int(np.ceil(max(shape[0] / labels.shape[0], shape[1] / labels.shape[1]))) + 1
     window = np.ones((reach, reach), np.uint8)
     values = large.astype(np.float32)  # exact up to 2^24, and the only wide enough type that OpenCV dilates
@@ -437,7 +453,7 @@ def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int3
     kept = np.bincount(large[~undecided], minlength=int(labels.max()) + 1) > 0
     undecided &= kept[large]
     markers = np.where(undecided, 0, large + 1).astype(np.int32)
-    cv2.watershed(to_eight_bits(pixels), markers)
+    cv2.watershed(to_eight_bits(pixels), markers)  # changes `markers` in place
     # OpenCV leaves lines between regions and a frame; they go to a neighbour
     for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
         line = markers < 1

@@ -93,7 +93,10 @@ class WantedSegments:
     ] = None
 
     def check(self) -> None:
-        """Raise ParameterError if the number is not allowed, or options are given together that exclude each other."""
+        """Raise ParameterError if the number is not allowed, or options are given together that exclude each other.
+
+        `n_segments`, `scale` and `markers` are None where they are not given; `n_segments` may also be "auto".
+        """
         for name in ("scale", "markers"):
             if self.method != "tree" and getattr(self, name) is not None:
                 raise ParameterError(
@@ -132,7 +135,7 @@ class Outputs:
     ] = False
 
     def check(self) -> None:
-        """Raise ParameterError if a format is not known."""
+        """Raise ParameterError if `formats`, names from FORMATS or None for none, holds a name that is not known."""
         if self.formats is None:
             return
         from visionnmf._checks import check_choice, shown  # loads NumPy

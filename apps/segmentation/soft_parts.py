@@ -26,7 +26,7 @@ from .hierarchy import Hierarchy
 __all__ = ["connection", "diffuse_affinity", "find_segments", "find_soft_parts", "tree_connection"]
 
 MOST_NODES = 250  # groups of regions; the time of the model grows with their square
-REACH = 0.4  # two groups are connected by 1 / e if the squared strengths along the path sum to the square of this
+REACH = 0.4  # two groups are connected by 1 / e if the squared strengths along the path sum to this
 
 # For segments instead of soft parts; chosen by the covering on photographs that the borders were not learnt from
 # (docs/decisions/segmentation.md).
@@ -43,7 +43,8 @@ Array = NDArray[np.float64]
 def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
     """Compute how well n groups of regions are connected over weak borders: ``exp(-(d / 0.4)^2)``, symmetric (n, n).
 
-    d is the smallest sum of squared strengths of the borders along a path; `nodes` is the group of each region.
+    d is the smallest sum of squared strengths of the borders along a path; `nodes` is the group of each region. The
+    border between two groups is as strong as the mean of the borders between their regions.
     """
     n = int(nodes.max()) + 1
     edges = np.sort(nodes[hierarchy.edges], axis=1)
@@ -124,7 +125,7 @@ def find_soft_parts(
     n_components = check_count(n_components, "n_components")
     nodes = hierarchy.cut(n_segments=n_nodes)
     sizes = np.bincount(nodes, hierarchy.sizes)
-    if len(sizes) <= n_components:
+    if len(sizes) <= n_components:  # each group is a part of its own
         codes = np.eye(len(sizes), n_components)
     else:
         blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)  # the diffusion needs more than one block
