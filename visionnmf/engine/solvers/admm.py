@@ -68,7 +68,11 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Totals:
-        """Sum over the rows of a problem with dense data."""
+        """Return the sums over the rows of a problem with dense data.
+
+        They are the sum of the data, the numbers of all entries and of those with a weight that is not 0, the sum of
+        the weights, and the loss of the model 0 (0 for a divergence, because it is infinite there).
+        """
         X, M = problem.X, problem.weights
         largest = 0.0
         if problem.loss.record.beta is None:
@@ -129,7 +133,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def follow(rows: Rows, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run continuation ADMM on rows that are kept anywhere: update their codes, and `H` in place.
+    """Run continuation ADMM: update the codes of `rows` (:class:`Rows`, data and codes), and `H` (r, n) in place.
 
     During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
     constant. `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, divided by the current loss
@@ -200,6 +204,7 @@ class InMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
 
     def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
+        """Prepare the updates; the components, `n_components` in number, are passed to each step."""
         self.loss, self.penalty_H = problem.loss, problem.penalty_H
         self.back_and_forth = back_and_forth(problem)
         self._problem, self._Wt = problem, Wt
@@ -228,7 +233,10 @@ class Half:
     """
 
     def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
-        """Choose blocks and chunks of rows; one thread runs all blocks of a chunk. `dual` is 0, or None to make it."""
+        """Choose blocks and chunks of rows; one thread runs all blocks of a chunk.
+
+        `dual` is an array of zeros in the shape and dtype of the data, or None to allocate one.
+        """
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
@@ -246,7 +254,10 @@ class Half:
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def step(self, Wt: Array, H: Array, bound: float, decay: float) -> Pass:
-        """Run the pass and return what it adds to an iteration; the parameters are those of :meth:`__call__`."""
+        """Update the codes `Wt` (r, n_samples) in place for fixed `H` (r, n); return what this adds to an iteration.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        """
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0
         if not _form(problem.loss).valued:  # the pass then reports a loss of 0

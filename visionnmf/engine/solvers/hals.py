@@ -57,6 +57,7 @@ CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting canno
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by a few sweeps each; yield the objective before each iteration."""
+    # sparse data whose unstored entries are zeros, not missing, with a box, l1 and l2 only
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
@@ -94,7 +95,8 @@ class Rows(Protocol):
 def descend(rows: Rows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Progress]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
-    `H` always holds the best components so far. In an iteration `H_new` are the updated components.
+    `rows` (:class:`Rows`) holds the data and the codes. `H` (r, n) always holds the best components so far, and
+    `penalty_H` is their penalty. In an iteration `H_new` are the updated components.
     """
     objective = rows.objective(H)
     H_last, H_ahead = H.copy(), H.copy()  # the last accepted components, before and after extrapolation
@@ -127,18 +129,30 @@ class Codes:
     """
 
     def __init__(self, Wt: Array, penalty: Penalties) -> None:
+        """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites.
+
+        Extrapolated codes are projected onto the constraint of `penalty`.
+        """
         self.best, self.penalty = Wt, penalty
         self.last, self.ahead = Wt.copy(), Wt.copy()
         self.new, self.next = self.last, self.ahead
 
     def step(self, halves: Any, H: Array, momentum: float) -> None:
-        """Update the codes for fixed components `H` and extrapolate them."""
+        """Update the codes for fixed components `H` (r, n), giving `new`, and extrapolate them, giving `next`.
+
+        The update starts from `ahead`, the last accepted codes after extrapolation. ``halves.improve_codes(Wt, H)``
+        performs it in place (:class:`Gram`, for example). `momentum` is the share of the change from `last`, the
+        accepted codes before extrapolation, that is added once more.
+        """
         self.new = self.ahead.copy()
         halves.improve_codes(self.new, H)
         self.next = extrapolated(self.new, self.last, momentum, self.penalty)
 
     def accept(self) -> None:
-        """Keep the extrapolated codes."""
+        """Keep the extrapolated codes of the last step, `next`: write them to `best`, the best codes so far.
+
+        The next step starts from them, and measures its change from `new`, the codes before extrapolation.
+        """
         self.best[:] = self.next
         self.ahead, self.last = self.next, self.new
 
@@ -159,6 +173,7 @@ class InMemory:
     """
 
     def __init__(self, problem: Problem, Wt: Array, halves: Any) -> None:
+        """Take the problem, the codes and the updates that suit it, such as :class:`Gram`."""
         self._problem, self._halves = problem, halves
         self._codes = Codes(Wt, problem.penalty_W)
 
@@ -167,13 +182,19 @@ class InMemory:
         return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both."""
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
+
+        The codes are extrapolated by the share `momentum` of their last change. `next` are the extrapolated codes.
+        """
         self._codes.step(self._halves, H, momentum)
         self._halves.improve_components(H_new, self._codes.next)
         return float(self._halves.objective(self._codes.next, H_new))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and balance them and `components`."""
+        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
+
+        `components` lists the versions of the components that the caller keeps (see :func:`.momentum.balance`).
+        """
         self._codes.accept()
         balance(self._problem, self._codes.kept, components)
 
@@ -188,12 +209,17 @@ def separable(problem: Problem) -> bool:
 
 
 def _halves(problem: Problem) -> Gram | _Residual:
-    """Return the updates that suit the weights and the sparsity of the data."""
+    """Return the updates that suit the weights and the sparsity of the data.
+
+    Without weights one Gram matrix serves all rows. With them, the model fills in part of each entry
+    (:class:`Filled`). The steps of that would be tiny where the largest weight is far above the mean; coordinate
+    descent on the residuals is used instead if the penalties allow it, and for missing entries of sparse data always.
+    """
     weights = problem.weights
     if problem.is_sparse and problem.zero_weight == 0:
         sparse_descent.refuse_coupled(problem)
         return _Residual(problem, partial(sparse_descent.residual_half, sweeps=RESIDUAL_SWEEPS))
-    if weights is None or not weights.any():
+    if weights is None or not weights.any():  # where all weights are 0, so are the data, and the largest is no divisor
         return Gram(problem)
     skew = float(weights.max()) / float(weights.mean(dtype=np.float64))
     if skew > SKEW and separable(problem):
@@ -215,13 +241,20 @@ class Gram:
         self.products: tuple[Array, Array]
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Run HALS sweeps on the codes `Wt` (r, n_samples), in place, for fixed components `H` (r, n)."""
+        """Run HALS sweeps on the codes `Wt` (r, n_samples), in place, for fixed components `H` (r, n).
+
+        `data` (n_samples, n) are the data, or what a majorised loss puts in their place, and `scale` multiplies the
+        penalty: below 1 if the loss is divided by the largest weight.
+        """
         gram, right = product(H, H.T), right_sides(self.data, H)
         sweeps = self.sweeps(*H.shape)
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Run HALS sweeps on the components `H`, in place, for fixed codes `Wt`; keep the products."""
+        """Run HALS sweeps on the components `H` (r, n), in place, for fixed codes `Wt` (r, n_samples).
+
+        The Gram matrix of the codes and their product with the data are kept for :meth:`objective`.
+        """
         self.products = self.statistics(Wt)
         sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
@@ -241,7 +274,7 @@ class Gram:
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective; `Wt` must be the codes of the last products."""
+        """Evaluate the objective from `products` of the codes; `Wt` must be the codes of the last products."""
         return value_from_products(self.problem, Wt, H, H, *self.products, self.square)
 
 
@@ -268,7 +301,7 @@ class Filled(Gram):
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Fill the data with the model of `Wt` and `H`, then run HALS sweeps on the codes `Wt`, in place."""
         X = self.problem.X
-        share = X.dtype.type(self.scale)
+        share = X.dtype.type(self.scale)  # one over the largest weight
 
         def fill(block: tuple[int, int]) -> None:
             """Write ``P + m / max(m) (X - P)`` to some rows of the filled data, with P their model."""
@@ -350,7 +383,7 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
         """Update the codes of one block of rows."""
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
-    size = max(1, rows_per_block(X.shape[1]) // 4)
+    size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because each row takes several sweeps
     map_blocks(rows, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
 
 
@@ -371,7 +404,12 @@ def value_from_products(
 
 
 def loss_from_products(F: Array, gram: Array, right: Array, square: float) -> float | None:
-    """Return the least-squares loss alone, or None if cancellation would show; see :func:`value_from_products`."""
+    """Return the least-squares loss ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact.
+
+    `F` (r, n) is one of the two factors, `gram` (r, r) the Gram matrix of the other one, `right` (r, n) the product of
+    that with the data, and `square` is ``|X|^2``. The terms nearly cancel where the loss is below the share
+    :data:`SMALL` of `square`.
+    """
     inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
     model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2
@@ -394,7 +432,11 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     sweeps = min(CODES_SWEEPS, 1 + len(A) // COMPONENTS_A_SWEEP)
 
     def solve(block: tuple[int, int]) -> None:
-        """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it."""
+        """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it.
+
+        `F` and `right` are (n_rows, r): codes, and right-hand sides of their least-squares problems. `settled`
+        (n_rows,) says whose optimality conditions hold.
+        """
         start, stop = block
         grams = gram if M is None else _weighted_grams(A, M[start:stop])
         right = _right_rows(X[start:stop], None if M is None else M[start:stop], A)
@@ -407,6 +449,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
             F[j] = column[:, 0]
         Wt[:, start:stop] = F.T
 
+    # with weights the Gram matrices of a block, one for each row, must fit into the cache as well
     work = row_blocks(X) if M is None else blocks(X.shape[0], max(1, BLOCK_ELEMENTS // max(X.shape[1], gram.size)))
     with one_blas_thread():
         map_blocks(solve, work, parallel=X.size > BLOCK_ELEMENTS)

@@ -27,7 +27,11 @@ class Momentum:
     def __init__(
         self, first: float, *, growth: float, ceiling_growth: float, floor: float, cut: float = float("inf")
     ) -> None:
-        """Start with the momentum `first`; the class explains the parameters."""
+        """Start with the momentum `first`, the share of a factor's last change that is added once more.
+
+        A success multiplies it by `growth`, up to a ceiling that starts at 1, falls with each failure and recovers by
+        the factor `ceiling_growth`. A failure divides it by `cut`; below `floor` it becomes 0, and grows from `floor`.
+        """
         self.value, self.ceiling = first, 1.0
         self.growth, self.ceiling_growth, self.floor, self.cut = growth, ceiling_growth, floor, cut
 
@@ -37,12 +41,15 @@ class Momentum:
         return self.value == 0
 
     def grow(self) -> None:
-        """Increase the momentum after an accepted iteration."""
+        """Increase the momentum after an accepted iteration, by the factor `growth` but not above `ceiling`."""
         self.ceiling = min(1.0, self.ceiling_growth * self.ceiling)
         self.value = min(self.ceiling, self.growth * max(self.value, self.floor))
 
     def restart(self) -> None:
-        """Reduce the momentum after an iteration that raised the objective and was undone."""
+        """Reduce the momentum after an iteration that raised the objective and was undone.
+
+        The value that failed becomes its upper limit (`ceiling`). A value below `floor` becomes 0: no extrapolation.
+        """
         self.ceiling, self.value = self.value, self.value / self.cut
         if self.value < self.floor:
             self.value = 0.0
@@ -53,7 +60,8 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
 
     Without penalties only the product of a component's two factors matters, so one of them can grow without bound while
     the other vanishes. If they are more than :data:`UNEVEN` apart, both are multiplied by powers of two, which is
-    exact. The first array of each list determines the factors, and all arrays are multiplied.
+    exact. Each list holds several versions of one factor, such as the present and the extrapolated one, all
+    (n_components, n_points). The first version determines the powers, and all are multiplied.
     """
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
@@ -70,7 +78,7 @@ def imbalance(codes: Array, components: Array) -> Array | None:
     """
     sizes = [maxima.astype(np.float64) for maxima in (codes, components)]
     used = (sizes[0] > 0) & (sizes[1] > 0)
-    # the logarithm of their quotient
+    # the logarithm of their quotient, or 0 for a component that is zero in either factor
     distance = np.log2(np.where(used, sizes[0], 1)) - np.log2(np.where(used, sizes[1], 1))
     far = np.abs(distance) > np.log2(UNEVEN)
     return np.where(far, np.round(distance / 2), 0) if far.any() else None

@@ -80,7 +80,8 @@ def improve(
 def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
     """Return the codes (n_rows, r) after Newton's method with line search; converged rows are dropped on the way.
 
-    `A` (r, n) are the components and `P` (n_rows, n) is the model. The second derivative of an entry's divergence is
+    `rows` holds the data, the starting codes, and their bounds and penalties, in units of the rows' means. `A` (r, n)
+    are the components and `P` (n_rows, n) is the model. The second derivative of an entry's divergence is
     ``fisher * (beta - 1 + (2 - beta) y / p)``, called `newton`; `fisher` is its value at a perfect fit. `slope` is the
     derivative, and all three are multiplied by the entry weights.
     """

@@ -96,7 +96,10 @@ def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
 def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: SmoothingVariant
 ) -> Iterator[Progress]:
-    """Run one iteration for each pair (smoothing, number of steps) of a path; yield as :func:`iterate` does."""
+    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each.
+
+    `Wt` (r, n_samples) and `H` (r, n) change in place; the steps are those of :func:`half`.
+    """
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
@@ -128,7 +131,7 @@ def half(
         first = first if k else value  # the loss before the first step
         if gap <= GAP * value:
             break
-        if options.stopped:
+        if options.stopped:  # equation 22 of the paper: the smoothed objective hardly changes any more
             before, smoothed = smoothed, smooth.value(Wt)
             if abs(before - smoothed) <= smooth.precision:
                 break
@@ -171,14 +174,18 @@ class _Smoothed:
             curvature *= float(problem.weights.max(initial=0))
         penalty, n_rows = problem.penalty_W, problem.X.shape[0]
         smooth = penalty.curvature() if options.trace else penalty.lipschitz()
-        self.curvature = curvature + smooth if curvature > 0 else 0.0
+        self.curvature = curvature + smooth if curvature > 0 else 0.0  # 0 says that the fixed factor is 0
         # Theorem 2 asks for at most n D lambda / 2, which alone would end the steps after two or three
         self.precision = min(PRINTED_PRECISION, n_rows * float(self.widths.sum(dtype=np.float64)) / 2)
         # (n_rows,) written by `gradient`: loss, and inner product of the data with the dual, of each row
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
 
     def gradient(self, Wt: Array) -> tuple[float, Array, float]:
-        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap if there is one."""
+        """Return the loss (not smoothed), the gradient (r, n_rows) of the smoothed loss, and the duality gap.
+
+        The dual of an entry is the derivative of its smoothed loss; `widths` (n,) are the half-widths of the smoothing.
+        The gap is infinite if there is none (see :meth:`_gap`).
+        """
         problem = self.problem
         X, alpha = problem.X, Wt.dtype.type(problem.loss.parameter)
         result = np.empty_like(Wt)

@@ -29,24 +29,35 @@ LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
     """Sweep over the codes `Wt` (r, n_rows) in place, with `H` (r, n) fixed; return the loss before.
 
-    The loss is one of :data:`LOSSES`. To update the components of a model, pass the transposed problem. A row gets at
-    most `sweeps` sweeps and is finished when a sweep changes nothing.
+    A sweep moves each code in turn to its exact minimiser, a weighted median. The loss is one of :data:`LOSSES`. To
+    update the components of a model, pass the transposed problem. A row gets at most `sweeps` sweeps and is finished
+    when a sweep changes nothing.
     """
     return _sweep_problem(problem, Wt, H, sweeps, np.empty(problem.X.shape[0]))
 
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep as :func:`half` does in the Manhattan loss of dense `X` (n_rows, n), without weights and penalties."""
+    """Lower the Manhattan loss of dense `X` (n_rows, n) by sweeps over the codes `Wt` (r, n_rows), in place.
+
+    `H` (r, n) is fixed; there are neither weights nor penalties. Each code in turn moves to its exact minimiser, a
+    weighted median. A row gets at most `sweeps` sweeps.
+    """
     _sweep(X, Wt, H, sweeps, np.empty(len(X)))
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep as :func:`half` does, but without computing the loss, which saves compiling a second kernel."""
+    """Sweep over the codes `Wt` (r, n_rows) as :func:`half` does, but save computing and compiling the loss.
+
+    Each code in turn moves to its exact minimiser, a weighted median, in place. A row gets at most `sweeps` sweeps.
+    """
     _sweep_problem(problem, Wt, H, sweeps, None)
 
 
 def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
-    """Sweep over the codes of a problem in place; return the loss before, or 0 where `losses` is None."""
+    """Sweep over the codes `Wt` (r, n_rows) of a problem in place; return the loss before, or 0 if `losses` is None.
+
+    `losses` (n_rows,) receives the loss of each row. A row gets at most `sweeps` sweeps.
+    """
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
     _sweep(problem.X, Wt, H, sweeps, losses, M=problem.weights, penalty=problem.penalty_W, alpha=alpha)
     return 0.0 if losses is None else float(losses.sum())
@@ -70,7 +81,7 @@ def _sweep(
     """
     dtype = X.dtype
     arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
-    eps = _kernels.sum_rounding(dtype)
+    eps = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes of one block of rows; `weighted` (components times entry weights) and `scratch` are work."""

@@ -166,7 +166,11 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
 
 
 def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
-    """Return two starts found by least squares from the given one: with its zeros, and with small values instead."""
+    """Return two starts found by least squares from the given one: with its zeros, and with small values instead.
+
+    Each is a pair of factors (r, n_samples) and (r, n). The given ones stay as they are. Of the penalties only the
+    bounds count. A fit whose residuals stay large ends early (`noisy`), because its minimum is far from the one wanted.
+    """
     boxes = [Penalties(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()

@@ -54,7 +54,10 @@ class Fixed:
     ) -> None:
         """Divide every component by its maximum, and the bounds and penalties of its codes to match.
 
-        The codes that the solver works with are therefore codes times `scale`. `A` is (r, n).
+        The codes that the solver works with are therefore codes times `scale`. `A` is (r, n). With `exact`, the descent
+        is exact coordinate descent (Kullback-Leibler only). A row takes at most `rounds` quadratic models with `sweeps`
+        each, and ends when none of its codes changes by more than the share `tol` of the largest. With `alone`, no row
+        depends on the others, not even in the last bit.
         """
         largest = A.max(axis=1, initial=0)
         # components that are almost zero compared with the others are left out, because their codes would overflow
@@ -141,7 +144,7 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     codes = (Ft * fixed.scale[:, None]).T * units[:, :1]
     Y = X / means.astype(X.dtype)[:, None]
     P = fixed.model(codes)
-    if not full.all():
+    if not full.all():  # a row of zeros has no mean, so its model gets an absolute floor
         Y[~full] = 0
         P[~full] = np.maximum(codes[~full] @ fixed.units, number(EMPTY_FLOOR))
     V, powers = curvatures(P, beta), powers_of(Y, beta)

@@ -173,8 +173,12 @@ def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite `Wt` by codes with which every component explains an equal share of the sum of a row."""
-    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    """Overwrite `Wt` by codes with which every component explains an equal share of the sum of a row.
+
+    `Wt` is (r, n_samples) and `H` (r, n). `live` marks the components that are not zero; the codes of the others go to
+    the lower bound.
+    """
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
     sums = H.sum(axis=1, dtype=np.float64)
@@ -195,7 +199,7 @@ def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
     `H` (r, n) is fixed. Coordinate descent starts from the lower bounds and runs in double precision.
     """
-    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     wide = replace(problem, X=problem.X.astype(np.float64))
     codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])
     residual_half(wide, codes, H.astype(np.float64), sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)

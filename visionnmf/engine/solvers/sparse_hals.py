@@ -195,7 +195,11 @@ class _Model:
             Wt[:, part.rows] = part.codes.ahead.T
 
     def reset(self, Wt: Array, H: Array) -> None:
-        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes again."""
+        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes again.
+
+        The sums over the samples are ``X.T @ W``, `totals`, and ``W.T @ W``, `gram`; with 0 sweeps
+        :meth:`_improve_components` only adds to them.
+        """
         self.H.reset(H)
         self.totals[:] = self.gram[:] = 0
         for part in self.parts:
@@ -204,7 +208,11 @@ class _Model:
             self._improve_components(part, part.codes.ahead, 0, sweeps=0)
 
     def start_objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``."""
+        """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``.
+
+        The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``. `H` is point-major here, (n, r). The products
+        ``X H.T`` are written to `right` (n_samples, r), and their inner product with the codes is `inner`.
+        """
         H = self.H.last
         inner, gram = 0.0, np.zeros_like(self.gram)
         right, none = np.zeros((self.X.shape[0], H.shape[1])), np.zeros((H.shape[1],) * 2, H.dtype)
@@ -291,9 +299,9 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
         pair = np.array(np.unravel_index(np.argmin(lost), lost.shape))
         k, other = pair  # `other` is merged into k
         inner = B[np.ix_(pair, pair)]
-        (p, q), (s, t) = A[np.ix_(pair, pair)] @ inner
-        larger = (trace[k, other] + root[k, other]) / 2
-        weights = np.array([larger - t, s] if p >= t else [q, larger - p])  # its eigenvector
+        (p, q), (s, t) = A[np.ix_(pair, pair)] @ inner  # [A] [B] of this pair
+        larger = (trace[k, other] + root[k, other]) / 2  # its larger eigenvalue, and the eigenvector of that
+        weights = np.array([larger - t, s] if p >= t else [q, larger - p])
         weights = weights / weights.max() if weights.max() > 0 else np.array([1.0, 0.0])
         # the merged component is the sum of both times `weights`; its codes are the projection of both contributions
         shares = inner @ weights

@@ -30,17 +30,22 @@ class DivergenceRows:
     """
 
     def __init__(self, problem: Problem, A: Array, block: tuple[int, int]) -> None:
-        """Gather the rows ``block[0]:block[1]`` of the problem, and the components `A` (r, n) at their entries."""
+        """Gather the rows ``block[0]:block[1]`` of the problem, and the components `A` (r, n) at their entries.
+
+        Each row is divided by the mean of its stored entries, `units` (n_rows,), and the bounds and penalties of the
+        codes are changed to match. All arrays of entries list those of the first row, then of the second, and so on.
+        """
         X, penalty, beta = problem.X, problem.penalty_W, problem.loss.beta
         start, stop = block
         self.beta, self.n_rows = beta, stop - start
         counts = np.diff(X.indptr[start : stop + 1])
-        self.empty = counts == 0
-        self.own = np.repeat(np.arange(self.n_rows), counts)
+        self.empty = counts == 0  # (n_rows,) rows without stored entries
+        self.own = np.repeat(np.arange(self.n_rows), counts)  # (n_stored,) the row to which each entry belongs
         stored = slice(X.indptr[start], X.indptr[stop])
         x = X.data[stored].astype(np.float64)
         means = self.sums(x) / np.maximum(counts, 1)
         self.units = np.where(means > 0, means, 1)
+        # data (n_stored,), and the components at the columns of these entries (r, n_stored)
         self.x, self.parts = x / self.units[self.own], A[:, X.indices[stored]]
         low, high = penalty.box(np.float64)
         self.low, self.high = low / self.units, high / self.units
@@ -49,25 +54,34 @@ class DivergenceRows:
         self.l1, self.l2 = l1 * self.units ** (1 - beta), l2 * self.units ** (2 - beta)
 
     def sums(self, entries: Array) -> Array:
-        """Return the sum of the stored entries of each row."""
+        """Return for each row the sum of those `entries` (n_stored,) that belong to it; `own` is the row of each."""
         return np.bincount(self.own, entries, self.n_rows)
 
     def model(self, codes: Array) -> Array:
-        """Return the model at the stored entries, > 0, for codes (r, n_rows)."""
+        """Return the model (n_stored,) at the stored entries, > 0, for codes (r, n_rows).
+
+        `parts` (r, n_stored) are the components at the columns of these entries, and `own` (n_stored,) their rows.
+        """
         p = np.zeros(len(self.x))
         for code, part in zip(codes, self.parts, strict=True):
             p += code[self.own] * part
         return np.maximum(p, divergence.floor_of(self.beta), out=p)
 
     def objective(self, codes: Array, p: Array) -> Array:
-        """Return the divergence and the penalties of each row."""
+        """Return the divergence plus the penalties ``l1 f + l2 f^2 / 2`` of each row (n_rows,).
+
+        `codes` is (r, n_rows), and `p` (n_stored,) their model at the stored entries, where the data are `x`. `sums`
+        adds such entries up by row.
+        """
         penalties = ((self.l1 + self.l2 / 2 * codes) * codes).sum(axis=0)
         return np.asarray(self.sums(divergence.entries(self.x, p, self.beta)) + penalties)
 
     def improve(self, codes: Array, rounds: int, tol: float) -> tuple[Array, float]:
         """Return better codes (r, n_rows), and the loss of the given ones.
 
-        A row is done when a round changes no code by more than `tol` times its largest one, whatever the other rows do.
+        A row is done after `rounds` rounds, or when a round changes no code by more than `tol` times its largest one,
+        whatever the other rows do. Inside, codes `F` are divided by the mean of their row's data, `units` (n_rows,),
+        and divergences by ``units^beta``. A row without stored entries gets its lower bounds.
         """
         F = codes / self.units
         loss = self.sums(divergence.entries(self.x, self.model(F), self.beta)) * self.units**self.beta
@@ -75,7 +89,12 @@ class DivergenceRows:
         return self._rounds(F, rounds, tol) * self.units, float(loss.sum())
 
     def _rounds(self, F: Array, rounds: int, tol: float) -> Array:
-        """Return the codes after `rounds` rounds from `F`, in units of the rows; see :meth:`improve`."""
+        """Return the codes after `rounds` rounds from `F` (r, n_rows), in units of the rows; see :meth:`improve`.
+
+        A round is one sweep on a least-squares model of the divergence. A row whose objective it has raised takes a
+        multiplicative update instead. `p` and `q` are the models before and after a round, `value` and `after` the
+        objectives of the rows, and `going` marks the rows that are not done.
+        """
         p = self.model(F)
         value, going = self.objective(F, p), ~self.empty
         for turn in range(rounds):
@@ -97,9 +116,10 @@ class DivergenceRows:
         return F
 
     def _only(self, rows: Array) -> DivergenceRows:
-        """Return some of the rows, for which `rows` (n_rows,) is true."""
+        """Return an object with those of the rows for which `rows` (n_rows,) is true."""
         some = copy(self)
-        kept = rows[self.own]
+        kept = rows[self.own]  # (n_stored,) which stored entries belong to these rows
+        # `own`, the row of each entry, counts the remaining rows only: row i becomes the number of true values before i
         some.n_rows, some.own = int(rows.sum()), (np.cumsum(rows) - 1)[self.own[kept]]
         some.x, some.parts = self.x[kept], self.parts[:, kept]
         some.empty, some.low, some.high = self.empty[rows], self.low[rows], self.high[rows]
@@ -107,7 +127,13 @@ class DivergenceRows:
         return some
 
     def _descend(self, F: Array, p: Array) -> Array:
-        """Return the codes after one sweep of coordinate descent on the weighted least squares at the model `p`."""
+        """Return the codes after one sweep of coordinate descent on the weighted least squares at the model `p`.
+
+        `F` is (r, n_rows) and `p` (n_stored,) the model at the stored entries, whose data are `x`; the weights are
+        ``p^(beta - 2)``. Code by code, all rows take their step together: `part` (n_stored,) is the component at the
+        entries, `sums` adds entries up by row, and `e` are the residuals. Where the curvature is 0, a code stays, or
+        falls to its lower bound if it only costs.
+        """
         F, e, weights = F.copy(), self.x - p, p ** (self.beta - 2)
         for code, part, l1, l2 in zip(F, self.parts, self.l1, self.l2, strict=True):
             share = weights * part

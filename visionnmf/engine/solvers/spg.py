@@ -52,7 +52,8 @@ class _Side:
         """Prepare the codes `F` (r, n_points) of a problem; for the components, pass the transposed problem."""
         penalty = problem.penalty_W
         self.problem, self.F = problem, F
-        # whether the penalty treats each point by itself, so that each point may have its own step length
+        # whether the penalty treats each point by itself, so that each point may have its own step length; a simplex
+        # of "rows", a sum over the points of a component, does not
         self.apart = not penalty.beyond((*SEPARABLE, Simplex)) and penalty.simplex != "rows"
         self.l1, self.l2 = penalty.weights(len(F), np.float64)
         # gradients in units of what the data's mean makes them, so that they do not underflow
@@ -75,6 +76,10 @@ class _Side:
         Objectives, step lengths and tests have one value for each point if points are independent (`apart`), otherwise
         one in total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
         of the gradient. A rejected step is shortened.
+
+        At `F` the objectives are `values`, the numbers of vanishing entries (see :meth:`_evaluate`) `vanishing`, and
+        the gradient in its `unit` is `slope`; at the trial point `new` they are `found`, `lost` and `slope_new`. `size`
+        and `steepness` are the norms of factor and gradient.
         """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
@@ -88,7 +93,7 @@ class _Side:
         for _ in range(STEPS):
             new = F - (lengths * self.metric).astype(F.dtype) * slope
             if self.linear:
-                self.projection.prox(new, 1.0)
+                self.projection.prox(new, 1.0)  # only a constraint is left, and a projection has no step length
             else:
                 penalty.prox(new, float(lengths[0]) / self.unit)
             found, lost, slope_new = self._evaluate(new, A)
@@ -128,6 +133,7 @@ class _Side:
             slope += (penalty.gradient(F) / self.unit).astype(F.dtype)
         if self.linear:
             slope += (self.l1 / self.unit).astype(F.dtype)[:, None]
+        # points that are apart have no other penalties than l1 and l2, which add up point by point
         if not self.apart:
             return np.array([losses.sum() + penalty.value(F)]), self._sum(vanishing), slope
         return losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
@@ -181,7 +187,10 @@ def gradient_parts(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place; yield the objective before each iteration."""
+    """Update both factors in place by a few proximal gradient steps each; yield the objective before each iteration.
+
+    The first iteration may begin with a better start (:func:`_start_without`).
+    """
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
     objective = problem.objective(Wt, H)
     for iteration in range(max_iter):

@@ -98,6 +98,7 @@ def gd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
 def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
     """Return the derivative of the loss with respect to the codes `Ft` (r, n_rows), with `A` (r, n) fixed."""
     X, beta = problem.X, problem.loss.beta
+    # the model, kept away from 0 by a negligible share of the mean of the data because of the negative power below
     P = np.maximum(np.matmul(Ft.T, A), X.dtype.type(floor_of(beta) * X.mean(dtype=np.float64)))
     slopes = P ** X.dtype.type(beta - 2) * (P - X)
     return np.asarray(A @ (slopes if problem.weights is None else problem.weights * slopes).T)
@@ -131,7 +132,7 @@ def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_it
     floor = floor_of(beta)  # keeps the base of the power positive
 
     def limits(penalty: Any, count: int) -> tuple[Any, ...]:
-        """Return the bounds and the rescaled l1 and l2 weights of a penalty."""
+        """Return the bounds and the l1 and l2 weights of a penalty, in the units of the weights `B`."""
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
         return (*penalty.box(dtype), l1, l2)
 

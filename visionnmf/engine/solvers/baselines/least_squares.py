@@ -219,7 +219,10 @@ def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pro
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
-    """Return the leading `count` left singular vectors, values and right singular vectors, in descending order."""
+    """Return the leading `count` left singular vectors, values and right singular vectors, in descending order.
+
+    `X` is dense or sparse. A few values come from ARPACK, many from a dense decomposition.
+    """
     smaller = min(X.shape)
     if 2 * count > smaller:  # as fast as ARPACK, which cannot find all singular values
         dense = X.toarray() if count == smaller and not isinstance(X, np.ndarray) else X

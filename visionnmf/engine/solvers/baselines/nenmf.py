@@ -35,7 +35,7 @@ def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
     for _ in range(max_iter):
         gram, right = product(H, H.T), right_sides(problem.X, H)
         objective = value_from_products(problem, Wt, H, Wt, gram, right, square)
-        if not tolerances:
+        if not tolerances:  # relative to the projected gradients of both factors at the start
             others = product(Wt, Wt.T), right_sides(problem.features, Wt)
             first = np.hypot(halves[0].size(*halves[0].at(gram, right)), halves[1].size(*halves[1].at(*others)))
             tolerances = [TOLERANCE * float(first)] * 2
@@ -51,12 +51,16 @@ class _Half:
     """One factor `F` (r, n_points) with its penalty, which Algorithm 1 improves while the other factor is fixed."""
 
     def __init__(self, F: Array, penalty: Penalties) -> None:
+        """Keep the factor, which :meth:`improve` changes in place, and the l1 weights (r, 1) of its penalty."""
         self.F, self.penalty = F, penalty
         self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]
         self.curvature = penalty.curvature()  # of the smooth penalties
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
-        """Return the factor and its gradient, of ``<F, gram F> / 2 - <right, F>`` and the penalties."""
+        """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties, both (r, n_points).
+
+        `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data.
+        """
         gradient = gram @ self.F - right + self.l1
         if self.penalty.smooth:
             gradient += self.penalty.gradient(self.F)
@@ -70,7 +74,9 @@ class _Half:
     def improve(self, gram: Array, right: Array, tolerance: float) -> int:
         """Run Algorithm 1 on the factor, in place, until the projected gradient is small; return the number of steps.
 
-        The gradient is affine, so that of the search point `Y` follows from those of the last two factors.
+        `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data. The
+        gradient is affine, so that of the search point `Y` follows from those of the last two factors. `alpha` and
+        `after` are successive numbers of Nesterov's sequence.
         """
         largest = float(np.linalg.norm(gram, 2)) + self.curvature
         if not largest > 0:

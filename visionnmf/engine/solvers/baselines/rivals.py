@@ -38,7 +38,11 @@ Improve = Callable[[Array, Array, Array, Penalties], None]
 
 
 def solver(improve: Improve) -> Callable[..., Iterator[Progress]]:
-    """Return the solver that updates `Wt`, then `H`, by ``improve(F, gram, right, penalty)``."""
+    """Return the solver that updates `Wt`, then `H`, by ``improve(F, gram, right, penalty)``.
+
+    That changes the factor `F` (r, n_points) in place; `gram` (r, r) is the Gram matrix of the other factor and `right`
+    (r, n_points) its product with the data.
+    """
 
     def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
         """Update both factors in place; yield the objective before each iteration."""
@@ -60,7 +64,11 @@ def projected_least_squares(F: Array, gram: Array, right: Array, penalty: Penalt
 
 
 def quasi_newton(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Take a Newton step on `F` (r, n_points), shortened by :data:`RELAXATION` and clipped at 0, in place."""
+    """Take a Newton step on `F` (r, n_points), shortened by :data:`RELAXATION` and clipped at 0, in place.
+
+    `gram` (r, r) is the Hessian, the Gram matrix of the fixed factor, and `right` (r, n_points) the product of that
+    with the data. A ridge on the diagonal grows until the Hessian's condition is at most :data:`CONDITION`.
+    """
     ridge = FIRST_RIDGE * float(np.trace(gram, dtype=np.float64)) / len(gram)
     if not ridge > 0:
         return
@@ -82,9 +90,10 @@ def gradient_projection(
 ) -> None:
     """Take projected gradient steps on `F` (r, n_points) in place, each halved until the objective decreases enough.
 
-    The first length is one over the largest curvature. With `spectral`, the next ones are those of Barzilai & Borwein,
-    ``<s, s> / <s, y>`` for the last change s of `F` and y of the gradient. The objective is compared with the largest
-    of the last `memory` values.
+    The objective is ``<F, gram F> / 2 - <right, F>`` with the Gram matrix (r, r) of the fixed factor and its product
+    with the data (r, n_points). It is compared with the largest of its last `memory` values. The first length is one
+    over the largest curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for
+    the last change s of `F` and y of the gradient.
     """
     largest = largest_eigenvalue(gram)
     if not largest > 0:
@@ -96,6 +105,7 @@ def gradient_projection(
         slope, bend = float(np.vdot(gradient, move)), float(np.vdot(move, curve))
         if not (slope < 0 and bend > 0):
             break
+        # `above`: how far the present objective is below the largest of the last `memory` values
         share, above = 1.0, max(values[-memory:]) - values[-1]
         for _ in range(TRIALS):
             if share * slope + share**2 * bend / 2 <= above + DECREASE * share * slope:
@@ -115,7 +125,10 @@ EXCHANGES = 10  # maximum number for each variable
 
 
 def active_sets(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Overwrite `F` (r, n_points) by the exact solution, point by point."""
+    """Overwrite each point f of `F` (r, n_points) by the minimiser of ``f gram f / 2 - right f`` over ``f >= 0``.
+
+    `gram` (r, r) is the Gram matrix of the fixed factor, `right` (r, n_points) its product with the data.
+    """
     wide = gram.astype(np.float64)
     for i, b in enumerate(right.T.astype(np.float64)):
         F[:, i] = active_set_solution(wide, b)
@@ -155,8 +168,9 @@ CONJUGATE_STEPS = 20  # for each point in one update
 def conjugate_gradients(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Take conjugate gradient steps on the free variables of each point of `F` (r, n_points), in place.
 
-    A variable is free if it is positive, or if the objective falls where it grows. A step ends at the first bound that
-    it meets. Where the free variables change, the next direction is the negative gradient again (Polyak 1969).
+    The objective of a point f is ``f gram f / 2 - right f``. A variable is free if it is positive, or if the objective
+    falls where it grows; the `face` of a point is its set of free variables. A step ends at the first bound that it
+    meets. Where the free variables change, the next direction is the negative gradient again (Polyak 1969).
     """
     f, G, B = F.astype(np.float64), gram.astype(np.float64), right.astype(np.float64)  # squares could overflow
     direction, face = np.zeros_like(f), np.zeros(f.shape, bool)
@@ -190,7 +204,8 @@ GREEDY_STEPS = 10  # maximum number for each variable
 def greedy_descent(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Change one variable of each point of `F` (r, n_points) at a time, that with the largest gain, in place.
 
-    The points do not depend on each other, so all take their steps together until none gains enough.
+    The objective of a point f is ``f gram f / 2 - right f``, and the gain of a variable is how much its best move
+    lowers that. The points do not depend on each other, so all take their steps together until none gains enough.
     """
     squares = gram.diagonal()
     used = squares > 0
