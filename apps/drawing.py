@@ -18,9 +18,13 @@ ACROSS = 10  # components in a row
 
 
 def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
-    """Lay colour images of one size out in rows on a white sheet. Images below 64 pixels are enlarged."""
+    """Lay colour images (height, width, 3) of one size out in rows on a white sheet, with gaps of 2 pixels.
+
+    Where no side of an image has 64 pixels, it is enlarged by a whole number until one has.
+    """
     height, width = rows[0][0].shape[:2]
-    times = max(1, -(-LEAST_TILE // max(height, width)))  # how often each pixel is repeated along both axes
+    # How often each pixel is repeated along both axes: the quotient, rounded up.
+    times = max(1, -(-LEAST_TILE // max(height, width)))
     tall, wide = height * times + GAP, width * times + GAP
     sheet = np.full((len(rows) * tall - GAP, max(map(len, rows)) * wide - GAP, 3), 255, np.uint8)
     for i, row in enumerate(rows):
@@ -39,7 +43,7 @@ def grey_pictures(values: Array, image_shape: tuple[int, int]) -> NDArray[np.uin
 def components_picture(
     components: Array, image_shape: tuple[int, int], *, most: int = 50, across: int = ACROSS
 ) -> NDArray[np.uint8]:
-    """Show the components with the most contrast, each stretched to the full range of grey.
+    """Show the components with the most contrast (standard deviation), each scaled so that its maximum is white.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def check_format(path: str | Path) -> None:
 
 
 def check_table_size(path: Path, count: int) -> None:
-    """Raise TooLargeError if a table of so many bytes could not be read again."""
+    """Raise TooLargeError if a table of `count` bytes could not be read again."""
     if path.suffix.lower() == ".npz" and count > MAX_BYTES:
         raise TooLargeError(
             f"{path}: the table has {count} bytes, and .npz files may have {MAX_BYTES}; "
@@ -78,7 +78,8 @@ def read_table(path: str | Path) -> FeatureTable:
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))
     X, groups = held["X"], held["groups"]
     texts = [held[name] for name in ("files", "feature_names", "views")]
-    # The file may come from anybody: types and sizes must fit together before anything is used.
+    # The file may come from anybody: types and sizes must fit together before anything is used. X (n_images,
+    # n_features) needs a file for each row, and for each column a name and a group, the number of its view in `views`.
     fits = X.ndim == 2 and X.dtype == np.float32 and all(text.ndim == 1 and text.dtype.kind == "U" for text in texts)
     fits = fits and (len(texts[0]), len(texts[1])) == X.shape and groups.shape == X.shape[1:]
     fits = fits and groups.dtype.kind == "i" and groups.size > 0 and 0 <= groups.min() <= groups.max() < len(texts[2])
@@ -106,7 +107,7 @@ def _write_parquet(table: FeatureTable, path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    # Names of files need not be Unicode on Linux.
+    # Names of files need not be valid Unicode on Linux, but texts in Parquet must be.
     names = [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in table.files]
     columns = [pyarrow.array(names), *map(pyarrow.array, table.X.T)]
     parquet.write_table(pyarrow.table(columns, names=["file", *table.feature_names]), path)

@@ -32,7 +32,7 @@ def open_pool(processes: int) -> Iterator[Executor]:
     If a process is killed from outside, VisionNMFError is raised.
     """
     others = set(active_children())  # processes that were there before, and are none of ours
-    # Spawned, not forked: a fork would inherit the state of thread pools.
+    # Spawned, not forked: a fork would inherit the state of thread pools. `_begin` runs first in each process.
     with _Pool(processes, get_context("spawn"), _begin) as pool:
         try:
             with _lost_processes_reported():
@@ -48,7 +48,7 @@ class _Pool(ProcessPoolExecutor):
     """A pool whose processes start no further job once they were asked to end."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call that is not begun any more once its process was asked to end."""
+        """Submit a call that is not begun any more once its process was asked to end; `_work` checks that there."""
         return super().submit(_work, fn, *args, **kwargs)
 
     def map(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -82,7 +82,10 @@ class _Own:
 
 
 def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn."""
+    """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn.
+
+    `_Own` is the state of this process: `working` while a job runs, `ending` once the signal to end has come.
+    """
     try:
         _Own.working = True  # set before the test, so that no signal can fall between the two
         if _Own.ending:
@@ -93,7 +96,10 @@ def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
 
 
 def _begin() -> None:
-    """Limit this process of a pool to one thread, and let it end on request or after the end of the first process."""
+    """Limit this process of a pool to one thread, and let it end on request or after the end of the first process.
+
+    The request is SIGTERM. Its handler `_end` writes to the pipe `_Own.wake`, at whose other end `_watch` waits.
+    """
     from threadpoolctl import threadpool_limits
 
     awake, _Own.wake = Pipe(duplex=False)
@@ -105,7 +111,11 @@ def _begin() -> None:
 
 
 def _end(_number: int, _frame: object) -> None:
-    """Handle the signal that asks this process to end: stop the job it is working on, and wake the watching thread."""
+    """Handle the signal that asks this process to end: stop the job it is working on, and wake the watching thread.
+
+    `_Own` is the state of this process: `ending` once this was called, `working` while a job runs, and `wake`, the pipe
+    to the thread.
+    """
     if _Own.ending:  # a second signal would interrupt the clean-up that the first one started
         return
     _Own.ending = True

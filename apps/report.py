@@ -44,11 +44,11 @@ class Report(ABC):
         """Return the report for a person, in one line or a few."""
 
     def _figures(self) -> dict[str, Any]:
-        """Return the application's own figures; by default all attributes but the four above."""
+        """Return the application's own figures: by default all attributes but inputs, outputs, skipped and notes."""
         return {name: value for name, value in asdict(self).items() if name not in _COMMON}
 
     def _ending(self) -> list[str]:
-        """Return the last lines of a summary."""
+        """Return the last lines of a summary: the notes, the files written, and what was left out and why."""
         return [
             *self.notes,
             *(f"wrote {name}" for name in _shortened(self.outputs)),
@@ -60,7 +60,7 @@ _COMMON = tuple(attribute.name for attribute in fields(Report))
 
 
 def _shortened(names: list[str]) -> list[str]:
-    """Return names of files, where many in a row that differ in their numbers alone become one line."""
+    """Return lines with names of files; more than three in a row that differ in numbers alone share a line."""
     lines: list[str] = []
     for _, group in groupby(names, key=lambda name: re.sub(r"[0-9]+", "#", name)):
         alike = list(group)

@@ -87,17 +87,25 @@ def run_jobs(
 def _all_kept(
     folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
 ) -> dict[str, Rows]:
-    """Return the rows of the finished jobs by their names, from `folder`, ``jobs`` in the folder of the results."""
+    """Return the rows of the jobs that an earlier run has finished, by the names of the jobs; make `folder`.
+
+    `folder` has a file ``NAME.json`` for each of them and lies in the folder of the results; `also` names further files
+    there. Without `force`, results that do not belong to these jobs raise OutputExistsError; see :func:`run_jobs`.
+    """
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
-    if not found:  # files of these names belong to another program
+    if not found:  # results without rows of ours are from something else, and must not be replaced unasked
         check_outputs([folder.parent / name for name in (RESULTS, *also)], force)
     return found
 
 
 def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
-    """Return the rows of a finished job, or None if it must be run; `key` identifies the settings and the data."""
+    """Return the rows of a finished job from its file `path`, or None if the job must be run.
+
+    `key` identifies the settings and the data, and `columns` are the keys of each row. A damaged file, or one with
+    another key, raises an error unless `force` is true.
+    """
     if not path.is_file():
         return None
     try:

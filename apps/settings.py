@@ -69,7 +69,7 @@ class OptionField:
             return None
         # Without an error to report, the checks below, whose module loads NumPy, are not needed.
         if self._is_plain(value):
-            return float(value) if self.type is float else value
+            return float(value) if self.type is float else value  # a whole number is a right float as well
         from visionnmf._checks import check_choice, check_count, check_flag, check_number
 
         if self.type is bool:
@@ -88,7 +88,11 @@ class OptionField:
         return value
 
     def _is_plain(self, value: Any) -> bool:
-        """Return whether a value is plainly right, so that the checks, which load NumPy, are not needed."""
+        """Return whether a value is plainly right, so that the checks, which load NumPy, are not needed.
+
+        False only says that they must decide: a NumPy number, for example, may be right as well.
+        """
+        # Numbers are allowed from option.low to option.high (None: no limit), without `low` itself if option.above.
         option = self.option
         if self.type is bool or type(value) is bool:  # True and False count as numbers in Python, but not here
             return self.type is type(value)

@@ -64,7 +64,7 @@ def _fit_online(method: str, data: Any) -> None:
 
 
 def _losses() -> Work:
-    """Yield problems of all losses, in both precisions, with dense, incomplete and sparse data."""
+    """Yield a name and a function that fits the model, for all losses, both precisions and three kinds of data."""
     for dtype in ("float32", "float64"):
         X = _data(dtype)
         gaps = _gaps(dtype)
@@ -76,7 +76,10 @@ def _losses() -> Work:
 
 
 def _penalties() -> Work:
-    """Yield problems of the penalties: codes on the simplex, a graph of the features, and groups of features."""
+    """Yield a name and a function that fits an NMF, for each penalty.
+
+    The penalties are codes on the simplex, a graph of the features, and groups of features.
+    """
     # The graph is a chain: each feature is a neighbour of the next one.
     chain = sp.diags_array([np.ones(N_FEATURES - 1)] * 2, offsets=[-1, 1], format="csr")
     halves = [np.arange(N_FEATURES // 2), np.arange(N_FEATURES // 2, N_FEATURES)]
@@ -91,7 +94,7 @@ def _penalties() -> Work:
 
 
 def _models() -> Work:
-    """Yield problems of the models besides NMF."""
+    """Yield a name and a function that fits the model, for the models besides NMF."""
     for dtype in ("float32", "float64"):
         X, gaps = _data(dtype), _gaps(dtype)
         for loss in ("manhattan", "frobenius"):
@@ -108,7 +111,7 @@ def _models() -> Work:
 
 
 def _applications() -> Work:
-    """Yield a small problem of each application that uses kernels."""
+    """Yield a name and a function that solves a small problem, for each application that uses kernels."""
     yield "segmentation", _segment
     yield "background", _background
     yield "faces", _faces

@@ -241,6 +241,6 @@ def _flush() -> bool:
 
 
 def _report_lost_output(error: OSError) -> None:
-    """Report that standard output cannot be written, and send the rest of it to the null device."""
+    """Report that standard output cannot be written, and send the rest to the null device, so that no flush fails."""
     say(f"standard output cannot be written ({error.strerror})")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -90,7 +90,11 @@ def save_configuration(path: Path, records: Sequence[Any], *, force: bool) -> No
 
 
 def _by_table(records: Iterable[type]) -> dict[str, dict[str, OptionField]]:
-    """Return the fields of records by table and key."""
+    """Return the fields of records by table and key of the TOML file.
+
+    The table is the heading of the help under which a field's option stands, in lower case, and the key is the option
+    without its hyphens.
+    """
     tables: dict[str, dict[str, OptionField]] = {}
     for record in records:
         for field in options_of(record):
@@ -100,7 +104,10 @@ def _by_table(records: Iterable[type]) -> dict[str, dict[str, OptionField]]:
 
 
 def _unknown(name: str, known: dict[str, dict[str, OptionField]]) -> str:
-    """Return what is wrong with a name that is none of the known ones, and which one may be meant."""
+    """Return what is wrong with a name that is none of the known ones, and which one may be meant.
+
+    `name` is a table or ``table.key``, and `known` holds the fields by table and key.
+    """
     table_of = {key: table for table, fields in known.items() for key in fields}
     near = get_close_matches(name.rpartition(".")[2][:WIDTH], table_of, n=1)
     cure = f"{near[0]} stands under [{table_of[near[0]]}]" if near else "--save-config writes a file with all names"
@@ -108,7 +115,11 @@ def _unknown(name: str, known: dict[str, dict[str, OptionField]]) -> str:
 
 
 def _checked(field: OptionField, value: Any) -> Any:
-    """Return the value of a field from what stands in the file; raise ValueError with what it must be."""
+    """Return the value of a field from what stands in the file; raise ValueError with what it must be.
+
+    A tuple is a list of texts in the file; a field with a function `option.parse` is a text that this function reads;
+    other fields have their own type.
+    """
     option, form = field.option, field.type if field.type in FORMS else str
     kinds = (int, float) if form is float else (form,)
     if get_origin(field.type) is tuple and option.parse is None:
@@ -125,7 +136,7 @@ def _checked(field: OptionField, value: Any) -> Any:
         raise ValueError(f"must be {FORMS[form]}; got {_shown(value)}")
     try:
         return field.check(value)
-    except ParameterError as error:
+    except ParameterError as error:  # "name must be ...": the caller names the key instead of the field
         raise ValueError(without_brackets(str(error).partition(" ")[2])) from None
 
 

@@ -70,7 +70,10 @@ def say(message: str) -> None:
 
 
 def with_safe_names(text: str, names: Sequence[str]) -> str:
-    """Return a text of several lines in which names cannot begin a line of their own or steer the terminal."""
+    """Return a text of several lines in which names cannot begin a line of their own or steer the terminal.
+
+    `names` are the names of files that the text may show; line breaks and escape sequences in them are made visible.
+    """
     for name in names:
         # A report may show the whole path, the name of the file, or that name without its suffix.
         for part in (name, os.path.basename(name), os.path.splitext(os.path.basename(name))[0]):

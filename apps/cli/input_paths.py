@@ -43,7 +43,11 @@ def expanded(arguments: list[str]) -> list[str]:
 
 
 def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Path | None) -> list[Input]:
-    """Return the inputs that one argument means: a file, the files of a folder, a pattern's matches or a sample."""
+    """Return the inputs that one argument means: a file, the files of a folder, a pattern's matches or a sample.
+
+    Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below. Without suffixes a
+    folder is an input itself. `out`, the folder for the results, must not lie among them.
+    """
     from visionnmf.io import expand_inputs, find_files
 
     if suffixes and os.path.isdir(argument):
@@ -79,7 +83,7 @@ def make_folder(out: Path, option: str = "--out") -> None:
 @contextmanager
 def results_folder(out: Path) -> Iterator[None]:
     """Make the folder for the results as :func:`make_folder` does; take it away if nothing was written to it."""
-    made = [path for path in (out, *out.parents) if not path.exists()]
+    made = [path for path in (out, *out.parents) if not path.exists()]  # from the innermost, as they are taken away
     make_folder(out)
     try:
         yield

@@ -189,8 +189,8 @@ class _ResultPrinter:
     def __init__(self, run: Run, output: ScoreOutput) -> None:
         self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
         self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session that has ended
-        self.users: set[str] = set()
-        self.alarms = 0
+        self.users: set[str] = set()  # whose sessions came
+        self.alarms = 0  # sessions with the verdict "alarm", those that still grow included
         # With --top, a heap of the highest scores: score, number of sessions counted when it came, result.
         self.highest: list[tuple[float, int, SessionResult]] = []
 

@@ -78,6 +78,7 @@ class PlainUsage(TyperCommand):
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
 
         Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
+        `alone`, which `with_records` sets, has these options by their flags. Words after ``--`` are inputs.
         """
         words = list(args)
         for flag, option in getattr(self.callback, "alone", {}).items():
@@ -88,7 +89,7 @@ class PlainUsage(TyperCommand):
         return super().parse_args(ctx, words)
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the usage line."""
+        """Write the usage line with ``IMAGE...`` in place of typer's ``{IMAGE...}...``."""
         pieces = " ".join(self.collect_usage_pieces(ctx)).replace("{", "").replace("}", "")
         formatter.write_usage(ctx.command_path, pieces.replace("......", "..."))
 

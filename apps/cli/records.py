@@ -54,8 +54,9 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**arguments: Any) -> None:
-        # Make the records of the values on the command line, and call the function with them. There is no docstring,
-        # because `wraps` takes over that of the function, which is the command's help.
+        # Make the records of the values on the command line, and call the function with them. Values of a file named
+        # by --config replace those that do not stand on the command line. There is no docstring, because `wraps` takes
+        # over that of the function, which is the command's help.
         name_flags(shown)
         saved = _saved(arguments, [signature.parameters[name].annotation for name in records])
         for name, found in records.items():
@@ -110,7 +111,11 @@ def in_flags(message: str) -> str:
 
 
 def _saved(arguments: dict[str, Any], records: list[type]) -> dict[str, Any]:
-    """Return the values of a configuration file, by field, without those that stand on the command line."""
+    """Return the values of a configuration file, by field, without those that stand on the command line.
+
+    `arguments` are all arguments of the command, and `records` the classes of its settings. Without the option
+    ``--config`` there are no values.
+    """
     if Configuration not in records or arguments["config"] is None:
         return {}
     from .configuration import read_configuration

@@ -46,18 +46,18 @@ class Run:
     """One run of a command, which prints JSON (`as_json`) or text and lets exceptions through if asked to (`debug`)."""
 
     def __init__(self, as_json: bool, debug: bool) -> None:
-        self.as_json, self.debug = as_json, debug
+        self.as_json, self.debug = as_json, debug  # print JSON instead of text; let exceptions through
         self.done = 0  # inputs or rows that were worked on, printed or not
         self.alarmed = False  # there is an alarm, and the exit code should say so
-        self._failed = 0
+        self._failed = 0  # inputs that could not be used, or only in part
         self._existing = 0  # inputs that were skipped because their results exist
-        self._skip_existing = False  # they were to be skipped
+        self._skip_existing = False  # the user asked for that, so no hint says how to replace them
         self._ours = False  # one of the failures is a fault of visionnmf
         self._kind = ""  # what the inputs of the batch are, such as "images"
         self._entries: list[dict[str, Any]] = []  # of the JSON document, in the order of the inputs
         self._entry_of: dict[str, dict[str, Any]] = {}  # by input; each is empty until the work on its input has ended
         self._current = ""  # the input that is being worked on
-        self._number = self._total = 0  # of the batch's inputs
+        self._number = self._total = 0  # which input of the batch that is, from 1, and how many there are
         self._began = time.perf_counter()
 
     # --- printing -----------------------------------------------------------------------------------------------------
@@ -108,7 +108,10 @@ class Run:
         self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
 
     def _position(self) -> str:
-        """Return which input of the batch is being worked on, as " (3/10)", or nothing if there is only one."""
+        """Return which input of the batch (`_number` of `_total`) is being worked on, as " (3/10)".
+
+        The text is empty if there is only one input.
+        """
         return f" ({self._number}/{self._total})" if self._total > 1 else ""
 
     # --- a batch of inputs --------------------------------------------------------------------------------------------
@@ -235,7 +238,11 @@ class Run:
                 self._skip(source, one_line(error), entry)
 
     def _skip(self, source: str, reason: str, entry: dict[str, Any]) -> None:
-        """Report that an input is left out because its results exist; `reason` is the message about them."""
+        """Report that an input is left out because its results exist; `reason` is the message about them.
+
+        `entry` is the input's entry of the JSON document. The hint at ``--force`` is for a single input, as :meth:`end`
+        gives it for a batch, and only if the user did not ask for leaving such inputs out (`_skip_existing`).
+        """
         self._existing += 1
         sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
         entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
@@ -260,7 +267,7 @@ class Run:
             yield {}
 
     def _finish(self, outcome: Outcome, entry: dict[str, Any]) -> Any:
-        """Print the report of an input, put it into the JSON document, and return it."""
+        """Print the report of an input, put it into `entry`, its entry of the JSON document, and return it."""
         for sentence in outcome.warnings:
             say(sentence)
         self.done += 1
@@ -338,7 +345,11 @@ class Run:
         say(sentence)
 
     def end(self, interrupted: bool) -> None:
-        """Print what is known only at the end: the JSON document of a batch, and how many inputs failed."""
+        """Print what is known only at the end: the JSON document of a batch, and how many inputs failed.
+
+        `interrupted` says that Ctrl-C or another signal has ended the work. A command without a batch has no `_kind`
+        of inputs, and prints its own results.
+        """
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
         entries = [entry for entry in self._entries if entry]  # without inputs that were never begun
@@ -358,10 +369,11 @@ class Run:
         """Return the exit code of the run; the module's docstring lists them."""
         if interrupted:
             return 128 + (number_come() or signal.SIGINT)
-        if self.alarmed:
+        if self.alarmed:  # there was an alarm, and the command was asked to report that by its exit code
             return 3
         if not self._failed:
             return 0
+        # 1: some inputs were used, or a failure is a fault of visionnmf; 2: nothing could be used
         return 1 if self.done or self._existing or self._ours else 2
 
 

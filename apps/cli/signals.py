@@ -27,7 +27,11 @@ def number_come() -> int:
 
 
 def on_signal(number: int, frame: FrameType | None) -> None:
-    """Raise an exception at a signal, so that half-written files are removed on the way out."""
+    """Raise an exception at a signal, so that half-written files are removed on the way out.
+
+    `_come` remembers the number, because a compiler's callback may swallow the exception. While numba loads a cached
+    kernel nothing may be raised, and the signal is sent again a little later.
+    """
     global _come
     _come = number
     if _is_loading_a_kernel(frame):

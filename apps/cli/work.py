@@ -24,7 +24,7 @@ class Work:
     takes_progress: bool = False
 
     def __call__(self, source: str, **more: Any) -> Any:
-        """Process an input."""
+        """Process an input: import `module`, and call its function `name` with the `options` and `more`."""
         return getattr(import_module(self.module), self.name)(source, **self.options, **more)
 
 
@@ -62,7 +62,8 @@ def call_in_processes(
 ) -> None:
     """Process inputs in processes of one thread each; `keep` gets each outcome as soon as it is there.
 
-    An interrupt ends all of the processes.
+    `jobs` has an input and its keyword arguments by a key, with which `keep` is called. An interrupt ends all of the
+    processes.
     """
     from visionnmf.apps.runner import run_parallel
 

@@ -149,6 +149,7 @@ def learn_stream(
         shape, skipped, notes = drawing.picture_shape or chunks.image_shape, chunks.skipped, chunks.notes
     _write(learner, model, drawing.picture, shape, force)
     samples, seconds = learner.n_samples_seen_, time.perf_counter() - start
+    # The mean loss of the last batch before it was learnt; the conservative method has the error of its best batch.
     loss = learner.best_error_ if learning.method == CONSERVATIVE else learner.chunk_loss_
     few = f"there are fewer samples than components ({samples})"
     return StreamReport(
@@ -189,7 +190,10 @@ def _check_size(chunks: Chunks, n_components: int) -> None:
 def _after_batch(
     chunks: Chunks, drawing: ComponentsPicture, progress: Progress | None, done: int, total: int | None
 ) -> None:
-    """Report progress; raise an error after the first batch, not the last, if components cannot be drawn."""
+    """Report progress; raise an error after the first batch, not the last, if components cannot be drawn.
+
+    `fit_stream` calls this after each batch with the number of samples done and of all (None if not known).
+    """
     if drawing.picture is not None and chunks.n_features is not None:
         _shape(chunks.n_features, drawing.picture_shape or chunks.image_shape)
     if progress is not None:
@@ -197,13 +201,16 @@ def _after_batch(
 
 
 def _shape(n_features: int, given: tuple[int, int] | None) -> tuple[int, int]:
-    """Return height and width of components; by default they are square."""
+    """Return height and width of components, square where none are given; ParameterError if `n_features` do not fit."""
     side = math.isqrt(n_features)
     return check_image_shape(given or (side, side), "picture_shape", n_features)
 
 
 def _write(learner: Any, model: str | Path, picture: Path | None, shape: tuple[int, int] | None, force: bool) -> None:
-    """Write the model and its picture, both or none."""
+    """Write the model and its picture, both or none.
+
+    `shape` is the height and width of the components; None makes them square. No `picture` is drawn if it is None.
+    """
     drawn = None
     if picture is not None:
         drawn = components_picture(learner.components_, _shape(learner.n_features_in_, shape), most=MAX_SHOWN)
