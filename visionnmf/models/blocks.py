@@ -69,7 +69,9 @@ class DaskRows:
     ) -> None:
         """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows.
 
-        `reset` is true in a fit, which sets the number of features. Empty blocks are left out.
+        `weights` (as `X`), `sample_weight` (n_samples,) and `codes` (n_samples, n_components) are given or None.
+        `model` is kept as a copy without its callback. `reset` is true in a fit, which sets the number of features.
+        Empty blocks are left out.
         """
         import dask.array as da
         from dask.array.utils import meta_from_array
@@ -86,7 +88,7 @@ class DaskRows:
             raise ParameterError(
                 f"X must have dense blocks; got blocks of {kind.__name__}; call toarray() in map_blocks"
             )
-        self.X = X.rechunk({1: -1})
+        self.X = X.rechunk({1: -1})  # one chunk along the features, so that blocks hold whole rows
         self.X = self.X.rechunk({0: tuple(size for size in X.chunks[0] if size)}) if 0 in X.chunks[0] else self.X
         rows = self.X.chunks[0]
         self.model = light(model, X, reset=reset)
@@ -110,13 +112,17 @@ class DaskRows:
         return [int(size) for size in self.X.chunks[0]]
 
     def memory(self, loss: str, n_components: int) -> MemoryEstimate:
-        """Return the bytes of a fit."""
+        """Return the bytes that a fit with the loss of this name needs; weights and missing values need more."""
         weighted = any(array is not None for array in (self.weights, self.sample_weight, self.model.missing_values))
         shape = (int(self.X.shape[0]), int(self.X.shape[1]))
         return estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
 
     def recipes(self, check: BlockCheck) -> list[Any]:
-        """Return delayed objects that read and check a block each: :class:`.BlockData`."""
+        """Return for each block a delayed object of Dask that reads and checks it when it is computed.
+
+        The rows of the data, of their weights and of the codes to start from are passed on to :func:`read_block`, which
+        returns them as :class:`.BlockData`.
+        """
         import dask
 
         read = dask.delayed(read_block, pure=False)  # a file belongs to one fit
@@ -140,7 +146,11 @@ class BlockCheck:
 
 
 def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Check the rows of one block, and return them with their weights."""
+    """Check the rows of one block, and return them with their weights, in memory or in files of the worker.
+
+    `X` (n_rows, n_features), `weights` of its entries, `sample_weight` (n_rows,) and `codes` (n_rows, n_components) to
+    start from are arrays; all but `X` may be None.
+    """
     data = _checked_block(check, X, weights, sample_weight, codes)
     return data.in_files(_directory()) if check.in_files else data
 
@@ -156,7 +166,11 @@ def _directory() -> str:
 
 
 def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Return the checked rows of one block in memory."""
+    """Return the checked rows of one block in memory; the arguments are those of :func:`read_block`.
+
+    With weights of samples the block also holds the data and the weights of entries that the fit uses in place of the
+    given ones, and what the rows were multiplied by.
+    """
     model = check.model
     data, observed = check_data(model, X, reset=False, missing=model.missing_values, sparse=False, part=True)
     data, entries = check_weights(weights, observed, data, fitting=False)
@@ -166,7 +180,8 @@ def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any
         return BlockData(data, entries, codes=codes)
     s = check_nonnegative_array(sample_weight, "sample_weight", (len(data),), np.float64)
     problem = Problem(data, Loss(check.loss), weights=entries)
-    if check.penalised:  # only whether there is a penalty counts
+    # A penalty of the codes forbids weighting samples by scaling rows; any one will do, because only that counts.
+    if check.penalised:
         problem = replace(problem, penalty_W=replace(problem.penalty_W, l1=1.0))
     fitted, row_scale = weigh_samples(problem, s)
     return BlockData(data, entries, fitted.X, fitted.weights, row_scale, codes)
@@ -189,7 +204,10 @@ def _like(values: Any, name: str, X: Any) -> Any:
 
 
 def light(model: Any, X: Any, *, reset: bool) -> Any:
-    """Check the number of features, and return a copy of a model that is cheap to send to workers."""
+    """Check the number of features of `X`, and return a copy of a model that is cheap to send to workers.
+
+    The callback is left out, because it is called in this process. `reset` is true in a fit, which sets the number.
+    """
     validate_data(model, X, reset=reset, skip_check_array=True)
     other = copy.copy(model)
     other.callback = None
@@ -210,13 +228,14 @@ def active_client() -> Any:
 def open_crew(data: DaskRows, check: BlockCheck, need: MemoryEstimate) -> Crew:
     """Read all blocks, on the workers of the active Dask client or in this process, and return them as a crew.
 
-    Blocks go to files if they would take more than the share :data:`ROOM` of the memory. Raises TooLargeError if a
-    single block is too large, or if there is no room for the files.
+    A crew passes messages to all blocks and adds up their answers. `need` is the memory of the fit in bytes. Blocks go
+    to files if they would take more than the share :data:`ROOM` of the memory. Raises TooLargeError if a single block
+    is too large, or if there is no room for the files.
     """
     import dask
 
     client = active_client()
-    workers: list[Any] = []
+    workers: list[Any] = []  # what the scheduler knows of each
     if client is None:
         limits = [available_memory() or math.inf]
         share = need.total / limits[0]
@@ -224,8 +243,10 @@ def open_crew(data: DaskRows, check: BlockCheck, need: MemoryEstimate) -> Crew:
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
         limits = [worker["memory_limit"] or math.inf for worker in workers]
         threads = [worker["nthreads"] for worker in workers]
+        # each worker is taken to get blocks in proportion to its threads; the fullest one decides
         parts = [need.total * count / sum(threads) for count in threads]
         share = max((part / limit for part, limit in zip(parts, limits, strict=True)), default=0.0)
+    # rows of the largest block, and the bytes for reading and checking it
     largest = max(data.sizes)
     block = COPIES * largest * data.X.shape[1] * data.dtype.itemsize
     if block > min(limits, default=math.inf):
@@ -279,7 +300,10 @@ class Start:
 
 
 def checked_sums(crew: Crew, dtype: Any) -> Sums:
-    """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes."""
+    """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes.
+
+    `crew` holds the blocks, each of which answers the message "sums"; `dtype` is that of the fit.
+    """
     sums = Sums(*crew.look("sums"))
     check_mean(sums.total / sums.n_entries, dtype)
     if not sums.n_given:
@@ -322,7 +346,10 @@ def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress, 
 
 
 def _penalties(model: Any, data: DaskRows) -> dict[str, Any]:
-    """Return the penalties of both factors in the engine's form."""
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, with the model's ridge.
+
+    Raises ParameterError for penalties that link samples, which lie in different blocks.
+    """
     codes = given_penalty(model.penalty_W, "W")
     sides = {"W": codes.resolve("W", None, data.dtype)}
     refuse_coupled(codes, sides["W"])
@@ -340,7 +367,10 @@ def _penalties(model: Any, data: DaskRows) -> dict[str, Any]:
 def _fit_best(
     model: Any, rows: engine.RowsInBlocks, start: Start, solver: str, report: PrintedProgress
 ) -> tuple[Fit, Array]:
-    """Fit from several starts, and return the best fit and its components."""
+    """Fit from `n_init` starts, and return the best fit and its components; `report` is the callback of the fits.
+
+    Raises ParameterError if the best fit diverged, and warns if it did not converge.
+    """
     best: tuple[Fit, Array] | None = None
     for _ in range(model.n_init):
         H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
@@ -359,7 +389,11 @@ def _fit_best(
 
 
 def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array, with_codes: bool) -> Found:
-    """Normalise the components, find the final codes, and evaluate them; `result` is None for fixed components."""
+    """Normalise the components, find the final codes, and evaluate them.
+
+    `result` is the fit, or None for fixed components, which keep their norms. `H` is normalised in place, unless a
+    constraint depends on its scale. `with_codes` says whether the codes are returned.
+    """
     crew, problem = rows.crew, rows.problem
     norms = np.ones(len(H), H.dtype)
     if result is not None and problem.penalty_W.is_cone and problem.penalty_H.is_cone:
@@ -370,11 +404,11 @@ def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array
     penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
     if penalty_W.kinds or penalty_H.kinds:
         penalty_W, penalty_H = penalty_W.rescaled(scale), penalty_H.rescaled(1 / scale)
-    crew.tell("finish", H, penalty_W, penalty_W)
+    crew.tell("finish", H, penalty_W, penalty_W)  # the penalty for finding the codes, and that of the report
     final = replace(rows, problem=replace(problem, penalty_W=penalty_W, penalty_H=penalty_H))
     report = engine.report(final, H)
     found = engine.optimality(final, H)
-    history = [] if result is None else result.history[:-1]
+    history = [] if result is None else result.history[:-1]  # the last one is evaluated again for the final codes
     n_iter = 0 if result is None else result.n_iter
     codes = codes_array(crew, len(H), rows.dtype) if with_codes else None
     return Found(solver, problem.loss, H, norms, n_iter, history, report, found, codes)
@@ -391,7 +425,10 @@ def refuse(model: Any) -> None:
 
 
 def refuse_coupled(penalty: Any, resolved: Any) -> None:
-    """Raise ParameterError if a penalty of the codes ties samples together."""
+    """Raise ParameterError if a penalty of the codes ties samples together, which may lie in different blocks.
+
+    `penalty` is the one that the user gave, and `resolved` the engine's form of it, without graph and groups.
+    """
     kinds = resolved.beyond((*SEPARABLE, Simplex))
     kinds = [*kinds, *[word for word in ("graph", "groups") if getattr(penalty, word, None) is not None]]
     if kinds:
@@ -401,7 +438,10 @@ def refuse_coupled(penalty: Any, resolved: Any) -> None:
 
 
 def codes_array(crew: Crew, n_components: int, dtype: Any) -> Any:
-    """Return the final codes of a crew as a Dask array [shape=(n_samples, n_components)]."""
+    """Return the final codes of all blocks of a crew as a Dask array [shape=(n_samples, n_components)].
+
+    A block's codes are an array in this process, or a future that holds them on a worker.
+    """
     import dask.array as da
 
     parts = [

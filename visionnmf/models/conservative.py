@@ -100,6 +100,11 @@ class ConservativeNMF(LinearModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; they are checked when a model learns.
+
+        `w` is how much the decoder (the components) may change compared with the encoder. `batch_size` is the number of
+        samples for each entry of `errors_` and does not change what is learnt. `max_iter` and `shuffle` are for `fit`.
+        """
         self.n_components = n_components
         self.w = w
         self.batch_size = batch_size
@@ -164,7 +169,7 @@ class ConservativeNMF(LinearModel):
             > 1
         ):
             raise ValueError("components and encoders must be of one dtype")
-        count, error = self._open_batch
+        count, error = self._open_batch  # samples in the unfinished batch, and the sum of their errors
         check_count(count, "count", 0), check_number(error, "error")
         if self.best_error_ != (self.errors_.min() if len(self.errors_) else np.inf):
             raise ValueError("best_error_ is not the least of errors_")
@@ -200,7 +205,12 @@ class ConservativeNMF(LinearModel):
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
     def _close_batch(self) -> None:
-        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far."""
+        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far.
+
+        `_open_batch` holds the number of samples of the batch and the sum of their errors, and is set to an empty one.
+        `components_` and `encoder_` are those of the best batch, `last_components_` and `last_encoder_` the current
+        ones.
+        """
         count, error = self._open_batch
         self._open_batch = (0, 0.0)
         self.errors_ = np.append(self.errors_, error / count)

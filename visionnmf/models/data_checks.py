@@ -167,6 +167,7 @@ def check_range(data: Any, *, small: bool = False) -> None:
 def check_mean(size: float, dtype: Any, *, small: bool = False) -> None:
     """Raise ParameterError if the mean size of the data is too large or too small for its dtype."""
     limit = SIZES[np.dtype(dtype).name]
+    # a mean of 0 passes, because all entries are then 0; `not size <= limit` is true for NaN as well
     if (size and not (small or 1 / limit <= size)) or not size <= limit:
         word = "large" if size > 1 else "small"
         raise ParameterError(
@@ -180,7 +181,8 @@ def check_weights(
 ) -> tuple[Any, Array | None]:
     """Return the data with 0 where an entry does not count, and the weights of all entries (None if all count alike).
 
-    `weights` have the shape of `X` or broadcast to it. A fit needs at least one entry of positive weight. New data may
+    `observed` (the shape of `X`) says which entries are not missing, and None that all are there. `weights` have the
+    shape of `X` or broadcast to it. A fit needs at least one entry of positive weight. New data may
     have none: their codes are those of no data at all. Raises ParameterError for weights that are negative, not finite,
     all zero or of a wrong shape, and for weights of a sparse `X`.
     """
@@ -244,7 +246,12 @@ def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tup
 
 
 def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
-    """Do what :func:`with_sample_weight` does for checked weights `s` (n_samples,) in double precision."""
+    """Return the problem whose samples count `s` times (n_samples,), and what its rows were multiplied by, or None.
+
+    `s` are checked and in double precision. If the loss is homogeneous (``loss(c x, c y) = c^degree loss(x, y)``) and
+    the codes have no penalty, rows are scaled by ``s^(1/degree)``, which needs no array of weights. Otherwise the
+    weights go to the entries, which raises ParameterError for a sparse `X`.
+    """
     X = problem.X
     degree = problem.loss.record.degree
     if degree and not problem.penalty_W.kinds:
@@ -311,6 +318,7 @@ def find_loss(loss: Any) -> LossRecord | None:
         return LOSSES[loss] if loss in named_losses() else None
     if not isinstance(loss, Real) or isinstance(loss, bool) or not abs(float(loss)) <= BETA_LIMIT:
         return None
+    # "parameter" is the key of the record for the exponents that no named loss has
     betas = {record.beta: record for record in LOSSES.values()}
     return betas.get(float(loss), betas["parameter"])
 
@@ -325,7 +333,7 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
 
 
 def _observed_mean(X: Any, weights: Array | None) -> float:
-    """Return the mean of `X` over the entries whose weight is not 0."""
+    """Return the mean of `X` over the entries whose weight is not 0; if `X` is 0 everywhere, a positive number."""
     mean = float(X.mean(dtype=np.float64)) or 1.0
     if weights is not None:  # missing entries are 0 and must not lower the mean
         mean *= X.size / np.count_nonzero(weights)
@@ -333,14 +341,18 @@ def _observed_mean(X: Any, weights: Array | None) -> float:
 
 
 def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
-    """Do what :func:`check_loss` does, given a function that returns the mean of the observed data (not 0)."""
+    """Return the engine's loss for a name, or for the `beta` of a beta-divergence; see :func:`check_loss`.
+
+    `parameter` is the loss's own one, or None for its default, which is scaled by ``mean()``, the mean of the observed
+    data (not 0). Raises ParameterError if there is no such loss, or if it has no parameter.
+    """
     record = find_loss(loss)
     if record is None:
         raise ParameterError(
             f"loss must be one of {named_losses()} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
             f"(beta of the beta-divergence); got {loss!r}"
         )
-    if not record.is_named:
+    if not record.is_named:  # a number that is not the exponent of a named loss
         _no_parameter(parameter, "a beta-divergence")
         return Loss(record.name, float(loss))
     if record.parameter is None:
@@ -353,7 +365,7 @@ def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
 
 
 def fitted_loss(loss: Any, parameter: float) -> Loss:
-    """Return the engine's loss with the parameter that a fit has found."""
+    """Return the engine's loss that a user gave by name or exponent, with the parameter that a fit has found."""
     record = find_loss(loss)
     assert record is not None
     return Loss(record.name, parameter)

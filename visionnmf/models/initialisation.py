@@ -26,7 +26,8 @@ def start_factors(
 ) -> tuple[Array, Array]:
     """Return the codes, transposed, and the components to start from: copies of those given, otherwise drawn by `init`.
 
-    `row_scale` is what the rows of the problem's data were multiplied by, if they were.
+    `W` (n_samples, n_components) and `H` (n_components, n_features) are given factors or None. `row_scale` (n_samples,)
+    is what the rows of the problem's data were multiplied by, if they were, to give samples weights.
     """
     X = problem.X
     if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible
@@ -45,10 +46,13 @@ def start_factors(
             Wt *= row_scale
     if H is not None:
         components = H.copy()
-    if (W is None) != (H is None):  # scale the random factor to match the given one, as `starts.random` does
+    # Scale the random factor to match the given one, so that the product has a quarter of the mean of the data, as that
+    # of two random factors (`starts.random`).
+    if (W is None) != (H is None):
         drawn = Wt if W is None else components
         size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
         drawn *= X.dtype.type(stored.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
+    # move both factors, in place, into the constraints of their penalties
     problem.penalty_W.feasible(Wt)
     problem.penalty_H.feasible(components)
     return Wt, components

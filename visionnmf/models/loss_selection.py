@@ -150,10 +150,11 @@ def select_loss(
     data, entries = _part(data, counted, checked.missing_values == 0, rng)
     if estimator is None:
         checked = NMF(max(1, min(COMPONENTS, min(data.shape) // 3)), max_iter=ITERATIONS)
+    # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
     checked.set_params(loss_parameter=None, missing_values=None, callback=None, verbose=0)
     scores = np.empty((len(tried), n_splits))
     for split in range(n_splits):
-        held = entries * (rng.random_sample(data.shape) < fraction)
+        held = entries * (rng.random_sample(data.shape) < fraction)  # the weights of hidden entries, 0 for all others
         if not held.any():
             raise ParameterError(f"fraction must hide at least one of {data.size} entries; got {fraction!r}; raise it")
         seed = int(rng.randint(SEEDS))

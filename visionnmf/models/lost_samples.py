@@ -25,7 +25,7 @@ class Lost(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, Wt: Array) -> Lost:
-        """Count in data and codes."""
+        """Count in the data of a problem and its codes `Wt` (n_components, n_samples)."""
         full: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
         n_lost = int((full & ~np.asarray(Wt.any(axis=0))).sum())
         n_nonzero = np.count_nonzero(problem.X.data if problem.is_sparse else problem.X)
@@ -33,11 +33,15 @@ class Lost(NamedTuple):
 
 
 def warn_zero_codes(loss: Loss, lost: Lost, stacklevel: int) -> None:
-    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure."""
+    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure.
+
+    `lost` has their numbers, and `stacklevel` is that of :func:`warnings.warn`.
+    """
     if 2 * lost.n_lost <= lost.n_full:
         return
     if loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
         why = f"{loss.label} treats the entries that are not 0 ({lost.share:.2g} of all) as outliers"
+        # whether the loss can give the entries that a sparse X does not store a smaller weight
         weighted = loss.record.sparse is not None and loss.record.sparse.weighted
         cure = 'loss="kullback-leibler" or "frobenius"' + (", or zero_weight < 1 with a sparse X" if weighted else "")
     else:

@@ -221,7 +221,10 @@ def load_model(path: str | Path) -> Any:
 
 
 def save_checkpoint(model: Any, path: str | Path, stream: dict[str, int | None]) -> None:
-    """Write a model and how far the stream has come that it learns from; replaces an earlier checkpoint."""
+    """Write a model and how far the stream has come that it learns from; replaces an earlier checkpoint.
+
+    `stream` has the whole numbers, or None, that :data:`STREAM` declares: passes, samples, batch size, seed.
+    """
     FILE.save({"model": model, "stream": stream}, path, force=True)
 
 
@@ -249,7 +252,7 @@ def same_parameters(one: Any, other: Any) -> bool:
 
 
 def restore(model: Any, saved: Any) -> None:
-    """Give a model the state of another of its class."""
+    """Give a model the state of `saved`, another one of its class: the fitted attributes that files hold."""
     for key, value in vars(saved).items():
         if key in STATES[type(saved).__name__]:
             setattr(model, key, value)

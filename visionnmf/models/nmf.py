@@ -201,6 +201,13 @@ class NMF(WithPenalties, LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them, and the class describes them all.
+
+        `penalty_W` is the penalty of the codes, `penalty_H` that of the components, and `nuclear` the strength of a
+        ridge on both. `zero_weight` is the weight of the entries that a sparse `X` does not store, and `n_init` the
+        number of starts. For a name that another library uses for a parameter, `explains` raises an error with the name
+        used here.
+        """
         self.n_components = n_components
         self.loss = loss
         self.loss_parameter = loss_parameter
@@ -222,8 +229,10 @@ class NMF(WithPenalties, LinearModel):
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn whether `X` may be sparse, which the loss decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
+        # the weight of the entries that are not stored: 0 if zeros are missing, else 1
         tags.input_tags.sparse = record is not None and record.takes_sparse(float(self.missing_values != 0))
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
         return tags
@@ -294,6 +303,7 @@ class NMF(WithPenalties, LinearModel):
             check_room(problem.X, 1 if problem.weights is None else 2, CURE)
         weighted, row_scale = (problem, None) if sample_weight is None else with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
+        # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
         # `weighted` is the problem with sample weights, whose rows were multiplied by `row_scale` if that is not None.
         rng = check_random_state(self.random_state)
@@ -311,6 +321,7 @@ class NMF(WithPenalties, LinearModel):
                 Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
                 result = fit(weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
                 report.finish()
+                # a start whose objective became NaN has diverged, so any other one replaces it
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
                     best = result, Wt, H_
         assert best is not None
@@ -335,7 +346,7 @@ class NMF(WithPenalties, LinearModel):
         if is_dask(X):
             return transform_blocks(self, X, weights)
         data, observed = self._check_data(X, reset=False)
-        if self.zero_weight != 1 and not sp.issparse(data):
+        if self.zero_weight != 1 and not sp.issparse(data):  # the weight is that of entries that are not stored
             if observed is not None or weights is not None:
                 raise ParameterError(
                     f"zero_weight must be 1 with weights or missing entries; got {self.zero_weight!r}; leave it out"
@@ -424,7 +435,9 @@ class NMF(WithPenalties, LinearModel):
     def _given_components(self, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
         """Return the components to start from, or None, and the number of components.
 
-        That is the parameter, the number of given components, or the smaller side of the data.
+        `shape` is (n_samples, n_features), and `H` are the components that the caller of `fit_transform` passed, or
+        None. The number is the parameter, the number of given components, or the smaller side of the data. With
+        `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
         """
         given = H if H is not None else self.components_init
         n_components = min(shape)
@@ -440,7 +453,11 @@ class NMF(WithPenalties, LinearModel):
     def _fit_dask(
         self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
     ) -> Any:
-        """Fit data in blocks of rows, and return the codes as a Dask array, or None without `with_codes`."""
+        """Fit a Dask array in blocks of rows, and return the codes as a Dask array, or None without `with_codes`.
+
+        `W` (a Dask array or array) and `H` are codes and components to start from, or None. Also sets `ridge_`, the
+        weight of the squared factors that stands for the nuclear norm.
+        """
         check_parameters(self)
         check_nuclear(self)
         given, n_components = self._given_components(X.shape, H)
@@ -456,19 +473,24 @@ class NMF(WithPenalties, LinearModel):
         return found.codes
 
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit in blocks."""
+        """Set the attributes of a fit in blocks, and warn if most samples got codes of 0."""
         self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
         self.components_, self.component_norms_ = found.components, found.norms
         self.n_components_, self.n_iter_ = len(found.components), found.n_iter
         self.reconstruction_err_ = found.report.loss
         self.objective_history_ = np.array([*found.history, found.report.loss + found.report.penalty])
         self.optimality_ = math.nan if found.report.is_zero else found.optimality
+        # the last three items count samples that are not 0 and those of them with codes 0, and give a share of entries
         warn_zero_codes(found.loss, Lost(*found.report[-3:]), stacklevel=6)
 
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
     ) -> Array:
-        """Find and return codes for the given components, which stay fixed, and set the attributes of a fit."""
+        """Find and return codes for the `given` components, which stay fixed, and set the attributes of a fit.
+
+        The codes are found without `sample_weight` (n_samples,), as `transform` finds them; the weights count only in
+        the reported objective.
+        """
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
         coupling = problem.penalty_W.of_points  # terms that link samples, so codes cannot be found one by one
@@ -497,8 +519,9 @@ class NMF(WithPenalties, LinearModel):
     ) -> Array:
         """Normalise the components, find the final codes, and set the attributes of a fit. Returns the codes.
 
-        `Wt` holds the transposed codes. Components get unit norm only if both constraints allow it, because they do not
-        depend on scale. `weighted` and `row_scale` are the problem and the factors of its rows with sample weights.
+        `Wt` (n_components, n_samples) holds the transposed codes, and `history` the objectives before the last one.
+        Components get unit norm only if both constraints allow it, because they do not depend on scale. `weighted` is
+        the problem with sample weights; its rows were multiplied by `row_scale` (n_samples,) if that is not None.
         """
         norms = np.ones(len(H), H.dtype)
         if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
@@ -508,7 +531,7 @@ class NMF(WithPenalties, LinearModel):
             Wt *= norms[:, None]
         self.components_, self.component_norms_ = H, norms
         self.n_components_ = len(H)
-        if not problem.penalty_W.of_points:
+        if not problem.penalty_W.of_points:  # codes that a penalty links across samples stay those of the fit
             with one_blas_thread():
                 Wt = self._codes(problem, H)
         return self._report(Wt, weighted, row_scale, history)
@@ -547,7 +570,10 @@ class NMF(WithPenalties, LinearModel):
         return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
 
     def _transform_penalty(self, dtype: Any) -> Any:
-        """Return the penalty of the codes of new data, which leaves out what couples training samples."""
+        """Return the penalty of the codes of new data, which leaves out what couples training samples.
+
+        `ridge_`, the weight of the squared codes that stands for the nuclear norm, is added to it.
+        """
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
         return replace(penalty, l2=penalty.l2 + self.ridge_)
 

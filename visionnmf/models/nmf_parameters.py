@@ -20,11 +20,11 @@ __all__ = ["check_nuclear", "check_parameters"]
 
 
 def check_parameters(model: Any) -> None:
-    """Check the parameters that need no data."""
+    """Raise ParameterError if a parameter of `model`, an :class:`.NMF`, is not allowed, whatever the data are."""
     if model.n_components is not None:
         check_count(model.n_components, "n_components")
-    check_loss(model.loss, model.loss_parameter, np.ones(1))
-    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:
+    check_loss(model.loss, model.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
+    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:  # another library's name of a solver
         allowed = ["auto", *sorted(SOLVERS)]
         raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
     check_solver(model.solver)
@@ -46,7 +46,11 @@ def check_parameters(model: Any) -> None:
 
 
 def check_nuclear(model: Any) -> None:
-    """Raise ParameterError if a loss cannot be combined with `nuclear`, whose right size would depend on the data."""
+    """Raise ParameterError if `model`, an :class:`.NMF`, has a loss that cannot be combined with its `nuclear`.
+
+    Only losses with a kink at residual 0, which behave like the absolute value there, can be: for the others the right
+    strength would depend on the data.
+    """
     record = find_loss(model.loss)
     if model.nuclear and not (record is not None and record.kink):
         able = [name for name, record in LOSSES.items() if record.kink]

@@ -190,6 +190,14 @@ class OnlineNMF(WithPenalties, LinearModel):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; the class describes all, and they are checked later.
+
+        `method` names how components are learnt. The weight of the past is multiplied by `forget_factor` for every
+        `batch_size` samples. `buffer` and `horizon` are numbers of batches for "or-nmf" and "or-nmf-is", and `volume`
+        is the weight of the volume constraint of "incremental-volume" and "inmf-vc". `max_iter`, `shuffle` and
+        `callback` are for `fit`. For a name that another library uses for a parameter, `explains` raises an error with
+        the name used here.
+        """
         self.n_components = n_components
         self.method = method
         self.loss = loss
@@ -209,6 +217,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         self.callback = callback
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn whether `X` may be sparse, which the method decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
         method = METHODS.get(self.method) if isinstance(self.method, str) else None
         tags.input_tags.sparse = method is not None and method.sparse
@@ -240,14 +249,16 @@ class OnlineNMF(WithPenalties, LinearModel):
         """
         self._check_parameters()
         method, options = self._options(_count_features(X))
+        # A memory map is read batch by batch (`_select`); now only its first row is checked.
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
         if mapped and weights is not None:
             raise ParameterError("weights must be None for a memory map; got some; give them to partial_fit by chunks")
         problem = self._problem(method, X[:1] if mapped else X, weights, reset=True)  # type: ignore[index]
         data: Any = X if mapped else problem
         rng = RandomState(check_seed(self.random_state))
+        # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
         given, kept = weighted_samples(sample_weight, len(data) if mapped else problem.X.shape[0], problem.X.dtype)
-        work = blocks(len(kept), options.batch_size)
+        work = blocks(len(kept), options.batch_size)  # (start, stop) of each batch within the order of a pass
         if options.horizon is None:
             options = replace(options, horizon=len(work) * self.max_iter)
         chosen = rng.permutation(kept) if self.shuffle else kept
@@ -280,7 +291,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         first = not hasattr(self, "state_")
         problem = self._problem(method, X, weights, reset=first)
         given, kept = weighted_samples(sample_weight, problem.X.shape[0], problem.X.dtype)
-        if given is not None and len(kept) < len(given):
+        if given is not None and len(kept) < len(given):  # samples of weight 0 are not learnt
             problem, given = select_samples(problem, kept), given[kept]
         if first:
             rng = RandomState(check_seed(self.random_state))
@@ -323,7 +334,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     # --- parameters and data ------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        """Check what needs no data."""
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         self._options()
         check_missing_values(self.missing_values)
         check_count(self.max_iter, "max_iter")
@@ -408,7 +419,10 @@ class OnlineNMF(WithPenalties, LinearModel):
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def _n_first(self, n_features: int, options: OnlineOptions) -> int:
-        """Return how many samples the starting components are made from."""
+        """Return how many samples the starting components are made from: four for each, or a batch if that is more.
+
+        `n_features` stands for the number of components if that is not given.
+        """
         n_components = n_features if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
@@ -476,7 +490,11 @@ class OnlineNMF(WithPenalties, LinearModel):
 
 
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
-    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`."""
+    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`.
+
+    Raises ParameterError for penalties that link samples, or a graph that would be made from the samples: a stream does
+    not keep them.
+    """
     of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
     if of_codes.graph is not None or of_codes.groups is not None:
         raise ParameterError(
@@ -490,6 +508,6 @@ def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: An
 
 
 def _count_features(X: Any) -> int:
-    """Return the number of features of data that are not yet checked."""
+    """Return the number of features of unchecked data; 1 if they are not a matrix, which is refused later."""
     shape = getattr(X, "shape", None) or np.asarray(check_kind(X)).shape
     return max(1, int(shape[1])) if len(shape) == 2 else 1

@@ -113,6 +113,13 @@ class Penalty(BaseEstimator):
         group_bound: float | Sequence[float] | None = None,
         terms: Sequence[Term] | None = None,
     ) -> None:
+        """Keep the values as given; :meth:`resolve` checks them, and the class gives the formula.
+
+        All entries lie from `low` to `high`; `l1` and `l2` are weights. `graph` (n_points, n_points) holds affinities
+        of samples or features, or is "knn", which joins each with `n_neighbors` others; `graph_weight` multiplies it.
+        `groups` are sets of points, with one weight each (`group_l1`) or an upper bound (`group_bound`) of their
+        `group_norm`. `terms` are penalties of the user's own classes.
+        """
         self.low = low
         self.high = high
         self.l1 = l1
@@ -160,7 +167,10 @@ class Penalty(BaseEstimator):
             raise ParameterError(f"penalty_{side}: {error}") from None
 
     def _check_terms(self, where: str, *, new: bool) -> tuple[Term, ...]:
-        """Return the terms of the user; for new samples, without those that depend on the training samples."""
+        """Return the terms of the user; for `new` samples, without those that depend on the training samples.
+
+        `where` is "penalty_W" or "penalty_H", for messages.
+        """
         terms = () if self.terms is None else tuple(self.terms)
         for term in terms:
             if not isinstance(term, Term):
@@ -168,7 +178,7 @@ class Penalty(BaseEstimator):
         return tuple(term for term in terms if not (new and term.of_points))
 
     def _check_box(self, where: str) -> tuple[float, float]:
-        """Return the lower and the upper bound of the entries."""
+        """Return the lower and the upper bound of the entries; `where` is "penalty_W" or "penalty_H", for messages."""
         low = check_number(self.low, f"low of {where}")
         if self.high is None:
             return low, float("inf")
@@ -207,7 +217,11 @@ class Penalty(BaseEstimator):
         return graph
 
     def _check_groups(self, n: int, side: str) -> dict[str, Any]:
-        """Return the groups of `n` points with norm, weights and bounds; empty if there is nothing to penalise."""
+        """Return the options of the engine for the groups of `n` points of the factor `side`; empty without a penalty.
+
+        They are the groups as arrays of indices, the norm, the weight (one for all or one for each group), and the
+        bounds.
+        """
         where = f"penalty_{side}"
         given = self.group_l1
         weights = check_number(given, f"group_l1 of {where}") if np.ndim(given) == 0 else tuple(given)  # type: ignore[arg-type]
@@ -232,7 +246,10 @@ class Penalty(BaseEstimator):
         }
 
     def _check_each(self, given: Any, name: str, n_groups: int, where: str) -> tuple[float, ...]:
-        """Return one number for each group, from a single number or one for each."""
+        """Return one number for each group, from a single number or one for each.
+
+        `name` is that of the parameter and `where` is "penalty_W" or "penalty_H", for messages.
+        """
         values = [given] * n_groups if np.ndim(given) == 0 else list(given)
         if len(values) != n_groups:
             raise ParameterError(

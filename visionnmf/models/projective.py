@@ -102,6 +102,11 @@ class ProjectiveNMF(LinearModel):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `init` names how the components start, `max_iter` and `tol` end the iterations, and ``callback(iteration,
+        objective)`` is called after each one and ends them by returning True.
+        """
         self.n_components = n_components
         self.loss = loss
         self.solver = solver
@@ -122,9 +127,11 @@ class ProjectiveNMF(LinearModel):
         n_samples, n_features = data.shape
         products = self.loss == "frobenius" and n_features <= n_samples  # of features by features
         at_once = 1 + min(n_threads(), projective.MAX_CHUNKS)  # products that are held: the sum, and one a thread
+        # in copies of the data: one, and the products, whose entries have 8 bytes
         check_room(data, 1 + products * 8 * at_once * n_features**2 / data.nbytes)
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # otherwise rounding in the start would depend on the number of threads
+            # a start makes codes and components, of which only the components are needed
             H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
         result = projective.fit(
             data, H, loss=self.loss, solver=self.solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback

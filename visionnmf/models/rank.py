@@ -155,7 +155,7 @@ def select_rank(
     scores = np.empty((len(tried), n_splits))
     unfinished = 0
     for split in range(n_splits):
-        held = entries * (rng.random_sample(data.shape) < fraction)
+        held = entries * (rng.random_sample(data.shape) < fraction)  # the weights of hidden entries, 0 for all others
         if not held.any():
             raise ParameterError(f"fraction must hide at least one of {data.size} entries; got {fraction!r}; raise it")
         seed = int(rng.randint(SEEDS))
@@ -211,7 +211,11 @@ def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool
 
 
 def _choose(scores: Array) -> int:
-    """Return the index of the lowest rank whose mean score is as good as the best; ranks rise along the first axis."""
+    """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis.
+
+    `scores` (n_ranks, n_splits) are losses. Close means within 2 % (NEGLIGIBLE) of the difference between the smallest
+    mean and the worst of the ranks below it, because ranks above the true one are often level.
+    """
     means = scores.mean(axis=1)
     least = means.min()
     return int(np.flatnonzero(means - least <= NEGLIGIBLE * (means[: means.argmin() + 1].max() - least))[0])

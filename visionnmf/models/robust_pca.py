@@ -43,7 +43,8 @@ class _RobustPCA(LinearModel):
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
-        scale = data.dtype.type(np.abs(data).max(initial=0) or 1)  # squares could leave the range of floats
+        # The data are scaled to entries from -1 to 1, because their squares could leave the range of floats.
+        scale = data.dtype.type(np.abs(data).max(initial=0) or 1)
         split, converged = self._split(data / scale)
         self.components_ = split.components
         self.singular_values_ = split.values * scale
@@ -147,6 +148,7 @@ class RPCA(_RobustPCA):
     """
 
     def __init__(self, *, sparse_weight: float | None = None, max_iter: int = 500, tol: float = 1e-6) -> None:
+        """Keep the parameters; `fit` checks them. `sparse_weight` is λ, or None for ``1 / sqrt(max(X.shape))``."""
         self.sparse_weight = sparse_weight
         self.max_iter = max_iter
         self.tol = tol
@@ -217,6 +219,11 @@ class GoDec(_RobustPCA):
         tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `n_components` is the rank of the low-rank part, and `sparse_share` the largest share of the entries, 0 to 1,
+        that may be outliers.
+        """
         self.n_components = n_components
         self.sparse_share = sparse_share
         self.max_iter = max_iter

@@ -128,7 +128,7 @@ def fit_stream(
         raise ParameterError(f"checkpoint must be None for a model without save; got one for {type(model).__name__}")
     saving = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
     epochs, shuffle = check_count(epochs, "epochs"), check_flag(shuffle, "shuffle")
-    own = getattr(model, "batch_size", None) or BATCH
+    own = getattr(model, "batch_size", None) or BATCH  # of the model, or 1024
     size = check_count(own if batch_size is None else batch_size, "batch_size")
     callback = check_callable(callback, "callback")
     with open_chunks(source) as chunks:
@@ -152,7 +152,10 @@ class _Stream:
     """A model, the source from which it learns, and how far it has come."""
 
     def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
-        # `size` is that of a batch, in samples; `seed` is that of the orders, or None to keep the order of the source
+        """Take a model and the chunks that it learns from, `size` samples at a time.
+
+        `seed` is that of the orders of the samples, or None to keep the order of the source.
+        """
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
@@ -223,6 +226,7 @@ class _Stream:
 
     def _write(self, path: str | Path) -> None:
         """Write a checkpoint: the model, what must be the same to continue, and how far the stream has come."""
+        # passes that are done, samples learnt in the current pass, and samples learnt in all passes
         position = {"epoch": self.epoch, "samples": self.samples, "done": self.done}
         save_checkpoint(self.model, path, {**self._about(), **position})
 

@@ -115,6 +115,11 @@ class SymmetricNMF(Saveable, BaseEstimator):
         tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `n_init` is the number of starts, and `init` names how they are made, or is an array (n_components, n) for the
+        first one. `max_iter` and `tol` end each start.
+        """
         self.n_components = n_components
         self.loss = loss
         self.n_init = n_init
@@ -149,10 +154,12 @@ class SymmetricNMF(Saveable, BaseEstimator):
         """
         S = self._check_affinity(X)
         n = S.shape[0]
+        # the weights of the nodes: entry (i, j) of the affinity S counts c[i] * c[j] times
         c = np.ones(n, S.dtype) if sample_weight is None else check_sample_weight(sample_weight, n, S.dtype)
         self._check_parameters()
         starts = self._starts(S, c, self.n_components, self.n_init)
 
+        # each start (n_components, n) is changed in place, so that the array holds the components of its fit afterwards
         fits = fit_starts(S, starts, c, max_iter=self.max_iter, tol=self.tol, loss=self.loss)
         self.objectives_ = np.array([found.history[-1] for found in fits])
         best = int(self.objectives_.argmin())
@@ -186,7 +193,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         check_range(S, small=True)
         check_room(S, 2)
         largest = float(np.abs(S - S.T).max())
-        if largest > 1e-4 * float(S.max(initial=0)):
+        if largest > 1e-4 * float(S.max(initial=0)):  # more than rounding can explain
             raise ParameterError(
                 f"X must be symmetric; got entries that differ from their mirror images by up to {largest:.3g}; "
                 "pass (X + X.T) / 2 if that is meant"
