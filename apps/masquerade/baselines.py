@@ -51,13 +51,14 @@ class _CountMatrix:
     """Counts of the commands in the training sessions, (n_commands, n_sessions); sessions can be added."""
 
     def __init__(self, sessions: Iterable[Symbols]) -> None:
+        """Count the commands of each session, a sequence of hashable symbols."""
         self.rows: dict[Hashable, int] = {}  # row of each command, in the order of first occurrence
         self.columns: list[Counter[int]] = []  # for each session, the count of each row
         for session in sessions:
             self.add(session)
 
     def add(self, session: Symbols) -> None:
-        """Append the counts of a session; new commands get the next rows."""
+        """Append the counts of a session as a column; commands without a row get the next ones."""
         self.columns.append(Counter(self.rows.setdefault(command, len(self.rows)) for command in session))
 
     def matrix(self) -> Floats:
@@ -68,7 +69,7 @@ class _CountMatrix:
         return V
 
     def vector(self, session: Symbols) -> tuple[Floats, int]:
-        """Return the counts of the known commands, and the number of commands never seen in training."""
+        """Return the counts (n_commands,) of the known commands in a session, and the number of its other commands."""
         v = np.zeros(len(self.rows))
         unseen = 0
         for command, count in Counter(session).items():
@@ -118,7 +119,7 @@ class _CountFactors(_Baseline):
         self, n_components: int = 2, *, n_iterations: tuple[int, ...] = (50, 10), random_state: RandomState = 0
     ) -> None:
         self.n_components = n_components
-        self.n_iterations = n_iterations
+        self.n_iterations = n_iterations  # updates in training, and of the code of a test session
         self.random_state = random_state
 
     def _check(self, n_stages: int) -> None:
@@ -131,7 +132,10 @@ class _CountFactors(_Baseline):
         check_generator(self.random_state)
 
     def _factorise(self, A: Floats) -> None:
-        """Set basis and codes to those after `n_iterations[0]` updates from a random start."""
+        """Factorise ``A ~ basis_ codes_`` (n_commands, n_sessions) by `n_iterations[0]` updates from a random start.
+
+        The basis is (n_commands, n_components), with columns of sum 1, and the codes are (n_components, n_sessions).
+        """
         rng = check_generator(self.random_state)
         self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
         self.basis_ /= self.basis_.sum(axis=0)
@@ -139,7 +143,7 @@ class _CountFactors(_Baseline):
         self._iterate(A, self.n_iterations[0])
 
     def _iterate(self, A: Floats, n: int) -> None:
-        """Continue with `n` updates of codes and basis."""
+        """Continue the factorisation ``A ~ basis_ codes_`` with `n` updates of codes and basis, one after the other."""
         for _ in range(n):
             self.codes_ = _multiply_codes(A, self.basis_, self.codes_)
             self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
@@ -149,7 +153,7 @@ class _CountFactors(_Baseline):
 
         It is that after `n_iterations[1]` updates from equal entries that sum to `total`.
         """
-        h = np.full((self.n_components, 1), total / self.n_components)
+        h = np.full((self.n_components, 1), total / self.n_components)  # a column, as the updates take codes
         for _ in range(self.n_iterations[1]):
             h = _multiply_codes(a[:, None], self.basis_, h)
         return h[:, 0]
@@ -195,17 +199,22 @@ class MexPereraNMF(_CountFactors):
         unseen_distance: float = 1.0,
         random_state: RandomState = 0,
     ) -> None:
+        # updates in training, for the code of a test session, and after an accepted session
         super().__init__(n_components, n_iterations=n_iterations, random_state=random_state)
-        self.unseen_distance = unseen_distance
+        self.unseen_distance = unseen_distance  # of a session that consists of unseen commands only
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands of the sessions, and factorise the weighted counts; `n_iterations` has three numbers."""
         self._check(3)
         check_number(self.unseen_distance, "unseen_distance")
         self._counts = _CountMatrix(sessions)
         self._factorise(self._weigh(self._counts.matrix()))
 
     def _weigh(self, V: Floats) -> Floats:
-        """Return the counts (n_commands, n_sessions) times ``-log(p) / L``, and keep ``-log(p)``."""
+        """Return the counts `V` (n_commands, n_sessions) times ``-log(p) / L``, and keep ``-log(p)``.
+
+        `p` is the share of a command in all sessions, and `L` the length of a session.
+        """
         self._information = -np.log(V.sum(axis=1) / V.sum())
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
 
@@ -241,6 +250,7 @@ class WangNMF(_CountFactors):
     """
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands of the sessions, and factorise their frequencies; `n_iterations` has two numbers."""
         self._check(2)
         self._counts = _CountMatrix(sessions)
         self._factorise_frequencies()
@@ -252,7 +262,8 @@ class WangNMF(_CountFactors):
 
     def _score(self, session: Symbols) -> float:
         """Return ``|sum(h) - 1|`` for the code `h` of the session's command frequencies."""
-        v = self._counts.vector(session)[0] / max(len(session), 1)
+        v = self._counts.vector(session)[0] / max(len(session), 1)  # (n_commands,); unseen commands are left out
+        # the code starts with sum 1, which is also its optimum if no command is unseen
         return float(abs(self._code(v, 1.0).sum() - 1))
 
     def update(self, session: Symbols) -> None:
@@ -271,8 +282,8 @@ class EigenCooccurrence(_Baseline):
     """
 
     def __init__(self, n_components: int = 20, *, scope: int = 6) -> None:
-        self.n_components = n_components
-        self.scope = scope
+        self.n_components = n_components  # the largest number of principal components
+        self.scope = scope  # how many places behind a command another one counts as its follower
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
         """Find the components of the sessions' co-occurrences, and keep the sessions for later updates."""
@@ -298,7 +309,10 @@ class EigenCooccurrence(_Baseline):
         self._features = (data - self._mean) @ self._components.T
 
     def _matrix(self, session: Symbols) -> Floats:
-        """Return how often commands follow each other within `scope`, flattened; unknown ones share a row."""
+        """Return how often commands follow each other within `scope` places, per command of the session, flattened.
+
+        `_rows` has the row of each known command in the matrix; all unknown ones share the last row.
+        """
         n = len(self._rows) + 1
         ids = np.array([self._rows.get(command, n - 1) for command in session], np.intp)
         matrix = np.zeros((n, n))
@@ -307,7 +321,11 @@ class EigenCooccurrence(_Baseline):
         return matrix.ravel() / max(len(ids), 1)
 
     def _score(self, session: Symbols) -> float:
-        """Return the distance to the nearest training session among the components, plus that to their space."""
+        """Return the distance to the nearest training session in the space of the components, plus that to the space.
+
+        `_mean` (n_pairs,) and `_components` (r, n_pairs) are those of the co-occurrence matrices of the training
+        sessions, and `_features` (n_sessions, r) their coordinates.
+        """
         x = self._matrix(session) - self._mean
         feature = self._components @ x
         # Pythagoras: the components are orthonormal; the difference may be slightly negative by rounding.
@@ -328,11 +346,12 @@ class HiddenMarkov(_Baseline):
     """
 
     def __init__(self, n_components: int = 5, *, n_iterations: int = 30, random_state: int = 0) -> None:
-        self.n_components = n_components
-        self.n_iterations = n_iterations
+        self.n_components = n_components  # states
+        self.n_iterations = n_iterations  # at most so many steps of expectation maximisation
         self.random_state = random_state
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Check the parameters, fit the model, and keep the sessions for later updates."""
         check_count(self.n_components, "n_components")
         check_count(self.n_iterations, "n_iterations")
         check_generator(self.random_state)
@@ -340,7 +359,10 @@ class HiddenMarkov(_Baseline):
         self._fit_model()
 
     def _fit_model(self) -> None:
-        """Fit the model to all sessions, and give each symbol a small probability in every state."""
+        """Fit the model to all sessions, and give each symbol a small probability in every state.
+
+        `_ids` gets the number of each command, in the order of first occurrence.
+        """
         try:
             from hmmlearn.hmm import CategoricalHMM
         except ImportError:
@@ -350,7 +372,7 @@ class HiddenMarkov(_Baseline):
         self._ids: dict[Hashable, int] = {}
         for command in chain.from_iterable(self._sessions):
             self._ids.setdefault(command, len(self._ids))
-        n = len(self._ids) + 1
+        n = len(self._ids) + 1  # one more symbol stands for all unseen commands
         self._model = CategoricalHMM(
             self.n_components,
             n_iter=self.n_iterations,
@@ -360,6 +382,7 @@ class HiddenMarkov(_Baseline):
         )
         symbols = list(chain.from_iterable(self._sessions))
         self._model.fit(self._column(symbols), [len(session) for session in self._sessions])
+        # the probabilities of the n symbols still sum to 1 in each state
         self._model.emissionprob_ = (self._model.emissionprob_ + 1e-4) / (1 + 1e-4 * n)
 
     def _column(self, session: Symbols) -> NDArray[np.int64]:
@@ -383,16 +406,20 @@ class NaiveBayes(_Baseline):
     """
 
     def __init__(self, *, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:
-        self.pseudo_count = pseudo_count
-        self.vocabulary = vocabulary
+        self.pseudo_count = pseudo_count  # added to the count of every command
+        self.vocabulary = vocabulary  # the number of commands that a user might type
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Check the parameters, and count the commands of all sessions together."""
         check_number(self.pseudo_count, "pseudo_count", without_low=True)
         check_count(self.vocabulary, "vocabulary")
         self._counts = Counter(chain.from_iterable(sessions))
 
     def _score(self, session: Symbols) -> float:
-        """Return the mean of ``-log p`` over the commands, in nats, with smoothed frequencies `p`."""
+        """Return the mean of ``-log p`` over the commands, in nats, with smoothed frequencies `p`.
+
+        `pseudo_count` is added to the count of each of the `vocabulary` commands that a user might type.
+        """
         total = self._counts.total() + self.pseudo_count * self.vocabulary
         information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)
         return information / max(len(session), 1)

@@ -72,9 +72,9 @@ def programs(line: str, whole: bool) -> list[str]:
     if whole:
         return [clean(line)]
     if "'" in line or '"' in line:
-        line = _QUOTED.sub("_", line)
+        line = _QUOTED.sub("_", line)  # separators within quotes do not end a command
     found: list[str] = []
-    for part in _SEPARATOR.split(line) if not line.isalnum() else (line,):
+    for part in _SEPARATOR.split(line) if not line.isalnum() else (line,):  # a single word needs no splitting
         _add_programs(iter(part.split()), found)
     return found
 
@@ -82,7 +82,8 @@ def programs(line: str, whole: bool) -> list[str]:
 def _add_programs(words: Iterator[str], found: list[str]) -> None:
     """Append to `found` the program that the words of a simple command run.
 
-    A wrapper such as sudo or nice is followed by the program that it runs, after its own options and operands.
+    A wrapper such as sudo or nice is followed by the program that it runs, after its own options and operands. The
+    wrapper is appended as well.
     """
     letters: str | None = None  # of the program found last, if it runs another one
     operands = 0  # words of the wrapper that are still to be skipped
@@ -91,13 +92,13 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
             if _takes_value(word, letters):
                 next(words, None)
             continue
-        if _ASSIGNMENT.match(word) or word in _SHELL:
+        if _ASSIGNMENT.match(word) or word in _SHELL:  # such as LANG=C, and words of the shell such as `then`
             continue
         if operands:
             operands -= 1
             continue
         program = clean(word.rstrip("/").rsplit("/", 1)[-1])
-        if not program or program[0] in "<>#":
+        if not program or program[0] in "<>#":  # a redirection or a comment: no program follows
             return
         found.append(program)
         letters = _WRAPPERS.get(program)
@@ -107,7 +108,11 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
 
 
 def _takes_value(option: str, letters: str) -> bool:
-    """Return whether the next word is the value of an option: true for ``-u`` and ``-nu``, not for ``-uroot``."""
+    """Return whether the next word is the value of an option: true for ``-u`` and ``-nu``, not for ``-uroot``.
+
+    `letters` are those of the options that take a value, in this example with a `u` among them. Long options are taken
+    to hold their value, as in ``--user=root``.
+    """
     first = next((i for i, letter in enumerate(option) if letter in letters), None)
     return not option.startswith("--") and first == len(option) - 1
 

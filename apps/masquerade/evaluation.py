@@ -84,6 +84,7 @@ class Evaluation(Report):
             f"missed {at} false alarms; at the users' own thresholds {self.missed:.0f} % missed, "
             f"{self.false_alarms:.1f} % false alarms"
         )
+        # printed only if there are several methods
         table = [f"{'method':20}  AUC   missed % at 1 / 5 / 10 %   least cost   missed / false alarms, own thresholds"]
         for method, found in self.methods.items():
             missing = " / ".join(f"{value:.0f}" for value in found["missing"].values())
@@ -156,6 +157,7 @@ def evaluate(
     found, skipped = collect_sessions(paths, cutting, LogSource(format=format))
     tasks = _tasks(found, skipped, comparison)
     scored = _score_all(tasks, comparison, n_jobs, progress)
+    # the curve of a SessionScorer is drawn over the scores minus each user's threshold, those of the baselines are not
     pooled = {
         method: _pooled(tasks, [scored[f"{method} {number}"] for number in range(len(tasks))], method in (OURS, "nmf"))
         for method in comparison.methods
@@ -195,7 +197,7 @@ def _tasks(
     Intruders are test sessions of other users, drawn at random. Users with too few sessions are left out, and
     UnreadableError is raised if fewer than two users remain.
     """
-    split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}
+    split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}  # each user's sessions to train on, and to test on
     for name, own in ((name, list(own)) for name, own in sessions.items()):
         if len(own) >= MIN_SESSIONS:
             n = min(max(1, round(comparison.training_share * len(own))), len(own) - 1)
@@ -204,7 +206,7 @@ def _tasks(
         message = f"two users with {MIN_SESSIONS} sessions are needed, found {len(split)}; try a smaller size"
         raise UnreadableError("; ".join([message, *skipped]))
     rng = np.random.default_rng(comparison.random_state)
-    late: list[Symbols] = [session for _, held_out in split.values() for session in held_out]
+    late: list[Symbols] = [session for _, held_out in split.values() for session in held_out]  # of all users in turn
     start = 0  # of the user's own sessions in `late`; one list for all users keeps the time linear in their number
     tasks = []
     for name, (training, held_out) in split.items():
@@ -219,7 +221,11 @@ def _tasks(
 def _score_all(
     tasks: list[_Task], comparison: DetectorComparison, n_jobs: int, progress: Callable[[int, int], None] | None
 ) -> dict[str, tuple[Floats, float]]:
-    """Return the scores and the threshold for each method and user, by "method number"."""
+    """Return the scores of the judged sessions and the threshold, for each method and user.
+
+    A key is the method's name and the user's place in `tasks`, such as "wang 3". `n_jobs` processes share the work, and
+    ``progress(done, total)`` is called after each method and user.
+    """
     jobs = {
         f"{method} {number}": (method, task, comparison.false_alarm_rate, comparison.random_state)
         for method in comparison.methods
@@ -289,7 +295,7 @@ def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bo
 
 
 def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the percentages of false alarms and of missed intruders, for scores minus thresholds."""
+    """Return the percentages of false alarms and of missed intruders; `margin` (n,) are scores minus thresholds."""
     return {
         "false_alarms": float(100 * (margin[~intruder] > 0).mean()),
         "missed": float(100 * (margin[intruder] <= 0).mean()),
@@ -325,6 +331,7 @@ def roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats
     `scores` are anomaly scores, `labels` are true for masquerade sessions, and there must be sessions of both kinds.
     """
     flagged, missed = _errors(scores, labels)
+    # the first threshold flags all own sessions, and the last one misses all masquerades
     return 100 * flagged / flagged[0], 100 * missed / missed[-1]
 
 
@@ -364,7 +371,7 @@ def _draw_curves(path: str | Path, methods: Mapping[str, _Pooled], force: bool) 
         for axes in (whole, part):
             axes.plot(flagged, 100 - missed, label=f"{name} ({area:.3f})", linewidth=1.5)
     for axes, limit in ((whole, 100), (part, 100 * MAX_SHOWN)):
-        axes.plot([0, 100], [0, 100], color="0.8", linewidth=1, zorder=0)
+        axes.plot([0, 100], [0, 100], color="0.8", linewidth=1, zorder=0)  # a detector that guesses
         axes.set(xlim=(0, limit), ylim=(0, 100.5), xlabel="false alarms, %", ylabel="sessions of others found, %")
         axes.grid(color="0.92")
     whole.legend(title="method (area under the curve)", loc="lower right", fontsize=8, title_fontsize=8)

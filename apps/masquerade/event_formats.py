@@ -55,6 +55,7 @@ def to_cef(result: SessionResult) -> str:
         "end": _number(result.end, 1000),
         "cnt": str(result.n_commands),
     }
+    # CEF has numbered fields for what has no name of its own; another field gives each a label. Empty ones are omitted.
     for key, label, value in (
         ("cfp1", "score", _number(result.score, form=".3f")),
         ("cfp2", "threshold", _number(result.threshold, form=".3f")),

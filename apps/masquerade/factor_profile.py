@@ -65,7 +65,11 @@ class FactorProfile(Profile):
     _columns: dict[Hashable, int] = field(default_factory=dict)
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session, which the next factorisation learns."""
+        """Count a session with a weight, and keep it for the next factorisation; the oldest are forgotten if need be.
+
+        `sessions` are the counts and weights of those that are kept, of which the components are those of the first
+        `n_learnt`. `bounded` says whether rare commands may be forgotten; see :meth:`Profile.add`.
+        """
         self.sessions.append((session.commands, weight))
         super().add(session, weight, bounded=bounded)
         while len(self.sessions) > SESSIONS_KEPT or sum(len(counts) for counts, _ in self.sessions[:-1]) > PAIRS_KEPT:
@@ -73,12 +77,17 @@ class FactorProfile(Profile):
             self.n_learnt = max(0, self.n_learnt - 1)
 
     def _forget(self) -> None:
+        """Forget rare commands, also in the sessions, and the components, whose columns are those of all commands."""
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
         self.components, self.n_learnt = None, 0
 
     def learn(self) -> Floats:
-        """Return the components of all sessions, learning those that are new."""
+        """Return the components (n_components, n_commands) of all sessions, learning those that are new.
+
+        A few new sessions continue from the current components for ONLINE_ITERATIONS, otherwise the factorisation
+        starts again. `n_learnt` counts the sessions that the components know, and `_columns` has each command's column.
+        """
         n_new = len(self.sessions) - self.n_learnt
         if n_new or not self._columns:
             self._columns = {command: column for column, command in enumerate(self.commands)}
@@ -87,13 +96,14 @@ class FactorProfile(Profile):
             return self.components
         options: dict[str, Any] = {"max_iter": ITERATIONS}
         if self.components is not None and n_new <= ONLINE_SHARE * self.n_learnt:
+            # commands that are new have the mean weight in each component
             new = np.full((len(self.components), len(self.commands) - self.components.shape[1]), self.components.mean())
             options = {"max_iter": ONLINE_ITERATIONS, "components_init": np.hstack([self.components, new])}
         rows = self._rows([counts for counts, _ in self.sessions])
         rank = min(RANKS[self.method], *rows.shape)
         model = NMF(rank, loss=self.loss, zero_weight=self._zero_weight, tol=0.0, random_state=0, **options)
         model.fit(rows, sample_weight=[weight for _, weight in self.sessions])
-        sums = model.components_.sum(axis=1, keepdims=True)
+        sums = model.components_.sum(axis=1, keepdims=True)  # components are scaled to sum 1, if they are not all 0
         self.components, self.n_learnt = model.components_ / np.where(sums, sums, 1.0), len(self.sessions)
         return self.components
 
@@ -103,7 +113,10 @@ class FactorProfile(Profile):
         return ZERO_WEIGHT if self.loss == "manhattan" else 1.0
 
     def _weigh_commands(self) -> Floats:
-        """Return ``-log(p)`` for each command, where `p` is its share of the commands of all sessions."""
+        """Return ``-log(p)`` for each command, (n_commands,), where `p` is its share of the commands of all sessions.
+
+        Sessions count by their weights, and `_columns` has the column of each command.
+        """
         counts = np.zeros(len(self.commands))
         for session, weight in self.sessions:
             for command, count in session.items():
@@ -111,7 +124,12 @@ class FactorProfile(Profile):
         return -np.log(np.maximum(counts, MIN_DISTANCE) / counts.sum())
 
     def _rows(self, sessions: list[Counter[Hashable]]) -> sp.csr_array:
-        """Return the rows (n_sessions, n_commands) of some sessions, without new commands."""
+        """Return the rows (n_sessions, n_commands) of some sessions, given as counts of commands, without new commands.
+
+        With the method "nmf" a row has 1 for each command that occurs. With "wang" it has their shares of the session,
+        and with "mex-perera" their shares of its known commands, times ``-log(p)``, `_information`.
+        """
+        # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []
         for counts in sessions:
             known = [command for command in counts if not self.is_new(command)]
@@ -130,7 +148,7 @@ class FactorProfile(Profile):
         return sp.csr_array((np.concatenate(values), np.array(columns, np.int64), ends), shape=shape)
 
     def _approximate(self, session: CountedSession) -> tuple[Floats, Floats, float]:
-        """Return the row of a session and its approximation ``h H``, both (n_commands,), and the sum of its codes."""
+        """Return a session's row and its approximation ``h H``, both (n_commands,), and the sum of the codes `h`."""
         components = self.learn()
         row = self._rows([session.commands])
         if not row.nnz:
@@ -139,14 +157,23 @@ class FactorProfile(Profile):
         return row.toarray()[0], codes @ components, float(codes.sum())
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return the probability of each command of a session, of which `own` has no influence here."""
+        """Return the probability of each command of a session: a mixture of its approximation and of a uniform floor.
+
+        `own` has no influence here; :meth:`Profile.probabilities` has it.
+        """
         _, approximation, _ = self._approximate(session)
         share = (1 - FLOOR_SHARE) * approximation / max(approximation.sum(), MIN_DISTANCE)
         floor = FLOOR_SHARE / VOCABULARY
         return {c: (float(share[self._columns[c]]) if c in self._columns else 0.0) + floor for c in session.commands}
 
     def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return how unusual a session is, and the contribution of each command, by the formulas of the module."""
+        """Return how unusual a session is, and the contribution of each command to that.
+
+        For "nmf" it is the cost of :class:`Profile`. For "wang" it is ``|sum(h) - 1|``, with `h` the codes of the
+        session. For "mex-perera" it is the logarithm of the distance of the session's row from its approximation times
+        ``N + 1``, with `N` the number of new commands. These two are distributed over the commands by how far each is
+        from its approximation and how often it occurs if it is new. With "wang" new commands, if any, have all of it.
+        """
         if self.method == "nmf":
             return super().cost(session, own)
         row, approximation, total = self._approximate(session)

@@ -276,6 +276,7 @@ def _read_acct(line: str) -> _Found | None:
 
     The times are put into a leap year before FIRST_TIME, so only differences between them are meaningful.
     """
+    # the groups of _ACCT are the program, the user and the time, such as "Mon Jan  1 12:00"
     match = _ACCT.match(line)
     if match is None:
         return None
@@ -326,7 +327,7 @@ class _CsvReader:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = name  # of the log, for errors
         self.header: list[str] = []  # empty until the first line was read
         self.delimiter = ","  # guessed from the header
 
@@ -334,6 +335,7 @@ class _CsvReader:
         """Read a line: the first one is the header, which sets the positions of the columns; others are a command.
 
         `command`, `user` and `time` are the positions of these columns; a position is None if there is no such column.
+        `header` are the cells of the first line, and empty before it was read.
         """
         if not line.strip():
             return None
@@ -350,7 +352,7 @@ class _CsvReader:
                 raise UnreadableError(
                     f"{self.name}: the header has no command column; one must be called {', '.join(COMMAND_KEYS)}"
                 )
-        if row == self.header:
+        if row == self.header:  # the header itself, or a repeated one
             return None
         text, user, moment = (
             row[i].strip() if i is not None and i < len(row) else "" for i in (self.command, self.user, self.time)

@@ -79,7 +79,11 @@ class Profile:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the more frequent half of commands or pairs; pairs of forgotten commands are forgotten too."""
+        """Keep the PAIRS_KEPT / 2 most frequent commands, or pairs, if there are too many of them.
+
+        Pairs of forgotten commands are forgotten too. `context`, the sum of the weights of the pairs that begin with a
+        command, and `total`, that of all commands, are computed again.
+        """
         if len(self.commands) > PAIRS_KEPT:
             self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
             self.total = sum(self.commands.values())
@@ -121,11 +125,18 @@ class Profile:
         return sum(parts.values()), parts
 
     def is_new(self, command: Hashable, own: float = 0.0) -> bool:
-        """Return whether no session of full weight holds a command; `own` is as for :meth:`cost`."""
+        """Return whether no session of full weight holds a command; `own` is as for :meth:`cost`.
+
+        Commands of rejected and doubtful sessions have small weights, so less than half a session counts as none.
+        """
         return self.commands.get(command, 0.0) - own < 0.5
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return the smoothed share of sessions that hold each command of a session; `own` is as for :meth:`cost`."""
+        """Return the smoothed share of sessions that hold each command of a session; `own` is as for :meth:`cost`.
+
+        Each of the VOCABULARY commands that a user might type counts as if it had occurred in PSEUDO_COUNT more
+        sessions, and `total` is the sum of the weights of all commands, so the shares of all of these sum to 1.
+        """
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         return {c: (self.commands.get(c, 0.0) - own + PSEUDO_COUNT) / total for c in session.commands}
 

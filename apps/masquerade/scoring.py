@@ -228,7 +228,11 @@ class _Reader:
         )
 
     def _commands(self) -> Iterator[Event | None]:
-        """Yield the events of all logs in turn."""
+        """Yield the events of all logs in turn, with `place` at the line of each.
+
+        A log that cannot be read or, unless it is live, holds no command is skipped, and `on_error` gets a sentence; an
+        `on_error` of None raises the error.
+        """
         for path in self.paths:
             self.place.source, self.place.number = path, 0
             try:
@@ -248,6 +252,7 @@ class _Reader:
         elif self.following.follow:
             if Path(path).is_file():
                 check_is_text(Path(path))
+            # only new lines are followed, so what the old ones say of the format and the columns is read beforehand
             format, header = first_lines(path, format)
             lines = chain(header, follow(path, poll=self.following.poll, stop=self.stop, place=self.place))
             user = user if user is not None else Path(path).stem.lstrip(".") or None
@@ -267,7 +272,11 @@ def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[Session
 
 
 def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
-    """Return whether an alarm of a growing session is the first one, or has twice the commands of the last."""
+    """Return whether an alarm of a growing session is the first one, or has twice the commands of the last.
+
+    `alarmed` has the number of commands at the last alarm of each user, and is brought up to date. It is emptied when
+    it is full, because made-up users could be endless.
+    """
     if result.n_commands < 2 * alarmed.get(result.user, 0):
         return False
     if len(alarmed) >= MAX_ALARMED:
@@ -314,6 +323,7 @@ def _judged_in_rounds(
     Yields each session in its order with its judgement. Scorers that have learnt replace those in `scorers`.
     """
     finish: Callable[[], Iterable[_Judged]] = tuple  # before the first round there is nothing to yield
+    # lists of the next ROUND sessions, up to the first empty list
     for read in iter(lambda: list(islice(found, ROUND)), []):
         yield from finish()
         finish = _begin_round(read, scorers, judging, pool)
@@ -376,7 +386,7 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
     above = judgement.score - judgement.threshold
     verdict: Verdict = "learning" if judgement.learning else "alarm" if above > 0 else "own"
     result = replace(result, score=judgement.score, threshold=judgement.threshold, verdict=verdict)
-    if above <= 0:
+    if above <= 0:  # reasons were found for a score that came near the threshold, but are not needed
         return result
     reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judgement.reasons]
     severity = _severity(above) if verdict == "alarm" else None
@@ -389,7 +399,7 @@ def _with_year(moment: float | None) -> float | None:
 
 
 def _origins(session: Session, command: str) -> tuple[Origin, ...]:
-    """Return the first lines of a session that hold a command, without repeated texts."""
+    """Return the first lines of a session that hold a command, at most MAX_ORIGINS, without repeated texts."""
     found: dict[str, Origin] = {}
     for origin, each in zip(session.origins, session.commands, strict=False):
         if each == command:

@@ -117,7 +117,7 @@ def sessions(
             raise ParameterError(f"{name} must be None or a number of seconds > 0; got {value!r}")
     cutter = _Cutter(size, idle, clock, place)
     quiet = idle if idle is not None else silence
-    timeless = timed = False
+    timeless = timed = False  # whether, with `idle`, a command had no time, and whether one had a time
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
             if quiet is not None:
@@ -131,7 +131,7 @@ def sessions(
         if idle is not None:
             if moment is None:
                 timeless = True
-                if user not in cutter.growing:
+                if user not in cutter.growing:  # there is no command whose time it could take
                     continue
                 moment = cutter.growing[user].end
             timed = True
@@ -146,6 +146,7 @@ def sessions(
         n_commands = cutter.add(user, command, moment)
         if n_commands >= cutter.longest:
             yield cutter.close(user, True)
+        # from 10 commands on, to be judged each time that it has doubled since it was last yielded
         elif growing and n_commands >= 2 * MIN_JUDGED and n_commands >= 2 * cutter.growing[user].judged:
             yield cutter.look(user)
     if timeless and not timed:
@@ -160,6 +161,7 @@ class _Growing:
     __slots__ = ("commands", "end", "heard", "judged", "origins", "start")
 
     def __init__(self, start: float | None) -> None:
+        """Begin a session without commands; `start` is None if the log has no times."""
         self.commands: list[str] = []
         self.origins: list[Origin] = []  # one for each command, if the reader's place is known
         self.start = start  # time of the first command in the log, in seconds since 1970
@@ -172,6 +174,10 @@ class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
     def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: CurrentLine | None) -> None:
+        """Begin without users. The arguments are those of :func:`sessions`.
+
+        With `idle`, a number of seconds, sessions end by silence and not after `size` commands; the caller measures it.
+        """
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
         self.by_time = idle is not None  # sessions end by silence instead of by their size
         self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
@@ -187,7 +193,7 @@ class _Cutter:
         """Make room for a user, and return the unfinished session, if any, of a user who is forgotten for that.
 
         `cut` counts the sessions of each remembered user. `unknown` holds those who are not `known` and may be
-        forgotten, the longest silent first.
+        forgotten, the longest silent first. `growing` holds the unfinished sessions by their users.
         """
         if user in self.unknown:
             self.unknown.move_to_end(user)
@@ -204,7 +210,11 @@ class _Cutter:
         return forgotten
 
     def add(self, user: str, command: str, moment: float | None) -> int:
-        """Add a command, and return the number of commands in the session."""
+        """Add a command to the growing session of a user, and return the number of commands in it.
+
+        `moment` is the command's time in the log, in seconds since 1970, or None; `clock` gives the time at which it
+        came. `changed` collects users with new commands, and `held` the characters of all lines kept as origins.
+        """
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
         session = self.growing[user]
@@ -221,7 +231,11 @@ class _Cutter:
         return len(session.commands)
 
     def _origin(self, place: CurrentLine) -> Origin:
-        """Return where the reader is, without the text of the line if too many texts wait to be judged."""
+        """Return where the reader is, without the text of the line if too many texts wait to be judged.
+
+        `origin` is the result for the last command. It is used again as long as the reader is at the same line, and
+        `held` is the number of characters that are waiting.
+        """
         origin = self.origin
         if origin is None or (origin.line, origin.source) != (place.number, place.source):
             text = clean_text(place.text) if self.held < MAX_HELD else ""
@@ -231,8 +245,9 @@ class _Cutter:
     def silent(self, seconds: float) -> Iterator[Session]:
         """Close the sessions of users who have been silent for this long, by the clock.
 
-        A session that is cut by time is complete then; one that is cut by size needs half of its commands. `growing` is
-        in the order of the latest command, so the first session that is not silent ends the search.
+        A session that is cut by time (`by_time`) is complete then; one that is cut by size needs half of the `longest`
+        number of commands. `growing` is in the order of the latest command, which was `heard` at a time of the clock,
+        so the first session that is not silent ends the search.
         """
         while self.growing:
             user, session = next(iter(self.growing.items()))
@@ -241,7 +256,10 @@ class _Cutter:
             yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
 
     def grown(self) -> Iterator[Session]:
-        """Yield, unfinished, the sessions with new commands that have grown by half since they were last yielded."""
+        """Yield, unfinished, the sessions with new commands that have grown by half since they were last yielded.
+
+        `changed` are the users with new commands, and a session was last yielded with `judged` commands.
+        """
         for user in list(self.changed):
             session = self.growing.get(user)
             if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
@@ -255,7 +273,10 @@ class _Cutter:
         return self._session(user, session, complete=False, growing=True)
 
     def close(self, user: str, complete: bool) -> Session:
-        """End a session and return it; its texts no longer count as `held`, and the user has one more `cut`."""
+        """End the growing session of a user and return it; `complete` says whether it has its full length.
+
+        Its lines no longer count as `held` characters, and the user has one more session in `cut`.
+        """
         session = self.growing.pop(user)
         self.changed.pop(user, None)
         self.held -= sum(len(origin.text) for origin in session.origins)
@@ -264,7 +285,10 @@ class _Cutter:
         return found
 
     def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
-        """Return a session for the caller, with times in order even if the lines of the log are not."""
+        """Return a session for the caller, with times in order even if the lines of the log are not.
+
+        Its number is that of the user's sessions before it, ``cut[user]``.
+        """
         start, end = session.start, session.end
         if start is not None and end is not None and end < start:
             start, end = end, start

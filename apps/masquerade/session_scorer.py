@@ -156,16 +156,17 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         hash_commands: bool = False,
         key: str | None = None,
     ) -> None:
-        self.false_alarm_rate = false_alarm_rate
-        self.method = method
-        self.loss = loss
-        self.hash_commands = hash_commands
-        self.key = key
+        self.false_alarm_rate = false_alarm_rate  # the share of the user's own sessions that may be flagged
+        self.method = method  # how habits are described: by counts, or by a factorisation
+        self.loss = loss  # of the factorisation
+        self.hash_commands = hash_commands  # whether hashes are stored in place of commands
+        self.key = key  # the secret of the hashes, or None
 
     # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
     _repr_html_ = None
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return scikit-learn's text, cut to about `N_CHAR_MAX` characters, with asterisks in place of the key."""
         shown = self if self.key is None else clone(self).set_params(key="***")
         return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
 
@@ -173,6 +174,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return {"text/plain": repr(self)}
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle stores: all attributes, but an empty cache of hashes."""
         state: dict[str, Any] = super().__getstate__()
         # The cache of hashes holds the commands themselves.
         return state | {"_hashes": {}} if "_hashes" in state else state
@@ -196,13 +198,14 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         """
         self.check_parameters()
         self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""
-        self._hashes: dict[Hashable, Hashable] = {}  # of this salt
+        self._hashes: dict[Hashable, Hashable] = {}  # the cache of hashes with this salt; see `_symbol`
         counted = [session for session in self._count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
         self.session_length_ = float(np.median([session.length for session in counted]))
         self.doubtful_ = self._find_doubtful(counted)
         doubtful = set(self.doubtful_.tolist())
+        # Sessions that may be another person's have no influence on the threshold, and little on the profile.
         self._calibrate([session for i, session in enumerate(counted) if i not in doubtful])
         for i in self.doubtful_:
             self.profile_.add(counted[i], DOUBTFUL_WEIGHT)
@@ -243,19 +246,19 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return FactorProfile(method=self.method, loss=self.loss)
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
-        """Fill the profile, and set the usual cost, its deviation and the threshold.
+        """Fill the profile with sessions in the order of time, and set the usual cost, its deviation and the threshold.
 
         The second and the last third of the sessions are scored by a profile of those before them, as new sessions will
         be. The mean of these costs and their standard deviation are then averaged with what is usual among other users
-        (PRIORS), which counts as much as PRIOR_SESSIONS sessions. The threshold is the score
-        that a share `false_alarm_rate` of the user's sessions exceeds, if their scores follow Student's distribution.
+        (PRIORS), which counts as much as PRIOR_SESSIONS sessions. The threshold is the score that a share
+        `false_alarm_rate` of the user's sessions exceeds, if their scores follow Student's distribution.
         """
         self.profile_ = self.new_profile()
         # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
         costs, weights = [], []
         for start, stop in pairwise(edges):
-            if start:
+            if start:  # there is no profile yet by which the first fold could be scored
                 costs += [self.profile_.cost(session)[0] for session in learnt[start:stop]]
                 # The inverse of the variance, which falls with the length of the session.
                 weights += [self._certainty(session) ** 2 for session in learnt[start:stop]]
@@ -285,7 +288,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         most = int(DOUBTFUL_SHARE * len(counted))  # may be found
         at_once = max(1, most // 5)  # removing one at a time would take quadratic time
         while len(found) < most:
-            costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])  # by the others
+            # `own` leaves each session itself, of weight 1, out of the profile by which it is judged
+            costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
             above = costs - np.median(costs)
             # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
             limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + COUNTS.min_deviation)
@@ -300,11 +304,15 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return np.array(sorted(found), np.intp)
 
     def _certainty(self, session: CountedSession) -> float:
-        """Return the weight of a session's score, below 1 for short sessions, whose mean cost varies more."""
+        """Return the weight of a session's score: the root of its length over the usual `session_length_`, at most 1.
+
+        The standard deviation of a mean falls with the root of the number of commands, so short sessions count less.
+        """
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
         """Return a session's score: its cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
+        # `min_deviation` is added, because a deviation near 0 would make every session anomalous.
         deviation = self.deviation_ + PRIORS[self.method].min_deviation
         return (cost - self.usual_cost_) / deviation * self._certainty(session)
 
@@ -374,13 +382,13 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         alone = self._anomaly(cost, counted)
         # Masquerades seldom come alone, so a share of the previous session's score is added.
         anomaly = alone + CARRY * self.previous_score_
-        self.previous_score_ = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)
+        self.previous_score_ = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)  # for the next session
         if accept is None:
             accept = anomaly <= self.threshold_ or self.learning
             weight = 1.0 if accept else REJECTED_WEIGHT
         else:
             weight = float(accept)
-            if accept:
+            if accept:  # the session is the user's, so a high score is no reason to suspect the next one
                 self.previous_score_ = min(self.previous_score_, 0.0)
         if weight:
             self.profile_.add(counted, weight)
@@ -413,8 +421,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         counted = self._count(session)
         if not counted.length:
             return []
-        _, parts = self.profile_.cost(counted)
-        names = {self._symbol(command): command for command in session}
+        _, parts = self.profile_.cost(counted)  # the contribution of each command to the cost
+        names = {self._symbol(command): command for command in session}  # the profile may hold hashes
         # The cost of each command beyond what as many usual commands cost, in nats per command of the session.
         excess = {
             command: part - self.usual_cost_ * counted.commands[command] / counted.length
@@ -461,7 +469,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"
         if known < 0.1 * self.n_sessions_:
             return f"{what}: rare, seen in {sessions}"
-        # How often the command follows each predecessor after which the profile never had it.
+        # How often the command follows each predecessor after which the profile never had it. Rejected sessions have
+        # small weights, so less than half a session counts as never.
         new = Counter(
             {
                 pair[0]: n

@@ -90,7 +90,11 @@ def _fill(
     second: NDArray[np.int32],
     pair_weights: NDArray[np.float64],
 ) -> None:
-    """Fill a user's empty profile; pair `i` is of the commands ``first[i]`` and ``second[i]``."""
+    """Fill a user's empty profile with the weights, in sessions, of different commands and of pairs of them.
+
+    Pair `i` is of the commands at the positions ``first[i]`` and ``second[i]`` of `commands`, one right after the
+    other. The profile also holds the sum of the weights of all pairs that begin with a command, `context`.
+    """
     profile.commands = dict(zip(commands, weights.tolist(), strict=True))
     if len(profile.commands) != len(commands):
         raise ValueError("commands must be different from each other")
@@ -103,10 +107,15 @@ def _fill(
 
 
 def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Return for each user of a factorisation the lengths, weights, commands and counts of rows, and the components."""
+    """Yield for each user of a factorisation the lengths, weights, commands and counts of rows, and the components.
+
+    A row is a session: so many different commands (its length), its weight in the fit, and of each command the position
+    among the user's commands and how often it occurs. The arrays hold the rows of all users, one user after the other.
+    """
     factored = [user for user in users if user["method"] != "counts"]
     if any(user["n_rows"] < 1 or user["n_components"] < 1 for user in factored):
         raise ValueError("users of a factorisation must have rows and components")
+    # where the rows, entries and coefficients of each user begin in the arrays, and where the last ones end
     rows = np.cumsum([0, *(user["n_rows"] for user in factored)])
     entries = np.concatenate([[0], np.cumsum(arrays["row_lengths"], dtype=np.int64)])
     sizes = [user["n_components"] * user["n_commands"] for user in factored]
@@ -123,10 +132,15 @@ def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tu
 
 
 def _add_factors(profile: Any, lengths: Any, weights: Any, places: Any, counts: Any, components: Any) -> None:
-    """Give a profile of a factorisation its sessions and components."""
+    """Give a profile of a factorisation its sessions and components (n_components, n_commands).
+
+    `lengths` and `weights` have an entry for each session, its number of different commands and its weight. `places`,
+    positions among the profile's commands, and `counts` have an entry for each command of each session.
+    """
     commands = list(profile.commands)
     if len(places) and places.max() >= len(commands):
         raise ValueError("rows must be of commands of the same user")
+    # one iterator over the entries of all sessions, from which each session takes as many as it is long
     entry = zip((commands[place] for place in places.tolist()), counts.tolist(), strict=True)
     profile.sessions = [
         (Counter(dict(islice(entry, length))), weight)
@@ -215,10 +229,11 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     if isinstance(model, SessionScorer):
         model = MasqueradeModel({"user": model})
     users: list[dict[str, Any]] = []
-    texts: list[bytes] = []
-    weights: list[float] = []
-    pairs: list[tuple[int, int, float]] = []
-    rows: list[tuple[Counter[Hashable], float]] = []
+    # Of all users, one after the other. Commands are numbered anew for each user.
+    texts: list[bytes] = []  # commands
+    weights: list[float] = []  # of commands, in sessions
+    pairs: list[tuple[int, int, float]] = []  # the numbers of two commands, and the weight of the pair
+    rows: list[tuple[Counter[Hashable], float]] = []  # counts and weights of sessions, for factorisations
     entries: list[tuple[int, int]] = []  # commands and counts of all rows
     components: list[NDArray[np.float64]] = []
     for name, scorer in model.scorers.items():
@@ -275,7 +290,7 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
 
 
 def _key_check(key: str, salt: bytes) -> str:
-    """Return a hash by which a key can be recognised later, but not be computed."""
+    """Return a salted hash by which a key can be recognised later, but from which it cannot be computed."""
     return hashlib.blake2b(FILE.name.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
 
 

@@ -138,7 +138,10 @@ def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
 def collect_sessions(
     paths: Sequence[str], cutting: SessionCutting, source: LogSource
 ) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
-    """Return the sessions of each user, and a sentence for each file that cannot be read."""
+    """Return the sessions of each user, and a sentence for each file that cannot be read.
+
+    A session is a tuple of commands. Of each user the last MAX_SESSIONS are kept, in the order of time.
+    """
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 
