@@ -92,7 +92,11 @@ class Baseline(ABC):
     """A method that learns from evenly spaced frames, under the contract of :class:`.BackgroundModel`."""
 
     def fit(self, frames: Iterable[FrameArray]) -> Self:
-        """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
+        """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory.
+
+        `learnt` (n, n_pixels, channels) are evenly spaced frames, from which `_learn` of the subclass makes the
+        background; `learnt_frames_` (n,) are their positions in the clip.
+        """
         sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
@@ -135,6 +139,7 @@ class LowRank(Baseline):
     """
 
     def __init__(self, method: str, *, random_state: int = choices.RANDOM_STATE) -> None:
+        """Take the name of the model, a key of `LEARNERS`; `random_state` seeds it and the choice of pixels."""
         self.method = method
         self.random_state = random_state
 
@@ -145,7 +150,7 @@ class LowRank(Baseline):
         check_memory(f"{self.method} of {len(frames)} frames", 24 * frames.size)
         X = frames.reshape(len(frames), -1).astype(np.float32)
         model = LEARNERS[self.method](self.random_state).fit(X)
-        self.components_ = model.components_
+        self.components_ = model.components_  # (r, n_values), where values are pixels times channels
         rng = check_random_state(self.random_state)
         pixels = np.sort(rng.permutation(frames.shape[1])[: tuning.TUNING.baselines.code_pixels])
         channels = frames.shape[2]
@@ -159,7 +164,8 @@ class LowRank(Baseline):
         """Return the codes (r,) of a frame from its values `x` (1, k), by least absolute deviations.
 
         Those of "mahnmf" are not negative: a least-squares solution is improved by rank-one sweeps. The others are
-        found for the orthonormal basis and turned into codes of the components.
+        found for an orthonormal basis, which the solver needs, and turned into codes of the components. `_few` (r, k)
+        are the components at these values, and ``_basis @ _turn``, (k, r) times (r, r), is their transpose by QR.
         """
         if self.method == "mahnmf":
             Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
@@ -180,7 +186,7 @@ class LowRank(Baseline):
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
         @one_blas_thread()
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
-            """Return the background and the mask of a frame."""
+            """Return the background and the mask of a frame, whose codes come from its values at `_at` (k,)."""
             background = self._shown(self._codes(frame.reshape(-1)[self._at][None].astype(np.float32)))
             return background, median_mask(frame, background)
 
@@ -188,9 +194,10 @@ class LowRank(Baseline):
 
 
 class Subtractor(Baseline):
-    """One of OpenCV's background subtractors, one of `SUBTRACTORS`; `random_state` seeds OpenCV's one generator."""
+    """One of OpenCV's background subtractors."""
 
     def __init__(self, method: str, *, random_state: int = choices.RANDOM_STATE) -> None:
+        """Take the name of the subtractor, a key of `SUBTRACTORS`; `random_state` seeds OpenCV's one generator."""
         self.method = method
         self.random_state = random_state
 
@@ -201,7 +208,7 @@ class Subtractor(Baseline):
 
     def _made(self) -> Any:
         """Return a new subtractor of OpenCV, with its random numbers seeded."""
-        cv2.setRNGSeed(self.random_state % 2**31)
+        cv2.setRNGSeed(self.random_state % 2**31)  # OpenCV takes signed numbers of 32 bits
         return SUBTRACTORS[self.method]()
 
     def _passed(self, frames: Iterable[FrameArray]) -> Iterator[FrameArray]:
@@ -220,6 +227,7 @@ class Subtractor(Baseline):
 
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
             """Return the background and the mask of the next frame, from which the subtractor also learns."""
+            # a median of 5 by 5 pixels, by which the masks of the other methods are cleaned as well
             mask = np.asarray(cv2.medianBlur(subtractor.apply(np.ascontiguousarray(frame)), 5), np.uint8)
             return np.asarray(subtractor.getBackgroundImage(), np.uint8).reshape(self._shape), mask
 

@@ -92,6 +92,7 @@ class BackgroundScoresReport(Report):
 
 
 def _cell(value: float | None) -> str:
+    """Return a number as a cell of a table, seven characters wide; None is shown as a hyphen."""
     return f"{'-':>7}" if value is None else f"{value:7.3f}"
 
 
@@ -178,7 +179,10 @@ def evaluate(
 
 
 def _work(source: str, method: str, folder: str | None) -> Rows:
-    """Return the row of one clip and method, or one that says why there are no scores."""
+    """Return the row of one clip and method; if the clip cannot be read, ``problem`` says why, and the rest is None.
+
+    `source` is a clip as :func:`find_clips` returns it. `folder` also gets the masks, unless it is None.
+    """
     empty = dict.fromkeys((*COLUMNS, "problem"))
     try:
         clip = read_clip(source)
@@ -188,7 +192,10 @@ def _work(source: str, method: str, folder: str | None) -> Rows:
 
 
 def _means(method: str, rows: Rows) -> dict[str, Any]:
-    """Return the means of a method over clips."""
+    """Return the means of a method over clips, whose `rows` have the values by name.
+
+    ``f_measure_of_categories`` is the mean over categories of the mean over their clips, as CDnet has it.
+    """
     names = (*CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS)
     means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
     categories = dict.fromkeys(row["category"] for row in rows)
@@ -197,6 +204,7 @@ def _means(method: str, rows: Rows) -> dict[str, Any]:
 
 
 def _mean(rows: Rows, name: str) -> float | None:
+    """Return the mean of a value over the rows that have it, or None if no row has."""
     values = [row[name] for row in rows if row[name] is not None]
     return float(np.mean(values)) if values else None
 
@@ -226,7 +234,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
                     write_image(there / f"bin{clip.numbers[part.index]:06d}.png", part.mask, force=True)
     used = time.process_time() - start - aside.seconds
     elapsed = time.perf_counter() - began - aside.elapsed
-    peak = _status("VmHWM")
+    peak = _status("VmHWM")  # the peak of resident memory since `_reset_peak`, in KiB
     errors: dict[str, float | None] = dict.fromkeys(BACKGROUND_ERRORS)
     if clip.background is not None:
         errors = background_errors(separator.background_, clip.background)
@@ -249,7 +257,7 @@ class _Stopwatch:
     """Time of this thread that does not belong to the method: that of reading frames and of scoring masks."""
 
     def __init__(self) -> None:
-        self.seconds = self.elapsed = 0.0  # of the processor, and on the clock
+        self.seconds = self.elapsed = 0.0  # time aside so far: of this thread's processor, and on the clock
 
     def __enter__(self) -> None:
         """Note the start of time aside: of this thread's processor, and on the clock."""
@@ -273,12 +281,12 @@ class _Stopwatch:
 def _reset_peak() -> int | None:
     """Reset the peak of memory; return what is held now, in KiB, or None where the system does not say."""
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: 5 resets VmHWM, the peak of resident memory
     return _status("VmRSS")
 
 
 def _status(name: str) -> int | None:
-    """Return a figure of this process in KiB, or None where the system does not say."""
+    """Return a figure of this process in KiB, such as "VmRSS", or None where the system does not say."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(f"{name}:"):
@@ -314,7 +322,7 @@ class Confusion:
     def metrics(self) -> dict[str, float | None]:
         """Return the seven metrics of CDnet by name, None where there is nothing to divide by.
 
-        ``pwc`` is the percentage of wrong classifications.
+        ``pwc`` is the percentage of wrong classifications. ``f_measure`` needs true foreground.
         """
         tp, fp, fn, tn = self.tp, self.fp, self.fn, self.tn
         return {
@@ -357,12 +365,18 @@ def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, fl
 
 
 def _grey(picture: FrameArray) -> Picture:
+    """Return a grey or RGB picture as grey levels (height, width), 0 to 255."""
     grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     return grey.astype(np.float64)
 
 
 def _ms_ssim(a: Picture, b: Picture) -> float | None:
-    """Return the multi-scale structural similarity of two grey pictures, or None if they are too small."""
+    """Return the multi-scale structural similarity of two grey pictures, or None if they are too small.
+
+    MS-SSIM (Wang, Simoncelli and Bovik 2003) is the product over five scales of powers `WEIGHTS` of the similarity
+    without luminance; at the coarsest scale the luminance counts as well.
+    """
+    # The window must fit into the smallest of the five scales.
     if min(a.shape) < WINDOW * 2 ** (len(WEIGHTS) - 1):
         return None
     parts = []
@@ -380,9 +394,14 @@ def _halved(a: Picture) -> Picture:
 
 
 def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
-    """Return the means of the structural similarity, and of its part without luminance."""
+    """Return the means of the structural similarity, and of its part without luminance.
+
+    The similarity is that of means (luminance) times that of contrast and structure, in Gaussian windows; `C1` and `C2`
+    keep both quotients finite where a picture is black or even.
+    """
 
     def window(x: Picture) -> Picture:
+        """Return the weighted means of the windows that lie wholly inside the picture."""
         edge = WINDOW // 2
         return np.asarray(cv2.GaussianBlur(x, (WINDOW, WINDOW), WINDOW_SIGMA), np.float64)[edge:-edge, edge:-edge]
 
@@ -436,6 +455,7 @@ def read_clip(source: str) -> TrueClip:
     if Path(source).is_dir():
         return _of_folder(Path(source))
     video = load_video_with_masks(source)
+    # the true masks by the positions of their frames
     masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
     numbers = list(range(1, len(video.frames) + 1))
     frame, category = video.frames.__getitem__, source.split("_")[0]
@@ -443,7 +463,11 @@ def read_clip(source: str) -> TrueClip:
 
 
 def _of_folder(folder: Path) -> TrueClip:
-    """Open a clip in CDnet's form; pictures are read when they are asked for."""
+    """Open a clip in CDnet's form; pictures are read when they are asked for.
+
+    Frames and true masks are numbered pictures in ``input`` and ``groundtruth``. Frames outside the temporal region of
+    interest are not scored. The true background is optional.
+    """
     frames = _numbered(folder / "input")
     truths = _numbered(folder / "groundtruth")
     if not frames or not truths:
@@ -455,9 +479,11 @@ def _of_folder(folder: Path) -> TrueClip:
         raise UnreadableError(f"{folder}: no frame has a true mask")
 
     def frame(position: int) -> FrameArray:
+        """Read the frame at a position, counted from 0."""
         return _eight_bits(frames[numbers[position]])
 
     def mask(position: int) -> FrameArray:
+        """Read the true mask (height, width) of the frame at a position, counted from 0."""
         path, shape = truths[numbers[position]], frame(position).shape[:2]
         truth = to_grey8(read_image(path))
         if truth.shape != shape:
@@ -476,7 +502,7 @@ def _numbered(folder: Path) -> dict[int, Path]:
 
 
 def _temporal_roi(folder: Path) -> tuple[float, float]:
-    """Return the first and the last frame that are scored."""
+    """Return the numbers of the first and the last frame that are scored: of all frames, if no file limits them."""
     path = folder / "temporalROI.txt"
     if not path.is_file():
         return 0, float("inf")
@@ -487,6 +513,7 @@ def _temporal_roi(folder: Path) -> tuple[float, float]:
 
 
 def _eight_bits(path: Path) -> FrameArray:
+    """Read a picture; raise UnsupportedError unless it has 8 bits a channel."""
     picture = read_image(path)
     if picture.dtype != np.uint8:
         raise UnsupportedError(f"{path}: must have 8 bits a channel")

@@ -62,7 +62,10 @@ def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
 
 
 def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
-    """Return the row of a frame that is shown at `time` seconds; smaller parts than `min_area` have no box."""
+    """Return the row of a separated frame that is shown at `time` seconds.
+
+    Connected parts of its mask have a box each, unless they are smaller than `min_area`, a share of the picture.
+    """
     share = cv2.countNonZero(part.mask) / part.mask.size
     values = (part.index, round(time, 6), round(share, 6), find_boxes(part.mask, min_area))
     return dict(zip(FRAME_COLUMNS, values, strict=True))
@@ -70,7 +73,10 @@ def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
 
 @contextmanager
 def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Open a table of frames, ``.csv`` or ``.jsonl``; yield what writes a row of :func:`frame_row`."""
+    """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`.
+
+    `force` says whether an existing file may be replaced.
+    """
     with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         if path.suffix == ".csv":
             file.write(",".join(FRAME_COLUMNS) + "\r\n")
@@ -88,10 +94,10 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
 
 @contextmanager
 def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated, float], None]]:
-    """Open a file of COCO annotations; yield what writes the boxes of a frame that is shown at a time in seconds.
+    """Open a file of COCO annotations; yield a function that writes the boxes of a frame shown at a time in seconds.
 
-    The file has an image for each frame and an annotation for each connected part of its mask. Annotations are written
-    as they come, and the memory holds a row for each frame.
+    The file has an image for each frame and an annotation for each connected part of its mask that covers `min_area`, a
+    share of the picture. Annotations are written as they come, and the memory holds a row for each frame.
     """
     images: list[dict[str, Any]] = []
     count = 0
@@ -135,17 +141,21 @@ class EventBuilder:
     """Opens, extends and ends events by what counts as one; each frame is shown for `step` seconds."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        self.settings, self.step = settings, step  # paddings and minimum length, and `step`, in seconds
+        # Paddings and minimum length of events, and for how long each frame is shown: all in seconds.
+        self.settings, self.step = settings, step
         self._begin: float | None = None  # time of the first frame of the video
         self.before = self.now = -1.0  # times of the previous frame and of the last one that has come
 
     def show(self, time: float) -> None:
-        """Take the time of the next frame."""
+        """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
         self._begin = time if self._begin is None else self._begin
         self.before, self.now = self.now, time
 
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
-        """Return an event that begins with this frame and is to be extended by it."""
+        """Return an event that begins with this frame and is to be extended by it.
+
+        Its start is padded, but not to before the first frame of the video (`_begin`).
+        """
         start = max(self._begin or 0.0, self.now - self.settings.padding)
         return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
 
@@ -158,7 +168,11 @@ class EventBuilder:
             event.peak_time, event.peak_area, event.thumbnail = self.now, area, _thumbnail(frame, boxes)
 
     def end(self, event: MotionEvent) -> list[MotionEvent]:
-        """End an event with the last frame that has come; return it unless it is too short."""
+        """End an event with the last frame that has come (`now`); return it unless it is too short.
+
+        Its length without paddings counts. Each frame is shown for `step` seconds, and the padding at the end does not
+        reach beyond the last frame.
+        """
         if event.last - event.first + self.step < self.settings.min_length - ROUNDING:
             return []
         event.end = min(event.last + self.settings.padding, self.now) + self.step
@@ -169,6 +183,7 @@ class EventFinder:
     """Joins frames with foreground into events as they come, wherever it is; see :class:`EventBuilder`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
+        """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
         self._builder = EventBuilder(settings, step)
         self._open: MotionEvent | None = None  # the event that goes on
 
@@ -217,7 +232,7 @@ def _thumbnail(frame: FrameArray, boxes: list[Box]) -> FrameArray:
 
 
 def _captioned(picture: FrameArray, lines: tuple[str, str]) -> FrameArray:
-    """Return a picture with two lines of text below it."""
+    """Return a picture with two lines of text below it, 16 pixels apart."""
     below = np.full((CAPTION_HEIGHT, picture.shape[1], 3), 255, np.uint8)
     for row, line in enumerate(lines):
         cv2.putText(below, line, (2, 13 + 16 * row), cv2.FONT_HERSHEY_SIMPLEX, 0.38, (0, 0, 0), 1, cv2.LINE_AA)
@@ -239,7 +254,11 @@ class EventTable:
         return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")] + before
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
-        """Take an event that has ended, write its thumbnail and return its row."""
+        """Take an event that has ended, write its thumbnail and return its row.
+
+        The row has the keys `EVENT_COLUMNS`; the last two, name and start of a clip, are None until :meth:`cut`. The
+        sheet of thumbnails shows the first 100 events.
+        """
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
@@ -264,12 +283,15 @@ class EventTable:
                 raise
             except MediaError as error:
                 problem = str(error)
-                if not isinstance(error, UnsupportedError):
+                if not isinstance(error, UnsupportedError):  # it would come again; only the container can be changed
                     break
         return [], [problem]
 
     def _cut(self, source: str | Path, suffix: str) -> list[Path]:
-        """Cut the events into files with this suffix, complete the rows and return the files."""
+        """Cut the events into files with this suffix, complete the rows and return the files.
+
+        A clip begins with a key frame, usually before its event: its row has the time as ``clip_start``, in seconds.
+        """
         parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
         cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]
         starts = cut_video(source, cuts, force=self._force)

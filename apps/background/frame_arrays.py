@@ -78,7 +78,11 @@ def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> It
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
-    """Return an iterable of frames, also where a single frame is given."""
+    """Return an iterable of frames, also where a single frame is given.
+
+    An array of three axes may be either: it is one frame if the last axis can be channels, or if it has the `shape` of
+    the frames that were learnt (None: not known yet).
+    """
     if not isinstance(frames, Iterable):
         raise ParameterError(
             f"frames must be an array of frames, a video, or frames one after another; got {type(frames).__name__}"
@@ -116,7 +120,7 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
 
 
 def to_uint8(values: NDArray[Any]) -> FrameArray:
-    """Round grey levels to bytes."""
+    """Round grey levels to bytes, those above 255 to 255; the conversion cuts off decimals, hence the half."""
     return np.clip(values + 0.5, 0, 255).astype(np.uint8)
 
 
@@ -138,7 +142,7 @@ def frame_difference(frame: FrameArray, before: FrameArray) -> FrameArray:
 
 
 def check_model_size(name: object, model: tuple[int, ...], source: tuple[int, ...]) -> None:
-    """Refuse the file `name` of a model whose frames have another shape than those of the source."""
+    """Raise UnsupportedError if the model in the file `name` has frames of another shape than the source has."""
     if model != source:
         raise UnsupportedError(
             f"{name}: the model has frames of shape {model}, and those of the source have {source}; name another file"
@@ -156,7 +160,7 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        self._room = room
+        self._room = room  # the maximum number of frames that are kept
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present
         self._positions: list[int] = []  # of the kept frames in the stream
@@ -166,7 +170,10 @@ class FrameSample:
 
     @classmethod
     def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
-        """Return a sample of frames that users gave; raises ParameterError if there is none, or one is not a frame."""
+        """Return a sample of at most `room` of the frames that users gave.
+
+        Raises ParameterError if there is none, or one is not a frame.
+        """
         sample = cls(room)
         for frame in as_frames(frames):
             sample.add(frame)
@@ -175,7 +182,11 @@ class FrameSample:
         return sample
 
     def add(self, frame: FrameArray) -> None:
-        """Take the next frame of the stream, and keep it if its position is due."""
+        """Take the next frame of the stream, and keep it if its position is due.
+
+        The first `_held` of `_frames` are the kept frames, `_positions` their numbers in the stream, and `_changes`
+        their differences from the neighbouring frames; `seen` counts all frames.
+        """
         if self.seen == 0:
             self._allocate(frame)
         # The frame before was kept: its change also counts the difference from this frame.
@@ -214,7 +225,10 @@ class FrameSample:
         self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)  # larger difference from the neighbours
 
     def _halve(self) -> None:
-        """Double the step, and move the frames that are still due to the front of the sample."""
+        """Make room: double the step, and move the frames that are still due to the front of the sample.
+
+        `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames.
+        """
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]
@@ -225,13 +239,16 @@ class FrameSample:
         self._held = len(stay)
 
     def taken(self) -> tuple[FrameArray, NDArray[np.intp]]:
-        """Return the frames (n, n_pixels, channels) and their positions (n,)."""
+        """Return the kept frames (n, n_pixels, channels) and their positions in the stream (n,)."""
         height, width = self.frame_shape[:2]
         frames = self._frames[: self._held].reshape(self._held, height * width, -1)
         return frames, np.array(self._positions, np.intp)
 
     def hand_over_changes(self) -> FrameArray:
-        """Return the differences (n, height, width) and forget them, which frees their memory after use."""
+        """Return the kept frames' differences from their neighbours (n, height, width), and forget them.
+
+        So their memory is free as soon as the caller does not need them any more.
+        """
         changes = self._changes[: self._held]
         del self._changes
         return changes
@@ -246,11 +263,14 @@ def _kept_of(start: int, step: int) -> int:
 
 
 def temporal_median(frames: FrameArray) -> Floats:
-    """Return the median over contiguous frames (n, ...), ten times faster than by sorting."""
+    """Return the median over contiguous frames of uint8 (n, ...), found by counting, ten times faster than by sorting.
+
+    Threads work on blocks of values, whose medians and counts stay in the cache of a processor.
+    """
     n = len(frames)
     flat = frames.reshape(n, -1)
     result = np.empty(flat.shape[1], np.float32)
-    counter: Any = np.min_scalar_type(n)
+    counter: Any = np.min_scalar_type(n)  # the smallest dtype that can count the frames
 
     def fill(block: tuple[int, int]) -> None:
         """Write the medians of the values from block[0] to block[1]; of an even number, the mean of the middle two."""

@@ -44,7 +44,10 @@ def select_rank(frames, found, count, rank, start):  # type: ignore[no-untyped-d
 
 @kernel
 def select_next_rank(frames, found, count, above, rank, start):  # type: ignore[no-untyped-def]
-    """Write to `above` (k,) the byte of the next rank, given that of `rank` in `found`; see `select_rank`."""
+    """Write to `above` (k,) the byte of rank ``rank + 1`` over `frames`, given that of `rank` in `found` (k,).
+
+    The values are ``start:start + k`` of `frames` (n, n_values); `count` (k,) is scratch; see `select_rank`.
+    """
     k = len(found)
     for i in range(k):
         count[i] = 0
@@ -138,7 +141,8 @@ def score_pixels(  # type: ignore[no-untyped-def]
         b0 = np.float32(background[pixel, 0])
         b1 = np.float32(background[pixel, 1])
         b2 = np.float32(background[pixel, 2])
-        # `ratio` is the least-squares a of x = a b; the residual splits into `darkening`, along b, and the rest.
+        # `ratio` is the least-squares a of x = a b (one is added so that a black b does no harm); the squared residual
+        # splits into `darkening`, along b, and the rest.
         energy = b0 * b0 + b1 * b1 + b2 * b2
         total = (x0 - b0) * (x0 - b0) + (x1 - b1) * (x1 - b1) + (x2 - b2) * (x2 - b2)
         ratio = (x0 * b0 + x1 * b1 + x2 * b2) / (energy + one)
@@ -156,9 +160,10 @@ def score_pixels(  # type: ignore[no-untyped-def]
 def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, cap):  # type: ignore[no-untyped-def]
     """Improve the displacement `shift` (x, y) of a frame against the scene by Gauss-Newton steps.
 
-    `rows`, `columns`, `down` and `right` are the positions of the pixels used and the gradients of the scene there. The
-    frame shows at ``p + shift`` what the scene shows at ``p``. Returns the mean difference at the final shift, weighted
-    by the gradients and capped at `cap`.
+    Both are grey pictures (height, width). `rows`, `columns`, `down` and `right` are the positions of the pixels used
+    and the gradients of the scene there. The frame shows at ``p + shift`` what the scene shows at ``p``. Pixels that
+    differ by `outlier` grey levels count a quarter. After `steps` steps, returns the mean difference at the final
+    shift, weighted by the gradients and capped at `cap`, or `cap` if less than half of the gradients are in the frame.
     """
     height, width = frame.shape
     mean = 0.0
@@ -189,9 +194,9 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
             c += weight * gy * gy
             e += weight * gx * difference
             f += weight * gy * difference
-        mean = mean / total if total > 0.5 * everything else cap  # of less than half nothing is known
+        mean = mean / total if total > 0.5 * everything else cap  # less than half says nothing about the whole
         if step < steps:
-            damping = 1e-3 * (a + c) + 1e-6  # a scene of stripes tells only one direction
+            damping = 1e-3 * (a + c) + 1e-6  # keeps the matrix invertible: a scene of stripes shows only one direction
             a += damping
             c += damping
             determinant = a * c - b * b
@@ -278,9 +283,11 @@ def find_candidates(  # type: ignore[no-untyped-def]
     """Write to `asked` (m,) which of the m pixels from `start` on may have another level than the modelled one.
 
     Where the answer is no, `find_levels` would find none. This is faster than `find_levels`, because it goes over many
-    pixels at a time. `weights` (k, m) belong to the frames `picks`, and `frames`, `H` and `codes` are those of
-    `find_levels`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all samples, of those
-    near the present level and of those apart from it, and a distance.
+    pixels at a time. `weights` (k, m) belong to the frames `picks` (k,), and `frames`, `H` and `codes` are those of
+    `find_levels`. Samples up to `near` grey levels from the modelled level support it, and those further than `apart`
+    support another one. It is replaced only if it has less than the share `held` of the weight; a second level needs
+    the share `second`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all samples, of
+    those near the present level and of those apart from it, and a distance.
     """
     n, n_pixels, n_channels = frames.shape
     m = len(asked)
@@ -322,7 +329,9 @@ def find_levels(  # type: ignore[no-untyped-def]
     That is the background of the components `H` (r, n_pixels, n_channels) and the codes (r, n) of the frames (n,
     n_pixels, n_channels). `first` (m, n_channels) gets the level that replaces the present one, 0 where none does.
     `other` gets a second level, 0 where there is none, and `share` (m,) its share of the support. `weights` (k, m)
-    belong to the frames `picks`; the constants are those of `AlternatingModesTuning`.
+    belong to the frames `picks` (k,). Samples of one level differ by up to `near` grey levels, and two levels by more
+    than `apart`. The present level is replaced if it has less than the share `held` of the weight, by one that has
+    `stronger` times its weight. A second level needs the share `second`.
     """
     k, n_channels = len(picks), frames.shape[2]
     y = np.empty((k, n_channels), np.float32)  # residuals of one pixel
@@ -379,8 +388,10 @@ def find_levels(  # type: ignore[no-untyped-def]
 def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels, sides):  # type: ignore[no-untyped-def]
     """Write to `sides` (k, m) which of two levels some pixels show: -1 the first, 1 the second, 0 neither.
 
-    `first` and `other` (n_pixels, n_channels) are levels under the illumination of the codes `typical` (r,). What is
-    further than `apart` from both is neither.
+    `frames` (n, n_pixels, n_channels) have the background of the components `H` (r, n_pixels, n_channels) and the codes
+    (r, n); `picks` (k,) are the frames and `pixels` (m,) the pixels that are looked at. `first` and `other` (n_pixels,
+    n_channels) are levels under the illumination of the codes `typical` (r,). What is further than `apart` from both is
+    neither.
     """
     n_channels = frames.shape[2]
     apart = np.float32(apart)
@@ -404,8 +415,10 @@ def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels,
 def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore[no-untyped-def]
     """Write the level at which weighted samples are densest to `level`, and return the weight of samples near it.
 
-    Samples `y` (k, channels), of weights `w`, count only if they are further than `apart` from the level `away`. A
-    window of width ``2 * near`` slides over their grey values, which `order` sorts, and the heaviest window wins.
+    Samples `y` (k, channels), of weights `w`, count only if they are further than `apart` from the level `away`; an
+    `apart` of -1 counts all. A window of width ``2 * near`` slides over their grey values `grey` (k,), which `order`
+    sorts, and the heaviest window wins. Samples of it that are up to ``1.5 * near`` from the level in all channels are
+    near it.
     """
     k, n_channels = y.shape
     best = np.float32(0)
@@ -482,9 +495,11 @@ def update_rows(  # type: ignore[no-untyped-def]
     that is kept. A value far from both takes weight from the rival, and at last its place. A rival of more weight than
     the scene becomes the scene.
 
-    `change` and `moved` (height, width) are the difference from the previous frame and the same smoothed. `gain` is the
-    illumination of the frame relative to the scene. `keep` is the share of the weights that is left since these rows
-    were updated last. Steps get no shorter beyond the weight `longest`. The noise scale stays between `low` and `high`.
+    `scene` and `rival` (height, width, channels), their weights `support` and `rivalry`, and `noise` (height, width)
+    are updated in place. `change` and `moved` (height, width) are the difference from the previous frame and the same
+    smoothed. `gain` is the illumination of the frame relative to the scene. `keep` is the share of the weights that is
+    left since these rows were updated last. Steps get no shorter beyond the weight `longest`. The noise scale stays
+    between `low` and `high` where it is used.
     """
     height, width, n_channels = frame.shape
     one, zero = np.float32(1), np.float32(0)
@@ -494,6 +509,7 @@ def update_rows(  # type: ignore[no-untyped-def]
     sure = gain * np.float32(every)  # a dark frame says less: a change of the scene changes its residual by the gain
     for y in range(first, height, every):
         for x in range(width):
+            # The noise follows the median of the change over NORMAL_CHANGE, by steps in the direction of the sign.
             step = max(noise[y, x], one) * noise_step
             noise[y, x] += step if unit * np.float32(change[y, x]) > noise[y, x] else -step
             scale = min(max(noise[y, x], low), high)

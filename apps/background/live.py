@@ -162,6 +162,10 @@ class _Run:
     """
 
     def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
+        """Open the source of the job, prepare its model, and refuse results that exist or cannot be written.
+
+        `live` says how the stream is followed, and `callbacks` what is called for frames and events and ends the run.
+        """
         self._job, self._live, self._callbacks = job, live, callbacks
         # A model from a saved state continues after the frames that it has seen; `first` is their number.
         self.clip = open_clip(job.source, job.video, callbacks.until)
@@ -222,7 +226,11 @@ class _Run:
         return self._callbacks.until is not None and self._callbacks.until()
 
     def _wanted(self, take_time: Callable[[], Any]) -> Iterator[FrameArray]:
-        """Pass frames on until the end is asked for, without those that are done."""
+        """Pass frames on until the end is asked for, without those that are done, and call `take_time` before each.
+
+        An earlier run has done the first `first` frames. They come again only if the source, such as a file, starts
+        again from its beginning (`begins_anew`).
+        """
         for number, frame in enumerate(self.clip):
             if self._asked_to_end():
                 return
@@ -232,7 +240,11 @@ class _Run:
             yield frame
 
     def _save_when_due(self, at: float) -> None:
-        """Save the state and the background where their time has come; failures end the run."""
+        """Save the state and the background where their time has come; failures end the run.
+
+        `at` is the time of the latest frame, `_saved_at` and `_drawn_at` those of the latest saving of state and
+        background, all in seconds of the stream.
+        """
         every = self._live.background_every
         if self._live.state is not None and at - self._saved_at >= choices.LIVE_STATE_SECONDS:
             self._saved_at = at
@@ -250,7 +262,11 @@ class _Run:
                 self._model.save(self._live.state, force=True)
 
     def _reason_for_nothing(self) -> Exception:
-        """Return why there is no frame."""
+        """Return why there is no frame, as the exception to raise.
+
+        It is `_AlreadyFinished` if the state has seen all frames of a source that starts again from its beginning. Else
+        it is the first failure, or UnreadableError if nothing failed.
+        """
         if self.first and self.clip.begins_anew and not self.failures and not self._asked_to_end():
             return _AlreadyFinished()
         stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
@@ -259,7 +275,7 @@ class _Run:
 
     @contextmanager
     def _keep_failure(self) -> Iterator[None]:
-        """Keep a failure for the report."""
+        """Keep a failure of the block for the report, instead of raising it."""
         try:
             yield
         except VisionNMFError as error:
@@ -296,7 +312,8 @@ def _prepared_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroun
 def _adopt_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Path | None) -> None:
     """Record the source in the model, or refuse the state of another one.
 
-    A source that starts again is recorded with which of its frames are read. Passwords are not recorded.
+    A source that starts again, such as a file, is recorded with which of its frames are read. Of an address the user,
+    the password and the query are not recorded. `state` is the file that the model was read from.
     """
     name = str(job.source)
     source: dict[str, Any]

@@ -51,7 +51,11 @@ class _Part:
     tracks: list[_Track] = field(default_factory=list)  # the objects in it, first the one that is assigned to it
 
     def shows(self, track: _Track) -> bool:
-        """Return whether this is `track` and hardly anything else."""
+        """Return whether this is `track` and hardly anything else.
+
+        `tracks` are the objects in this part, of which the first is assigned to it; the others are minor if they have
+        less than a quarter of the pixels of `track` together.
+        """
         others = sum(other.area for other in self.tracks) - track.area
         return track is self.tracks[0] and others < MINOR * track.area
 
@@ -76,17 +80,26 @@ class _Track:
         return self.event.last - self.event.first
 
     def observe(self, part: _Part, time: float) -> None:
-        """Take over a part that shows this object alone."""
+        """Take over box, pixels, colour and speed from a part that shows this object alone, at `time` seconds.
+
+        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds.
+        """
         passed = max(time - self.time, ROUNDING)
         gain = min(1.0, max(1 / self.frames, passed / MEMORY))
+        # `box` is where the present speed had the object expected, so that the difference corrects the speed.
         self.speed += gain * (_centre(part.box) - _centre(self.box)) / passed
         self.colour += gain * (part.colour - self.colour)
         self.size, self.weight = part.box[2:] if part.is_whole else self.size, 1.0
         self.box, self.area, self.time, self.frames = part.box, part.area, time, self.frames + 1
 
     def stay_in(self, box: Numbers, passed: float) -> None:
-        """Move the expected box back into that of a part, no faster than the object itself has moved."""
+        """Move the expected box back into that of a part, no faster than the object itself has moved.
+
+        `box` is that of a part which also shows others, and `passed` the seconds since the previous frame.
+        """
+        # The box was moved by the speed already: up to twice as far back is the same speed in the other direction.
         most = 2 * passed * np.abs(self.speed)
+        # the last upper left corner from which this box still lies in the other, if it is not larger
         last = np.maximum(box[:2] + box[2:] - self.box[2:], box[:2])
         inside = np.clip(self.box[:2], box[:2], last)
         self.box[:2] += np.clip(inside - self.box[:2], -most, most)
@@ -97,15 +110,22 @@ class ObjectFinder:
     """Links the parts of masks to objects as frames come; takes the place of :class:`.EventFinder`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
+        """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
         self._builder = EventBuilder(settings, step)
         self._tracks: list[_Track] = []  # the objects that are in sight or may come back
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
 
     def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
-        """Take the next frame and the boxes of its mask; return the events that have ended by `time`."""
+        """Take the next frame and the boxes of its mask; return the events that have ended by `time`.
+
+        A track is an object with its event, and a part what is in a box of the mask. Tracks out of sight are given up,
+        the others moved to where they are expected. Then parts are assigned to tracks, and parts without one begin new
+        ones. Of several tracks in a part, those go on that have lasted long enough or that the part shows alone.
+        """
         builder, passed = self._builder, time - self._builder.now
         builder.show(time)
         for track in list(self._tracks):
+            # out of sight for longer than LOST seconds, or than it was seen before
             if time - track.event.last > min(LOST, track.age) + builder.step + ROUNDING:
                 self._tracks.remove(track)
                 self._lost.append(track.event)
@@ -137,13 +157,18 @@ class ObjectFinder:
         return self._end(self._lost)
 
     def _end(self, events: list[MotionEvent]) -> list[MotionEvent]:
-        """End events of lost objects; return those that are not too short."""
+        """End some of the events of objects that do not come back (`_lost`); return those that are not too short."""
         self._lost = [event for event in self._lost if event not in events]
         return [ended for event in events for ended in self._builder.end(event)]
 
     def _without_pieces(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts, pieces of an object joined with the part that shows most of it."""
-        pieces: list[_Part] = []
+        """Return the parts, pieces of an object joined with the part that shows most of it, its body.
+
+        A piece lies at least half in the expected box of the object. Body and piece together must not be much larger
+        (`SPREAD` times) than the object was in one part, or the piece may be something else.
+        """
+        pieces: list[_Part] = []  # parts that were joined with a body
+        # row (n_parts,): how many pixels of the expected box lie in the box of each part
         for track, row in zip(self._tracks, _common(self._tracks, parts), strict=True):
             inside = [part for part, pixels in zip(parts, row, strict=True) if pixels >= INSIDE * part.box[2:].prod()]
             body = parts[int(row.argmax())] if inside else None
@@ -158,11 +183,17 @@ class ObjectFinder:
         return [part for part in parts if part not in pieces]
 
     def _assign(self, parts: list[_Part]) -> None:
-        """Tell the parts which objects they show."""
+        """Tell the parts which objects they show, in their attribute `tracks`.
+
+        Objects get parts of their own so that the sum of costs is least: distance from the expected place in sizes of
+        the object, logarithmic difference of size, and difference of colour, at most `REACH`, where an object is not
+        found. An object that is not found is hidden in a part that covers at least half of its expected box.
+        """
         if not parts or not self._tracks:
             return
         tracks = self._tracks
         old, new = _boxes(tracks)[:, None], _boxes(parts)
+        # (n_tracks, n_parts): distance of the centres, where x and y are divided by the mean width and height
         distance = np.hypot(*np.moveaxis((_centre(old) - _centre(new)) / ((old + new)[..., 2:] / 2), -1, 0))
         sizes = np.log([[part.area / track.area for part in parts] for track in tracks])
         colours = np.array([[np.abs(part.colour - track.colour).mean() for part in parts] for track in tracks])
@@ -179,7 +210,7 @@ class ObjectFinder:
 
 
 def _part(frame: FrameArray, mask: FrameArray, box: Box) -> _Part:
-    """Return what is in a box of a mask."""
+    """Return what is in a box of a mask: its box, the number of its pixels and their mean colour."""
     x, y, width, height = box
     inside = mask[y : y + height, x : x + width]
     colour = cv2.mean(frame[y : y + height, x : x + width], inside)[:3]
@@ -197,7 +228,7 @@ def _centre(box: Numbers) -> Numbers:
 
 
 def _common(tracks: list[_Track], parts: list[_Part]) -> Numbers:
-    """Return how many pixels the box of each track has in common with that of each part."""
+    """Return how many pixels the box of each track has in common with that of each part (n_tracks, n_parts)."""
     old, new = _boxes(tracks)[:, None], _boxes(parts)
     corner = np.maximum(old[..., :2], new[..., :2])
     end = np.minimum(old[..., :2] + old[..., 2:], new[..., :2] + new[..., 2:])

@@ -55,7 +55,11 @@ class Job:
         return read_region(self.region, (clip.height, clip.width), self.video.scale)
 
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
-        """Return what writes the results, evenly only where a `timeline` says that frames are."""
+        """Return the writer of the results in `files`.
+
+        Its videos have an even frame rate only if a `timeline` says that the frames of the clip have. Without one, for
+        a live source, each frame is shown at its own time.
+        """
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
         return ResultWriter(files, video, self.outputs, self.events, float(1 / rate))
@@ -176,7 +180,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
 
 
 def _prepared_model(settings: ModelSettings) -> Separator:
-    """Return a new model, or the one that is used again."""
+    """Return a new model, not fitted, or the one that is read from the file `settings.reuse`."""
     if settings.method != choices.BACKGROUND_METHODS[0]:
         from .baselines import make_separator  # loads all models of visionnmf
 

@@ -42,7 +42,11 @@ def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1
 
 
 def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
-    """Return a region as a mask of `shape`: 255 inside, 0 outside."""
+    """Return a region as a mask of `shape`: 255 inside, 0 outside.
+
+    The text `region` is a box, a polygon, or the name of a picture if it is not numbers, in pixels of the video. The
+    mask is `scale` times as large as the video.
+    """
     points = [corner.split(",") for corner in region.split()]
     try:
         numbers = [[float(number) for number in corner] for corner in points]
@@ -58,6 +62,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
     else:
         usable = len(numbers) > 2 and all(len(corner) == 2 for corner in numbers)
         corners = [(corner[0], corner[-1]) for corner in numbers]
+    # larger numbers than a million are surely mistakes, and might not fit into the whole numbers of OpenCV
     if not usable or not np.isfinite(corners).all() or np.abs(corners).max() > 1e6:
         raise ParameterError(f"a region must be {FORMS}; got {region!r}")
     mask = np.zeros(shape, np.uint8)
@@ -69,7 +74,10 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
 
 
 def _picture(path: str, shape: tuple[int, int], scale: float) -> FrameArray:
-    """Return a region from a picture of the size of the source, which is white inside the region."""
+    """Return a region from a picture of the size of the source, which is white inside the region.
+
+    The result is a mask of `shape`, the size of the frames after scaling by `scale`: 255 inside, 0 outside.
+    """
     grey = to_grey8(read_image(path))
     height, width = grey.shape
     if (max(1, round(height * scale)), max(1, round(width * scale))) != shape:

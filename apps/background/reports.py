@@ -191,14 +191,17 @@ class MaskCounts:
     """
 
     def __init__(self, truth: list[FrameArray] | None) -> None:
-        self._truth = truth
+        self._truth = truth  # a mask for each frame, 255 foreground and 0 background, or None
         self.frames = 0
         self._pixels = self._true = self._shared = 0  # of all frames, of the truth, and where both find foreground
         self._found = {"masks": 0, "temporal_median": 0}  # foreground of each
         self._hits = {"masks": 0, "temporal_median": 0}  # of it, what is true
 
     def add(self, part: Separated, baseline: FrameArray) -> None:
-        """Count one frame and the mask of the temporal median."""
+        """Count the mask of one frame, and `baseline` (height, width), that of the temporal median, beside it.
+
+        `_found` counts the foreground of both, `_hits` what is true of it, and `_shared` what they have in common.
+        """
         self.frames += 1
         self._pixels += part.mask.size
         self._shared += cv2.countNonZero(part.mask & baseline)
@@ -214,7 +217,10 @@ class MaskCounts:
         return _ratio(2 * self._shared, sum(self._found.values()))
 
     def statistics(self, kind: str) -> MaskStatistics:
-        """Return the statistics of the "masks" or of the "temporal_median"."""
+        """Return the statistics of the "masks" or of the "temporal_median", without F-measure where no truth is known.
+
+        `_found`, `_hits` and `_true` count foreground pixels: found, found rightly, and true; `_pixels` counts all.
+        """
         share = self._found[kind] / self._pixels
         if self._truth is None:
             return MaskStatistics(share)

@@ -55,13 +55,19 @@ class ResultFiles:
         first_frame: int | None = None,
         keep_model: bool = False,
     ) -> None:
+        """Name the results of `source` in the folder `out` that `outputs` asks for.
+
+        `first_frame` is None for a batch; for a live run it is the number of frames that earlier runs have done.
+        `keep_model` says whether a batch also writes its model.
+        """
         self._source, self._out, self._outputs = source, out, outputs
         live, resumed = first_frame is not None, bool(first_frame)
         name = stem_of(source)
         self.stem = out / (f"{name}_from{first_frame:06d}" if resumed else name)
         self.background = out / f"{name}_background.png"
         self.model = out / f"{name}_model.npz" if keep_model else None
-        self._replaces_background = outputs.force or resumed
+        self._replaces_background = outputs.force or resumed  # a resumed run replaces that of the run before
+        # If nothing is asked for, a batch writes masks as a lossless video (ffv1), and a live run writes none.
         masks = outputs.masks or (None if live else "ffv1")
         if not (live or outputs.videos):
             masks = None
@@ -99,7 +105,11 @@ class ResultFiles:
 
 
 def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
-    """Return the files of a source; refuse an `out` where results would be among its pictures the next time."""
+    """Return the files of a source; refuse an `out` where results would be among its pictures the next time.
+
+    A folder or pattern of pictures is a source of several files. `numbered` says that masks are written as numbered
+    pictures.
+    """
     pictures = [] if is_live(source) else pictures_of(source)
     folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
     if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out, numbered)):
@@ -132,7 +142,7 @@ def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
 
 
 def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Return whether the parts of a path match the parts of a pattern."""
+    """Return whether the parts of a path match the parts of a pattern; ``**`` stands for any number of parts."""
     if not patterns:
         return not parts
     if patterns[0] == "**":
@@ -203,8 +213,9 @@ class VideoEncoders:
     """
 
     def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
-        self._varies, self._alpha = video.varies, alpha
+        self._varies, self._alpha = video.varies, alpha  # whether frames have times of their own; share of the colour
         self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
+        # how many frames may wait for each encoder: fewer large ones, to bound the memory
         self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
         self._stack = ExitStack()  # closes the encoders at the end
         self._panel = (video.width, video.height)  # width and height of each of the three pictures of the preview
@@ -237,14 +248,20 @@ class VideoEncoders:
         self._stack.__exit__(*error)
 
     def write(self, part: Separated, time: float) -> None:
-        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
+        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind.
+
+        `_give` has for each kind of video a function that queues a picture. Frames of an even rate need no times.
+        """
         self._start = time if self._start is None else self._start
         shown_at = time - self._start if self._varies else None
         for kind, give in self._give.items():
             give(self._picture(kind, part, time), shown_at)
 
     def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
-        """Return what one kind of video shows of a frame."""
+        """Return what one kind of video shows of a frame: its overlay, its background, its mask, or a preview.
+
+        A preview shows frame, background and mask side by side, each of the size `_panel` (width, height).
+        """
         if kind == "overlay":
             return tinted(part.frame, part.mask, self._alpha)
         if kind != "preview":
@@ -273,7 +290,7 @@ def captioned(picture: FrameArray, text: str) -> FrameArray:
 
 
 def _event_finder(unit: str | None) -> type[EventFinder] | type[ObjectFinder]:
-    """Return the class that finds events of one object, or of the whole scene."""
+    """Return the class that finds events of single objects (the `unit` "objects"), or of the whole scene."""
     if unit == "objects":
         from .object_events import ObjectFinder
 
@@ -294,11 +311,13 @@ class ResultWriter:
     def __init__(
         self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
     ) -> None:
+        # paths; size and timing of videos; what is wanted; what counts as an event; seconds from a frame to the next
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
-        self._stack = ExitStack()
+        self._stack = ExitStack()  # closes the videos and tables at the end
         self.events: list[dict[str, Any]] | None = None
 
     def __enter__(self) -> ResultWriter:
+        """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
         files, outputs = self._files, self._outputs
         self._has_rows = outputs.finds_events or files.frame_table is not None
         with ExitStack() as stack:
@@ -310,7 +329,7 @@ class ResultWriter:
         return self
 
     def _open_tables(self, stack: ExitStack) -> None:
-        """Open the tables that are wanted; a plain run has none and loads nothing for them."""
+        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them."""
         from . import event_tables as tables
 
         files, outputs = self._files, self._outputs
@@ -329,7 +348,11 @@ class ResultWriter:
         self._stack.__exit__(*error)
 
     def write(self, part: Separated, time: float) -> list[dict[str, Any]]:
-        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then."""
+        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then.
+
+        `_has_rows` says whether the boxes of each frame are needed, for the table of frames or for events; `events` is
+        None if no events are wanted.
+        """
         self._videos.write(part, time)
         if self._files.masks is not None:
             self._files.masks.write(part)

@@ -104,6 +104,7 @@ def expected_frames(clip: Clip, video: VideoSettings) -> int | None:
     """Return how many frames a clip will deliver, or None where it does not say."""
     if clip.declared_frames is None:
         return None
+    # From the first frame that is not before `start` to the last before `end`, every `every`-th is taken, rounded up.
     rate = float(clip.frame_rate)
     last = clip.declared_frames if video.end is None else min(clip.declared_frames, math.ceil(video.end * rate))
     delivered = max(1, -(-(last - math.ceil(video.start * rate)) // video.every))
@@ -142,7 +143,10 @@ class Timeline:
         self.varies = False
 
     def add(self, time: float) -> None:
-        """Take the time of the next frame, in seconds."""
+        """Take the time of the next frame, in seconds.
+
+        `varies` becomes true if it is not where the declared rate, a frame every `_step` seconds, would have it.
+        """
         if self.count == 0:
             self._first = time
         self.varies = self.varies or abs(time - self._first - self.count * self._step) > ROUNDING
@@ -153,7 +157,7 @@ class Timeline:
     def frame_rate(self) -> Fraction:
         """The declared rate, or the mean rate where it varies."""
         rate = self._declared
-        if self.varies:
+        if self.varies:  # rounded to a fraction; the rates of television, such as 30000/1001, have this denominator
             rate = Fraction((self.count - 1) / (self._last - self._first)).limit_denominator(1001)
         return min(max(rate, SLOWEST), FASTEST)
 
@@ -169,6 +173,7 @@ class SampleClip:
     notes: tuple[str, ...] = ()
 
     def __init__(self, video: VideoSettings) -> None:
+        """Make the clip, and pick the frames that `video` asks for, at the size that it asks for."""
         from visionnmf.datasets import make_surveillance
 
         every, max_frames, scale, start, end = (getattr(video, name) for name in READ_OPTIONS)

@@ -82,6 +82,7 @@ class Registration:
     def _bright(self) -> tuple[NDArray[np.bool_], Floats]:
         """Where the scene's thumbnail is bright, and its values there."""
         scene = _thumbnail(self.scene)
+        # Ratios of dark pixels are mostly noise; in a dark scene the brighter half of the pixels must do.
         bright = scene > min(tuning.TUNING.camera_shake.dark, float(np.median(scene)))
         return bright, scene[bright]
 
@@ -120,7 +121,10 @@ class Registration:
         return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 
     def _in_illumination_of_scene(self, grey: Floats) -> Floats:
-        """Return a frame scaled by the median ratio of thumbnails."""
+        """Return a grey frame (height, width) scaled by the median ratio of its thumbnail to that of the scene.
+
+        `_bright` has the pixels of the scene's thumbnail that are bright enough, and its values there.
+        """
         bright, scene = self._bright
         ratio = float(np.median(_thumbnail(grey)[bright] / scene)) if len(scene) else 1.0
         return grey if ratio <= 0 else grey * np.float32(1 / ratio)
@@ -136,6 +140,7 @@ def _thumbnail(grey: Floats) -> Floats:
 def _most_typical(frames: list[FrameArray]) -> int:
     """Return which frame (height, width, channels) correlates best with the median of all."""
     small = np.array([_thumbnail(channel_mean(frame).astype(np.float32)).ravel() for frame in frames])
+    # Without mean and deviation, so that the product with the median is a correlation and illumination does not count.
     small -= small.mean(axis=1, keepdims=True)
     small /= np.maximum(small.std(axis=1, keepdims=True), 1)
     return int(np.argmax(np.einsum("ip,p->i", small, np.median(small, axis=0))))
@@ -268,7 +273,7 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
 
 
 def _rank(quantile: float, count: int) -> int:
-    """Return which of `count` sorted values is the quantile."""
+    """Return which of `count` sorted values, counted from 0, is the quantile (0 to 1)."""
     return int(quantile * (count - 1) + 0.5)
 
 
@@ -302,8 +307,9 @@ def find_dynamic_background(
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
     what = _Measured(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)
     share, sizes = _certainty(what, dynamic.restless * scale)
-    if share.mean() < dynamic.least_share:
+    if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
+    # The noises there: of the smoothed residual a multiple of its median size, of the residual a high quantile.
     typical = np.median(sizes, axis=0, overwrite_input=True)
     del sizes  # frees much memory where pictures are large
     usual = dynamic.typical * cv2.resize(typical, (width, height), interpolation=cv2.INTER_LINEAR)
@@ -371,10 +377,13 @@ class _Levels:
 def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Floats:
     """Correct the components `H` (n_components, n_pixels, channels) in place, and return them.
 
-    `frames` has shape (n, n_pixels, channels); `weights` (n, n_pixels), from 1 to 255, say how still each pixel is.
-    Nothing is changed where the frames are too few, or of too different illumination, to say.
+    `frames` has shape (n, n_pixels, channels); `weights` (n, n_pixels), from 1 to 255, say how still each pixel is;
+    `Wt` (n_components, n) are the codes, and `shape` is (height, width). Where a pixel shows two levels, the components
+    get the one that is the scene. Nothing is changed where the frames are too few, or of too different illumination, to
+    say.
     """
     modes = tuning.TUNING.alternating_modes
+    # Levels are compared over frames whose illumination, the sum of their codes, is near the median.
     total = Wt.sum(axis=0)
     low, high = (bound * float(np.median(total)) for bound in modes.illumination)
     picks = np.flatnonzero((total >= low) & (total <= high))
@@ -392,7 +401,11 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 
 
 def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floats, Wt: Floats) -> _Levels:
-    """Find the levels of all pixels, in bytes and block by block to bound the memory of large pictures."""
+    """Find the levels of all pixels, in bytes and block by block to bound the memory of large pictures.
+
+    A level is a colour that a pixel shows in many of the frames `picks`: `frames` is (n, n_pixels, channels), `weights`
+    (n, n_pixels) say how still each pixel is, and the background has components `H` and codes `Wt`.
+    """
     modes = tuning.TUNING.alternating_modes
     n_pixels, channels = frames.shape[1:]
     typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
@@ -429,7 +442,10 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
-    """Put the modelled background back where the neighbours of a replaced level are not replaced."""
+    """Put the modelled background back where the neighbours of a replaced level are not replaced.
+
+    ``levels.replaced`` (n_pixels,) and ``levels.first`` change in place; `shape` is (height, width).
+    """
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
@@ -444,7 +460,7 @@ def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
 
 
 def _shown(H: Floats, codes: Floats) -> Floats:
-    """Return what components (n_components, n_pixels, channels) show under one illumination."""
+    """Return what components (n_components, n_pixels, channels) show with codes (n_components,)."""
     return np.asarray(np.tensordot(codes, H, 1), np.float32)
 
 

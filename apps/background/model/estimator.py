@@ -138,6 +138,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         check_number(self.threshold, "threshold", without_low=True)
 
     def _restored(self) -> None:
+        """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
         if self._learnt.registration is not None:
             self._learnt.registration.check()
@@ -188,6 +189,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         check_number(self.threshold, "threshold", without_low=True)
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
+        # How many frames may wait: two a thread, or fewer large ones, but at least one a thread.
         ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self.noise_scale_.size))
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
@@ -227,7 +229,10 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:
-    """Return the median over codes (n_components, n) of the backgrounds (n_pixels, channels)."""
+    """Return the median (n_pixels, channels) of the backgrounds that components `H` show with codes `Wt`.
+
+    `Wt` is (n_components, n), of which some evenly spaced ones are used, and `H` (n_components, n_pixels, channels).
+    """
     some = Wt[:, np.unique(np.linspace(0, Wt.shape[1] - 1, tuning.TUNING.learning.median_codes).round().astype(int))]
     result = np.empty(H.shape[1:], np.uint8)
 

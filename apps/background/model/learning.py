@@ -71,6 +71,9 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
 
     Where the camera shakes, the frames of the sample are registered in place. `n_components` is the maximum; one is
     kept where more explain hardly more. `rng` chooses the pixels that determine codes.
+
+    At these few pixels, the scene and the codes of the frames are found in turn; then the scene at all pixels. After
+    that come more components, if the illumination needs them, and the corrections for scenes that are difficult.
     """
     frames, _ = sample.taken()
     changes = sample.hand_over_changes()  # (n, height, width): difference of each frame from its neighbours
@@ -118,7 +121,7 @@ def _set_changes(changes: FrameArray, frames: FrameArray) -> None:
 
 
 def _register(registration: Registration, frames: FrameArray) -> None:
-    """Register frames in place."""
+    """Register frames (n, height, width, channels) to the scene of `registration`, in place."""
 
     def fill(block: tuple[int, int]) -> None:
         """Register the frames from block[0] to block[1]."""
@@ -193,7 +196,10 @@ def _explained(X: Floats, Wt: Floats, H: Floats, near: Floats) -> NDArray[np.int
 
 
 def _product(Wt: Floats, H: Floats) -> Floats:
-    """Return ``W H`` without the BLAS, whose own threads would compete with those that work on frames."""
+    """Return ``W H`` (n, n_values) of codes `Wt` (n_components, n) and components `H` (n_components, n_values).
+
+    It is computed without the BLAS, whose own threads would compete with those that work on frames.
+    """
     result = np.multiply.outer(Wt[0], H[0])
     for w, h in zip(Wt[1:], H[1:], strict=True):
         result += np.multiply.outer(w, h)
@@ -201,12 +207,15 @@ def _product(Wt: Floats, H: Floats) -> Floats:
 
 
 def with_median(Wt: Floats) -> Floats:
-    """Return the candidates for codes: the median code, then all codes."""
+    """Return the candidates (n_components, n + 1) for the codes of a frame: the median code, then all codes `Wt`."""
     return np.column_stack([np.median(Wt, axis=1), Wt]).astype(np.float32)
 
 
 def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-    """Return better components (r, n_pixels, channels) of `rows` (n_pixels, channels, n), weighted (n_pixels, n)."""
+    """Return better components (r, n_pixels, channels) of `rows` (n_pixels, channels, n), weighted (n_pixels, n).
+
+    `H` are the components to start from, `Wt` (r, n) the codes, and `sweeps` the number of rank-one passes over them.
+    """
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
     factor = found.reshape(len(found), -1)
@@ -218,6 +227,7 @@ class CodePixels:
     """The learnt frames at the pixels that determine codes, few enough to go over again and again."""
 
     def __init__(self, frames: FrameArray, weights: FrameArray, scale: Floats) -> None:
+        """Take frames (n, n_chosen, channels), their weights (n, n_chosen) and the noise of the pixels (n_chosen,)."""
         n, _, self.channels = frames.shape
         self.X = frames.reshape(n, -1).astype(np.float32)  # (n, n_values): pixels times channels
         self.near = 2 * np.repeat(scale, self.channels)  # (n_values,): smaller residuals count as explained
@@ -226,11 +236,11 @@ class CodePixels:
         self._row_weights = np.ascontiguousarray(weights.T)  # (n_chosen, n)
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-        """Improve components (r, n_chosen, channels)."""
+        """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them."""
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:
-        """Find codes (r, n), starting from the present ones."""
+        """Find codes (r, n) for components (r, n_chosen, channels), starting from the present ones or their median."""
         return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
 
     def residual(self, H: Floats, Wt: Floats) -> Floats:
@@ -244,9 +254,8 @@ class CodePixels:
 class Illumination:
     """Illumination components of a scene, and the codes of the learnt frames.
 
-    `scene` (n_chosen, channels) is the scene at the pixels `chosen` (n_chosen,) of a picture of `shape`; `Wt` (1, n)
-    are the codes of that scene alone. Afterwards `Wt` (n_components, n) are the codes of the components, and `explains`
-    is the share of the values that the components explain and a single one does not, in the cells that are believed.
+    `Wt` (n_components, n) are the codes of the components, and `explains` is the share of the values that the
+    components explain and a single one does not, in the cells that are believed.
     """
 
     def __init__(
@@ -258,6 +267,11 @@ class Illumination:
         Wt: Floats,
         n_components: int,
     ) -> None:
+        """Learn `n_components` components from the learnt frames at some pixels.
+
+        `scene` (n_chosen, channels) is the scene at the pixels `chosen` (n_chosen,) of a picture of `shape` (height,
+        width), and `Wt` (1, n) are the codes of that scene alone.
+        """
         height, width = self._shape = shape[0], shape[1]
         cell = max(height, width) / tuning.TUNING.illumination.grid
         self._grid = max(1, round(height / cell)), max(1, round(width / cell))  # rows and columns of cells
@@ -266,9 +280,7 @@ class Illumination:
         # (n_chosen,): the cell of each pixel
         self._cell = (rows * self._grid[0] // height) * self._grid[1] + columns * self._grid[1] // width
         self._scene = scene  # (n_chosen, channels)
-        self.Wt = (
-            Wt  # codes, which `_learn` replaces; it also sets `explains` and `_cells`, the illuminations of the cells
-        )
+        self.Wt = Wt  # replaced by `_learn`, which also sets `explains` and `_cells`, the illuminations of the cells
         self._learn(pixels, n_components)
 
     def _learn(self, pixels: CodePixels, n_components: int) -> None:
@@ -329,7 +341,7 @@ class Illumination:
         return believed, float((before - after)[believed].sum() / pixels.weights.sum())
 
     def _fields(self) -> Floats:
-        """Return the illuminations at all pixels (n_components, height, width)."""
+        """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells."""
         size = self._shape[::-1]
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
@@ -350,6 +362,7 @@ def _courses(residual: Floats, pixels: CodePixels, count: int) -> Floats:
     foreground counts little. Each runs from 0 to 1. Component 0 is where all are at 0 and component k where change k is
     at its end and beyond, so that the shares (count + 1, n) are never negative.
     """
+    # (n, n_values); its Gram matrix has the courses, the principal components over frames, as eigenvectors
     cut = np.clip(residual, -pixels.near, pixels.near) * np.sqrt(pixels.weights)
     n = len(cut)
     courses = np.full((count, n), 0.5)

@@ -106,7 +106,10 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, frames: Iterable[FrameArray]) -> OnlineBackgroundModel:
-        """Forget everything, then learn from frames, one after the other, as :meth:`partial_fit` does."""
+        """Forget everything, then learn from frames, one after the other, as :meth:`partial_fit` does.
+
+        What was learnt is in the attributes whose names begin or end with an underscore.
+        """
         for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
             delattr(self, name)
         for _ in self.follow(frames):
@@ -153,7 +156,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """
         for frame in as_frames(frames, getattr(self, "frame_shape_", None)):
             yield from self._take(frame, None if time is None else time())
-        if getattr(self, "_held", None):
+        if getattr(self, "_held", None):  # the frames ended during the warm-up, in which they are only held
             yield from self._end_warm_up()
 
     def start_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
@@ -232,7 +235,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             yield from self._end_warm_up()
 
     def _advance(self, time: float | None) -> float:
-        """Set the time of the next frame; return the seconds since the previous one, at most `longest_gap`."""
+        """Set the time of the next frame; return the seconds since the previous one, at most `longest_gap`.
+
+        `time` is in seconds; with None the frame comes ``1 / frame_rate`` after the previous one. What was not seen for
+        longer than the gap is not forgotten faster.
+        """
         first = self.time_ == -math.inf
         if time is None:
             time = 0.0 if first else self.time_ + 1 / self.frame_rate
@@ -281,7 +288,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return Separated(index, frame, self.background_, self.mask_)
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
-        """Set the background and the mask of a registered frame, then learn from it."""
+        """Set the background and the mask of a registered frame, then learn from it.
+
+        `index` is the number of the frame, and `seconds` is the time since the previous one. `update_rows` changes the
+        scene, the rival, their weights (`_support` and `_rivalry`) and the noise in place.
+        """
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         before = frame if self._before is None else self._before
