@@ -236,7 +236,8 @@ class ImageAnnotator(BaseEstimator):
             which, distance = nearest(self.index_, codes, k, self._distance_of)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
             return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
-        # votes (n_images, n_words): the scores of words by the kernel regression on distances to its landmarks
+        # A word's probability has two terms (n_images, n_words): the root of its weighted share among the neighbours,
+        # and votes, its score by the kernel regression on the distances to some training images.
         which, distance, votes = nearest_and(self.index_, codes, k, self.regression_.rows, self.regression_.predict)
         counts, shares = share_of_words(distance, which, self.Y_)
         return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), votes])), which, distance, counts)
@@ -282,7 +283,10 @@ class ImageAnnotator(BaseEstimator):
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
-        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
+        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features).
+
+        `blocks_` holds the fitted models of the views, and `columns_` (n_columns,) the factors of the codes.
+        """
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
@@ -298,6 +302,7 @@ class ImageAnnotator(BaseEstimator):
         self._scale(codes, rng)
         codes *= self.columns_
         n_blocks = len(self.blocks_)
+        # one weight a distance; they are learnt from equal ones with the sum START
         self.weights_ = np.full(n_blocks, START / n_blocks if weighted else 1.0)
         self.sigmoids_: Sigmoids | None = None
         self.regression_: Regression | None = None
@@ -328,30 +333,37 @@ class ImageAnnotator(BaseEstimator):
 
     @property
     def n_neighbors_(self) -> int:
-        """The number of neighbours that are used."""
+        """The number of neighbours that are used: `n_neighbors`, or 300 for "weighted" and 5 for the others."""
         usual = WEIGHTED_NEIGHBOURS if self.method == "weighted" else JEC_NEIGHBOURS
         return self.n_neighbors or usual
 
     @property
     def _rooted(self) -> bool:
-        """Whether features and codes are replaced by the roots of their shares."""
+        """Whether features and codes become the square roots of their shares in each row, as in Hellinger distances."""
         return self.hellinger and self.metrics is None
 
     def _metric(self, block: Block) -> str:
-        """Return the metric of a block."""
+        """Return the metric of a block, the codes of one view: that of all views, that of its view, or the default."""
         return (
             self.metrics.get(block.view, MANHATTAN) if isinstance(self.metrics, Mapping) else self.metrics or MANHATTAN
         )
 
     @property
     def _distance_of(self) -> Distance:
-        """The distance of scaled codes."""
+        """The function that computes distances of scaled codes.
+
+        Without `metrics` it is one Manhattan distance, because the codes are multiplied by the weights already.
+        Otherwise it is the sum of a distance for each block, in the metric of its view.
+        """
         if self.metrics is None:
             return manhattan
         return joint_distance([(block.columns, self._metric(block)) for block in self.blocks_])
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
-        """Find factors that give each distance a maximum of 1, and without `metrics` each code the same deviation."""
+        """Find factors that give each distance a maximum of 1, and without `metrics` each code the same deviation.
+
+        `codes` (n_images, n_columns) are not changed; the factors `columns_` (n_columns,) belong to them.
+        """
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
@@ -378,7 +390,10 @@ class ImageAnnotator(BaseEstimator):
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
-        """Return the distances (n_rows, k) of training rows to their neighbours `which` (n_rows, k), by one block."""
+        """Return the Manhattan distances (n_rows, k) of training rows to their neighbours, in the codes of one block.
+
+        `codes` (n_images, n_columns) are those of all training images; `which` (n_rows, k) are the neighbours.
+        """
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 
@@ -422,6 +437,7 @@ class ImageAnnotator(BaseEstimator):
             raise ParameterError(f"metrics must be None with the method 'weighted'; got {shown(self.metrics)}")
         if self.pseudo_inverse and isinstance(self.coder, str) and self.coder == PLAIN:
             raise ParameterError("pseudo_inverse must be False with the coder 'none'; got True")
+        # these need codes >= 0, and those of pseudo-inverses may be negative
         if self.pseudo_inverse and set(metrics) & {"chi-squared", "kullback-leibler"}:
             raise ParameterError(
                 f"metrics must be manhattan or euclidean with pseudo_inverse; got {shown(self.metrics)}"

@@ -61,9 +61,11 @@ def fit_blocks(
 ) -> tuple[list[Block], Array]:
     """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
 
-    One model is learnt for each view and each number of components in `ranks`. `progress`, if given, is called as
-    ``progress("coding", done, total)`` after each view. With `pseudo_inverse`, codes are features times the
-    pseudo-inverse of the components.
+    One model is learnt for each view, the columns of `X` (n_samples, n_features) that `views` names, and for each
+    number of components in `ranks`. `coder` is "none", the name of a loss, "or-nmf", or an estimator. With `hellinger`,
+    features and codes become the square roots of their shares in each row. With `pseudo_inverse`, codes are features
+    times the pseudo-inverse of the components. `progress`, if given, is called as ``progress("coding", done, total)``
+    after each view.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
@@ -88,7 +90,11 @@ def fit_blocks(
 def coded(
     X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool, pseudo_inverse: bool
 ) -> Array:
-    """Return the codes of samples (n_samples, n_columns)."""
+    """Return the codes (n_samples, n_columns) of samples `X` (n_samples, n_features) by fitted models.
+
+    `views` has the columns of `X` for each view. The codes of the blocks stand side by side; for the other arguments
+    see :func:`fit_blocks`.
+    """
     parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
     return np.concatenate(
         [_codes(block.coder, parts[block.view], hellinger, pseudo_inverse) for block in blocks], axis=1
@@ -120,6 +126,7 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
     else:
         model = NMF(loss=coder, max_iter=MAX_ITERATIONS)
     model.set_params(n_components=rank)
+    # An estimator with a seed of its own keeps it; 0 stands for one without this parameter.
     if model.get_params(deep=False).get("random_state", 0) is None:
         model.set_params(random_state=random_state)
     with warnings.catch_warnings():
@@ -128,7 +135,11 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
 
 
 def _codes(learnt: Any, X: Array, hellinger: bool, pseudo_inverse: bool) -> Array:
-    """Return the codes of a view; with `hellinger` they become square roots of shares as well."""
+    """Return the codes (n_samples, n_columns) of the features `X` of a view.
+
+    `learnt` is the fitted model, or None if the features themselves are the codes. With `hellinger` codes become the
+    square roots of their shares, as the features in `X` already are.
+    """
     if learnt is None:
         return X
     codes = X @ np.linalg.pinv(learnt.components_) if pseudo_inverse else learnt.transform(X)

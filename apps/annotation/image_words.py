@@ -142,9 +142,10 @@ def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
 def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the file and the words of each row; a cell may hold several words."""
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        # empty lines and a line of headings
         if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
             continue
-        name, *words = map(text_of_cell, row)
+        name, *words = map(text_of_cell, row)  # without the quote that keeps spreadsheets from seeing formulas
         yield name.strip(), [word for cell in words for word in cell.split(SEPARATOR)]
 
 
@@ -170,7 +171,10 @@ def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> li
 def _matched(
     table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
 ) -> list[list[str]]:
-    """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
+    """Return the words of each image, found by its full name, its name relative to `root`, or its last part.
+
+    `table` has the words by the names of files. Names that are not of an image are counted in `notes`.
+    """
     used: set[str] = set()
     found = []
     for image in images:

@@ -39,8 +39,8 @@ def nearest_and(
 ) -> tuple[NDArray[np.intp], Array, Array]:
     """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
 
-    The function maps distances (n, n_some) to values (n, m). It is called block by block, so that the distances need
-    not be stored.
+    `some` (n_some,) are indices of rows. The function maps distances (n, n_some) to values (n, m). It is called block
+    by block, so that the distances need not be stored.
     """
     k = min(k, len(rows))
 

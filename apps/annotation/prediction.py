@@ -151,7 +151,11 @@ def _is_own(path: Path) -> bool:
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
-    """Return the words of image `i`, each with the nearest training images that have it."""
+    """Return the words of image `i`, each with its score and the nearest training images that have it.
+
+    `near` has the scores of all words and the nearest training images of all images. `outputs` says how many words are
+    wanted (`top`), and from which score on (`least`).
+    """
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has
     words = []
@@ -173,13 +177,18 @@ def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
 
 
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
-    """Write sidecars one by one, because thousands in one transaction would need too many open files."""
+    """Write a sidecar beside each image with words, and return their names.
+
+    A sidecar of another program is left as it is, and a sentence in `skipped` says so. Sidecars are written one by one,
+    because thousands in one transaction would need too many open files.
+    """
     written = []
     for image, words in given:
         if not words:
             continue
         path = sidecar_of(image)
         try:
+            # `write_sidecar` refuses one of another program also with `force`; its message says why
             write_sidecar(path, [word.word for word in words], force=force or _is_foreign(path))
         except OutputExistsError as error:
             skipped.append(str(error))

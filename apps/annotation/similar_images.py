@@ -126,7 +126,10 @@ def similar(
 
 
 def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[np.uint8]:
-    """Return a contact sheet of images with captions; an unreadable one is grey and adds to `notes`."""
+    """Return a contact sheet of images with captions below them, about as many rows as columns.
+
+    An image that cannot be read is grey, and a sentence is added to `notes`.
+    """
     columns = int(np.ceil(np.sqrt(len(files))))
     rows = -(-len(files) // columns)  # rounded up
     # The size of a cell: a tile, the caption below it, and a gap.
@@ -164,7 +167,7 @@ def _caption(text: str) -> NDArray[np.uint8]:
 def _tile(file: str) -> NDArray[np.uint8]:
     """Return an image as uint8, scaled so that its longer side is TILE pixels."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", UserWarning)  # about transparency
         image = read_image(file)
     if image.dtype != np.uint8:
         image = (image >> 8).astype(np.uint8)  # 16 bits to 8

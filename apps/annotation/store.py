@@ -49,9 +49,11 @@ def _restored(
     extraction: FeatureExtraction | None,
     fitted: dict[str, Any],
 ) -> AnnotationModel:
-    """Return the model of a file, after the checks that the fields do not make."""
-    # `words_of` holds the words of all images, those of image i from words_start[i] to words_start[i + 1]; `fitted` are
-    # the fitted attributes by name.
+    """Return the model of a file, after the checks that the fields do not make; ValueError if its parts do not fit.
+
+    `words_of` holds the words of all images as columns of the vocabulary `words`, those of image i from words_start[i]
+    to words_start[i + 1]. `fitted` are the fitted attributes of the annotator by name, and `files` the training images.
+    """
     # An estimator as the coder is not in the file; that of a block has its settings.
     learnt = next((block.coder for block in fitted["blocks_"] if block.coder is not None), None)
     if (parameters["coder"] == PLAIN) != (learnt is None):
@@ -87,7 +89,7 @@ def _restored(
 
 
 def _count_columns(slices: list[slice]) -> int:
-    """Return the number of columns that slices cover one after the other."""
+    """Return the number of columns that slices cover one after the other; ValueError if they do not follow so."""
     end = 0
     for each in slices:
         if not isinstance(each, slice) or each.step is not None or each.start != end or not each.stop > end:

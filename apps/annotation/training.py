@@ -135,6 +135,7 @@ def _without_copies(found: ImagesWithWords) -> ImagesWithWords:
     of = np.array([first.setdefault(row.tobytes(), len(first)) for row in found.X])  # the original of each image
     if len(first) == len(of):
         return found
+    # (n_originals, n_images): 1 where an image is the original or a copy of it; its product with Y joins their words
     groups = sp.csr_array((np.ones(len(of), np.float32), (of, np.arange(len(of)))))
     Y = sp.csr_array(groups @ found.Y)
     Y.data[:] = 1

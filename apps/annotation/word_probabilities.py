@@ -117,8 +117,9 @@ class _Likelihood:
 def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
     """Fit a sigmoid to each word; words with few images are pulled towards the sigmoid of all words.
 
-    `terms` and `truth` (n_images, n_words) are of training images, where terms come from their neighbours only.
-    `frequency` is the share of all training images that have a word.
+    `terms`, whose weighted sum is the logit of a word's probability, and `truth` are (n_images, n_words) of training
+    images, where terms come from their neighbours only. `frequency` (n_words,), between 0 and 1, is the share of all
+    training images that have a word.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
@@ -150,7 +151,7 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
     damping = np.full(truth.shape[1], 1e-6)
     value, gradient, hessian = _derivatives(inputs, truth, theta, start, pull)
     for _ in range(STEPS):
-        scale = np.einsum("wii->wi", hessian)
+        scale = np.einsum("wii->wi", hessian)  # the diagonals, which damping enlarges
         damped = hessian + damping[:, np.newaxis, np.newaxis] * scale[:, :, np.newaxis] * np.eye(len(inputs))
         step = np.linalg.solve(damped, gradient.T[:, :, np.newaxis])[:, :, 0].T
         trial = theta - step
