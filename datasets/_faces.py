@@ -204,7 +204,7 @@ def _sorted(folder: Path) -> list[Path]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    """Return the image files of a folder."""
+    """Return the visible image files of a folder, without those in folders below it."""
     return [path for path in _sorted(folder) if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()]
 
 
@@ -232,7 +232,7 @@ def _read_faces_mat(path: Path, size: tuple[int, int] | None) -> Faces:
 
 
 def _to_uint8(path: Path, values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return grey values as uint8; floats up to 1 are scaled."""
+    """Return grey values as uint8; floats up to 1 are multiplied by 255. `path` is for messages."""
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind not in "iuf":

@@ -195,7 +195,10 @@ def _fetch(name: str) -> Faces:
 
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
-    """Download the file to `path` and return its faces if they are the expected ones; otherwise note the reason."""
+    """Download the file to `path` and return its faces if they are the expected ones.
+
+    Otherwise None is returned and a sentence about the reason is added to `reasons`.
+    """
     temporary = path
     try:
         with output_file(path, force=True) as temporary:

@@ -122,7 +122,10 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
 
 
 def _one_piece_each(labels: NDArray[np.int32], homes: list[int]) -> NDArray[np.int32]:
-    """Assign the pieces of a segment that are not connected to its home to the nearest segment."""
+    """Assign the pieces of a segment that are not connected to its home to the nearest segment.
+
+    `homes` has the flat index of a pixel of each segment.
+    """
     apart = np.zeros(labels.shape, bool)
     for segment, home in enumerate(homes):
         inside = labels == segment
@@ -149,7 +152,7 @@ def _colours(count: int, rng: np.random.Generator) -> Plane:
 
 
 def _wave(height: int, width: int, rng: np.random.Generator, angle: float, period: float) -> Plane:
-    """Return a sine wave in [-1, 1] with an angle and a period in pixels."""
+    """Return a sine wave in [-1, 1] whose direction has this angle, in radians, and whose period is in pixels."""
     y, x = np.mgrid[:height, :width].astype(np.float32)
     phase = 2 * np.pi * ((x * np.cos(angle) + y * np.sin(angle)) / period + rng.uniform())
     return np.sin(phase, dtype=np.float32)

@@ -123,6 +123,7 @@ class _Scene:
         self, n_frames: int, height: int, width: int, n_objects: int, noise: float, illumination: float,
         random_state: RandomState,
     ) -> None:  # fmt: skip
+        """Check the arguments of :func:`make_surveillance`, and draw all random choices but the noise."""
         # Four seeds, for the street, the illumination, the objects and the noise, so that each of these stays the same
         # if another one is changed. `noise` and `illumination` are shares of the full range.
         self.n_frames = check_count(n_frames, "n_frames", 1)
@@ -258,6 +259,7 @@ class _Object:
     """A car or a pedestrian: a patch of an image with a silhouette, and its place in each frame."""
 
     def __init__(self, scene: _Scene, index: int, rng: np.random.Generator) -> None:
+        """Draw size, colours and times of object `index`: a car if it is even, a pedestrian if it is odd."""
         # Lengths are in pixels, times in frames. `bottom` is the row below the object's lowest pixels. `_patch`
         # (height, width, 3) has its colours, `_shape` (height, width) says which of them belong to it. It crosses the
         # scene in `_crossing` frames, stops for `_rest` frames after `_rest_at`, and enters again after a pause, every
@@ -266,12 +268,12 @@ class _Object:
         car = index % 2 == 0
         self._to_right = bool(rng.integers(2))
         if car:
-            self.bottom = (0.91 if self._to_right else 0.75) * scene.height
+            self.bottom = (0.91 if self._to_right else 0.75) * scene.height  # the near or the far lane
             size = rng.uniform(0.15, 0.18) * scene.height
             self._patch, self._shape = _car(*_pixels(size, 2.3 * size), rng)
             self._crossing, pause = rng.uniform(35, 60), rng.uniform(20, 80)
         else:
-            self.bottom = rng.uniform(0.57, 0.61) * scene.height
+            self.bottom = rng.uniform(0.57, 0.61) * scene.height  # on the far pavement
             size = rng.uniform(0.17, 0.21) * scene.height
             self._patch, self._shape = _pedestrian(*_pixels(size, 0.42 * size), rng)
             self._crossing, pause = rng.uniform(80, 130), rng.uniform(10, 60)

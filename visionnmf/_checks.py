@@ -195,7 +195,7 @@ def check_sparse(matrix: Any, name: str) -> None:
     if matrix.format == "coo":
         pairs = zip(matrix.coords, matrix.shape, strict=False)
         fits = len(matrix.coords) == len(matrix.shape) and all(_within(index, size) for index, size in pairs)
-        fits = fits and len({len(matrix.data), *map(len, matrix.coords)}) == 1
+        fits = fits and len({len(matrix.data), *map(len, matrix.coords)}) == 1  # as many rows and columns as values
     elif matrix.format in ("csr", "csc", "bsr"):
         fits = _is_compressed(matrix)
     elif matrix.format == "lil":

@@ -59,6 +59,7 @@ class BagOfWords(Extractor):
         """Return the length of a descriptor."""
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed; a dictionary needs at least as many samples as words."""
         super()._check_parameters()
         check_count(self.n_words, "n_words")
         check_count(self.n_samples, "n_samples", self.n_words)

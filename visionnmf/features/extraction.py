@@ -100,6 +100,11 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         max_pixels: int | None = MAX_PIXELS,
         cache: str | Path | None = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `kinds` are names of kinds or presets, or extractors with parameters of their own. `n_jobs` is the number of
+        processes, -1 for one on each processor, and `cache` a file that keeps features between runs.
+        """
         self.kinds = kinds
         self.n_jobs = n_jobs
         self.max_pixels = max_pixels
@@ -131,7 +136,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return self._fit(check_images(images), None)
 
     def _fit(self, images: Images, progress: Progress | None) -> Self:
-        """Fit the extractors to images, and report how many of the extractors are fitted."""
+        """Fit the extractors to images, and call ``progress("learning", done, total)`` before each of them."""
         self._begin()
         for done, extractor in enumerate(self.extractors_.values()):
             if progress is not None:
@@ -243,7 +248,11 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.n_features_out_ = int(ends[-1])
 
     def _rows(self, images: Images) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the features of each image, or the error if it cannot be read."""
+        """Yield the features of each image, or the error if it cannot be read.
+
+        Batches of images go to other processes, each image with the numbers of the extractors whose features of it are
+        not in the cache file; the cache completes the rows.
+        """
         check_is_fitted(self)
         images = check_images(images)
         with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
@@ -258,6 +267,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                 ) from error
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that images come as a list, which its checks of matrices would refuse."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # lists of images
         tags.no_validation = True
@@ -265,7 +275,11 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
-    """Describe each image by the extractors that its task names."""
+    """Return the features of each image by the numbers of the extractors, or the error of one that cannot be read.
+
+    A task is an image (array or file) and the numbers of the extractors, positions in `extractors`, that must describe
+    it; an image without any is not read. `max_pixels` is the size to which larger images are reduced.
+    """
     described: list[Parts | MediaError] = []
     for image, wanted in tasks:
         try:
@@ -280,7 +294,7 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[T
 def _is_readable(image: ArrayLike | str | Path) -> bool:
     """Return whether an image can be read, by reading it."""
     try:
-        PreparedImage(image, 1)
+        PreparedImage(image, 1)  # reduced to one pixel, because only errors count
     except MediaError:
         return False
     return True
@@ -294,6 +308,7 @@ class FeatureCache:
     """
 
     def __init__(self, path: str | Path | None, extractors: list[Extractor]) -> None:
+        """Open the cache file `path`, or none, for the features of fitted extractors."""
         self.extractors = extractors
         self._cache = None if path is None else ArrayCache(path)  # the file; maps keys to features
         # the second half of a key, for each extractor; the first is a digest of the image

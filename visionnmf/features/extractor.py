@@ -56,6 +56,7 @@ class PreparedImage:
     """
 
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
+        """Read a file or check an array, and make it 8-bit RGB of at most `max_pixels` (None: of its own size)."""
         pixels = check_image(read_image(image) if isinstance(image, str | Path) else image)
         size = pixels.shape[0] * pixels.shape[1]
         limit = size if max_pixels is None else max_pixels
@@ -184,6 +185,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         self.n_features_out_ = count
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed; subclasses check their own ones in addition."""
         if self.max_pixels is not None:
             check_count(self.max_pixels, "max_pixels")
 
@@ -228,6 +230,7 @@ def check_images(images: Any) -> Images:
     """Return images as a sequence; raise ParameterError if it is empty, a single image or a single file."""
     if isinstance(images, str | Path) or not isinstance(images, Iterable):
         raise ParameterError(f"images must be a list of arrays or files; got {shown(images)}")
+    # an array of less than three dimensions may hold objects or texts: images of several sizes, or names of files
     if isinstance(images, np.ndarray) and images.ndim < 3 and images.dtype.kind != "O" and images.dtype.kind != "U":
         raise ParameterError(f"images must be a list of arrays or files; got an array of shape {images.shape}")
     listed = images if isinstance(images, Sequence) else list(images)

@@ -71,6 +71,11 @@ class GIST(Extractor):
         size: int = 128,
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        There are `n_scales` times `n_orientations` filters, and `n_cells` rows and columns of cells. The image is
+        scaled to a square of `size` pixels a side, and a larger one is first reduced to `max_pixels`.
+        """
         self.n_scales = n_scales
         self.n_orientations = n_orientations
         self.n_cells = n_cells
@@ -108,6 +113,7 @@ class GIST(Extractor):
             responses = np.abs(ifft2(_low_frequencies(spectrum, shrink) * filters)) / np.float32(shrink**2)
             inner = slice(margin // shrink, (margin + self.size) // shrink)
             side = self.size // shrink // self.n_cells
+            # (filters, rows of cells, pixels in a cell, columns of cells, pixels in a cell)
             cells = responses[:, inner, inner].reshape(-1, self.n_cells, side, self.n_cells, side)
             found.append(cells.mean(axis=(2, 4)).ravel())
         return np.concatenate(found)

@@ -39,6 +39,12 @@ class HueWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `n_words` is the size of the dictionary, learnt from `n_samples` descriptors, and `n_bins` the length of a
+        descriptor, a histogram of hues. `grey` is the saturation at which it has half its length. `layout` has the rows
+        and columns of cells with a bag each; larger images are reduced to `max_pixels`.
+        """
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey
@@ -118,6 +124,13 @@ class DenseHue(OnGrid, HueWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `scales` of the patches are in pixels, and `step`, the distance of two points, in scales. The other parameters
+        are the size of the dictionary, that of a histogram of hues, the saturation (`grey`) at which a histogram has
+        half its length, the rows and columns of cells, the number of descriptors to learn from, and the size of reduced
+        images.
+        """
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey
@@ -191,12 +204,17 @@ def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey
     patches = counts.reshape(len(points), n_bins)
     norms = np.linalg.norm(patches, axis=1, keepdims=True)
     total = window.sum(axis=1, keepdims=True)
+    # `total` is the sum of the weights of a patch, so that thresholds are mean saturations; grey patches become 0
     coloured = norms > ROUNDING * total
     return np.where(coloured, patches / np.where(coloured, norms + grey * total, 1), 0).astype(np.float32)
 
 
 def _hue(rgb: Array) -> tuple[Array, Array]:
-    """Return the hue of each pixel as an angle, and its saturation."""
+    """Return the hue of each pixel as an angle in radians, and its saturation, from two opponent colours.
+
+    `rgb` is (height, width, 3) from 0 to 1; grey has the saturation 0. The formulas are those of
+    :func:`hue_histograms`.
+    """
     red, green, blue = np.moveaxis(rgb, -1, 0)
     first = (red - green) / np.sqrt(2, dtype=np.float32)
     second = (red + green - 2 * blue) / np.sqrt(6, dtype=np.float32)

@@ -94,6 +94,12 @@ class PatchNMF(Extractor):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        `n_components` parts are learnt from `n_samples` patches of `patch` by `patch` pixels, `step` pixels apart, by
+        the `method` of :class:`.OnlineNMF`. `layout` has the rows and columns of cells; larger images are reduced to
+        `max_pixels`.
+        """
         self.n_components = n_components
         self.patch = patch
         self.step = step
@@ -104,6 +110,7 @@ class PatchNMF(Extractor):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed; there must be at least as many patches as parts."""
         super()._check_parameters()
         check_count(self.n_components, "n_components", 1, 4096)
         check_count(self.patch, "patch", 2, 64)

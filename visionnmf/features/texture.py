@@ -54,12 +54,18 @@ class HOG(Extractor):
     def __init__(
         self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        The image is scaled to a square of `size` pixels a side, whose cells have `cell` pixels a side and a histogram
+        of `n_orientations` bins each; a larger image is first reduced to `max_pixels`.
+        """
         self.n_orientations = n_orientations
         self.cell = cell
         self.size = size
         self.max_pixels = max_pixels
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed; a block of two by two cells must fit into the square."""
         super()._check_parameters()
         check_count(self.n_orientations, "n_orientations", 1, 180)
         check_count(self.cell, "cell", 2, 512)
@@ -98,7 +104,10 @@ class PatternHistogram(Extractor):
         check_layout(self.layout)
 
     def _count_patterns(self, codes: Array, n_codes: int) -> Array:
-        """Count the codes of pixels (height, width), 0 to n_codes - 1, in each cell."""
+        """Count the codes of pixels (height, width), 0 to n_codes - 1, in each cell; see :func:`.count_in_cells`.
+
+        There may be no codes at all, because the census transform has none at the border.
+        """
         height, width = codes.shape
         rows, columns = np.divmod(np.arange(codes.size), max(1, width))
         return count_in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), self.layout, n_codes)
@@ -130,6 +139,7 @@ class LBP(PatternHistogram):
     kind = "lbp"
 
     def __init__(self, *, layout: tuple[int, int] = (4, 4), max_pixels: int | None = MAX_PIXELS) -> None:
+        """Keep the parameters: rows and columns of cells, and the size to which larger images are reduced."""
         self.layout = layout
         self.max_pixels = max_pixels
 
@@ -172,6 +182,7 @@ class CENTRIST(PatternHistogram):
     kind = "centrist"
 
     def __init__(self, *, layout: tuple[int, int] = (1, 1), max_pixels: int | None = MAX_PIXELS) -> None:
+        """Keep the parameters: rows and columns of cells, and the size to which larger images are reduced."""
         self.layout = layout
         self.max_pixels = max_pixels
 
@@ -183,6 +194,7 @@ class CENTRIST(PatternHistogram):
         return math.prod(self.layout) * (CENSUS - 2)
 
     def _describe(self, image: PreparedImage) -> Array:
+        """Count the census codes of all pixels in each cell, without the codes 0 and 255."""
         counts = self._count_patterns(census_transform(image.grey), CENSUS)
         # codes 0 and 255 are left out; 255 is that of flat areas
         return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()

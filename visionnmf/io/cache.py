@@ -37,6 +37,10 @@ class ArrayCache:
     """
 
     def __init__(self, path: str | Path) -> None:
+        """Open the cache file `path`, which is created if it is missing.
+
+        Raises UnreadableError if it is anything else than a cache, and MediaError if it cannot be created.
+        """
         self.path = Path(path)
         # Also set: `_deadline`, by `_querying`, the processor time at which the queries of a block must have ended.
         self._lock = Lock()  # threads share the connection and take turns
@@ -80,7 +84,7 @@ class ArrayCache:
         return found
 
     def put(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep arrays (n,), packed by zlib; raise MediaError if the file cannot be written.
+        """Keep arrays (n,) by their keys, packed by zlib; raise MediaError if the file cannot be written.
 
         An array that packs to 32 MiB or more, half of what SQLite is allowed to read, is not kept.
         """

@@ -65,6 +65,7 @@ class _Members(dict[str, Any]):
     """The arrays of an open file by name. Each is read when it is asked for, and only once."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
+        """Take the open archive `file`, of which no array has been read yet."""
         super().__init__()
         self._file = file
         self.unread = {member.filename for member in file.infolist()}  # names of members that nothing has asked for
@@ -146,6 +147,7 @@ class ModelFile:
             raise StateError("it is compressed")
         if sum(member.file_size for member in members) > path.stat().st_size:
             raise StateError("its members are larger than the file")
+        # the JSON of the header is stored as an array of bytes, after NumPy's own header
         self._check_size(path, file.getinfo("header.npy").file_size - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:

@@ -55,7 +55,10 @@ class Place:
         return math.prod(int(part) if part.isdigit() else self._sizes[part] for part in dimension.split("*"))
 
     def fits(self, dimension: str, size: int) -> bool:
-        """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on."""
+        """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on.
+
+        `dimension` is a name, such as "height", a number, or a product of such, as in "height*width".
+        """
         if dimension.isidentifier() and dimension not in self._sizes:
             self._sizes[dimension] = size
         return self.size(dimension) == size
@@ -281,7 +284,10 @@ class List(Field):
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
 
     def _check(self, items: list[Any], place: Place) -> None:
-        """Raise StateError if the number of items is wrong, or items that must be distinct are equal."""
+        """Raise StateError unless the number of items is right and items that must be distinct differ.
+
+        The number must be at least 1 unless the list may be empty, and that of the dimension `size` if it is given.
+        """
         place.require(items or self.empty, "a list of at least one")
         place.require(not self.size or place.fits(self.size, len(items)), f"as long as there are {self.size}")
         place.require(not self.distinct or len(set(items)) == len(items), "different from each other")
@@ -363,7 +369,7 @@ class Value(Field):
         raise StateError(f"{place.name} must be a number, text, an array or a penalty; got {kind}")
 
     def _knows(self, kind: type) -> bool:
-        """Return whether objects of a class can be made again from their parameters."""
+        """Return whether objects of a class can be made again from their parameters: `find_class` must return it."""
         try:
             return self.find_class(kind.__name__) is kind
         except KeyError:
@@ -444,7 +450,10 @@ class Estimator(Field):
     sizes: tuple[tuple[str, str], ...] = ()
 
     def pack(self, model: Any, place: Place) -> dict[str, Any]:
-        """Return the class, the parameters and the fitted attributes of a model."""
+        """Return the class, the parameters and the fitted attributes of a model as JSON; arrays go to ``place.arrays``.
+
+        `states` declares by the name of a class which attributes are kept. Raises ParameterError for other classes.
+        """
         from sklearn.utils.validation import check_is_fitted
 
         kind = type(model)
@@ -460,7 +469,10 @@ class Estimator(Field):
         }
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Make a model from its packed parameters and attributes, which are all checked."""
+        """Make a model from what :meth:`pack` returned; its parameters and attributes are all checked.
+
+        `states` declares by the name of a class which attributes it may have, and `find_class` returns the class.
+        """
         name = Text(tuple(self.states)).unpack(item["class"], place)
         parameters = self.parameters.unpack(item["parameters"], place / "parameters", dict)
         seed = parameters.get("random_state")  # generators were not stored, so only a whole number can stand here

@@ -48,9 +48,10 @@ def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
 
 
 def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None) -> None:
-    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans.
+    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans; `name` is for messages.
 
-    Decoding a scan takes a pass over the whole picture, and storing one twenty bytes.
+    Decoding a scan takes a pass over the whole picture, and storing one twenty bytes. JPEG data are segments, each of
+    which begins with a marker (a byte of 255 and one for its kind) and its length in two bytes.
     """
     stop = len(data) if stop is None else stop
     scans, place = 0, start
@@ -62,7 +63,7 @@ def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None)
             scans += 1
             if scans > MOST_SCANS:
                 raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it again")
-        place += int.from_bytes(data[place : place + 2])  # a segment begins with its length in two bytes
+        place += int.from_bytes(data[place : place + 2])  # to the end of the segment
 
 
 def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:

@@ -172,7 +172,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _numbers(given: Any, name: str) -> Array:
-    """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers."""
+    """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers.
+
+    `given` is an array of any kind, perhaps a memory map, and `name` is for messages.
+    """
     if given.ndim != 2 or given.dtype.kind not in NUMBERS:
         cure = "; make rows of it by reshape(len(array), -1)" if given.ndim > 2 else ""
         raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}{cure}")
@@ -222,7 +225,7 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
 
 
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
-    """Return a table after checking its name and its number of keys."""
+    """Return a table after checking its name and that there is a key for each row of `X`; `file` is for messages."""
     if not name.isprintable() or len(name) > LONGEST_NAME:  # because it appears in messages
         raise UnreadableError(f"{file}: names must be printable, of at most {LONGEST_NAME} letters; got {name!r:.60}")
     if keys is not None and len(keys) != len(X):
@@ -245,7 +248,7 @@ class _Texts:
         self.values.append(text)
 
     def check(self, count: int, letters: int = 0) -> None:
-        """Raise TooLargeError if there is no room for `count` more texts."""
+        """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all."""
         if self._size + TEXT_BYTES * count + letters > MOST_TEXT:
             raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
 

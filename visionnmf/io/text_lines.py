@@ -156,7 +156,11 @@ class _LineSplitter:
         self.skipping = False  # the first line is skipped, because its beginning was not seen
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """Yield the lines that `data` completes."""
+        """Yield the lines that `data` completes.
+
+        `rest` holds the beginning of the line whose end has not come. While `skipping` is true, the rest of a line
+        whose beginning was not seen is left out.
+        """
         if self.skipping:
             _, end, data = data.partition(b"\n")
             self.skipping = not end  # the end of the skipped line may come with later data

@@ -60,6 +60,7 @@ class Chunks(ABC):
     can_reorder = False
 
     def __init__(self) -> None:
+        """Begin with empty `skipped` and `notes`; a subclass then opens its source and sets the other attributes."""
         self.skipped: list[str] = []  # a sentence for each sample that could not be read
         self.notes: list[str] = []  # what else is to be said about the samples
 
@@ -126,7 +127,7 @@ class Indexed(Chunks):
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
+        """Yield the samples in their order, about `size` at a time, without the first `skip`."""
         step = -(-size // self.block) * self.block  # `size` rounded up to whole blocks
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
@@ -143,7 +144,7 @@ class Sequential(Chunks):
         """
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
+        """Yield the samples in their order, in chunks as they come, without the first `skip`."""
         # `skip` counts down the samples that are still to be left out.
         for number, piece in enumerate(self.pieces(size), start=1):
             chunk = _checked(piece, number, self.n_features)
@@ -161,6 +162,7 @@ class Iterated(Sequential):
     """The items of an iterable; an iterator can be read once, any other iterable as often as needed."""
 
     def __init__(self, source: Iterable[Any]) -> None:
+        """Keep an iterable of arrays or sparse matrices, each with any number of samples as rows."""
         super().__init__()
         self._source = source  # yields arrays or sparse matrices
         self.repeatable = not isinstance(source, Iterator)
@@ -174,6 +176,7 @@ class InMemory(Indexed):
     """An array of NumPy, a memory map, a sparse matrix or a table."""
 
     def __init__(self, source: Any) -> None:
+        """Take an array, sparse matrix or table whose rows, or images along the first axis, are the samples."""
         # Sparse matrices of any format become CSR, whose rows can be read by their numbers.
         super().__init__()
         check_sparse(source, self.name)
@@ -198,6 +201,7 @@ class NpyRows(Indexed):
     """
 
     def __init__(self, path: str | Path) -> None:
+        """Check the header of the file `path`, which gives the numbers of samples and features; no sample is read."""
         super().__init__()
         self.path = regular_file(path, "array")
         self.name = str(path)
@@ -219,7 +223,7 @@ class NpyRows(Indexed):
     def take(self, rows: Any) -> Array:
         """Return samples by their numbers."""
         array = self._mapped()
-        if array.shape != self._shape:
+        if array.shape != self._shape:  # that of the file when it was opened
             raise UnreadableError(f"{self.path}: it has changed while it was read")
         return np.array(_flat(array[rows]))
 
@@ -234,6 +238,10 @@ class Stored(_InBlocks):
     """An array that a file stores in chunks: a dataset of h5py or an array of zarr."""
 
     def __init__(self, source: Any, name: str = "X") -> None:
+        """Take a dataset of h5py or an array of zarr as `source`; `name` is for messages.
+
+        Raises TooLargeError if a stored chunk has more than 1 GiB, or a sample lies in too many of them.
+        """
         super().__init__()
         self.name = name
         self._source = source
@@ -241,7 +249,7 @@ class Stored(_InBlocks):
         # How many stored chunks a sample lies in, and how many samples are read at once, so that a read does not touch
         # more than CHUNKS_OF_A_ROW chunks. `block`, below, is the number of samples stored together, within 16 MiB.
         self.chunks_per_row, self._together = 1, self.n_samples
-        if source.chunks is None:
+        if source.chunks is None:  # stored in one piece, of which any rows can be read
             return
         if min(source.chunks) < 1:
             raise UnreadableError(f"{name}: cannot be read (its chunks have the shape {source.chunks})")
@@ -272,6 +280,7 @@ class DaskRows(_InBlocks):
     """An array of Dask, computed a range of rows at a time."""
 
     def __init__(self, source: Any) -> None:
+        """Take an array of Dask whose rows, or images along the first axis, are the samples."""
         super().__init__()
         if any(size != size for size in source.shape):  # Dask gives sizes that it does not know as NaN
             raise ParameterError(

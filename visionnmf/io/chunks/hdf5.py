@@ -36,6 +36,7 @@ class HDF5Rows(Stored):
     """The rows of a dataset of an HDF5 file; `dataset` None takes the only one there is."""
 
     def __init__(self, path: str | Path, dataset: str | None = None) -> None:
+        """Open the dataset of this name, or the only one, in the file `path`; refuse what may need too much memory."""
         # Also set: `_filters`, the codes of the filters that chunks went through when they were written, in that order;
         # and `_large`, the offsets of chunks that may unpack to too much and were not checked yet, by their first row.
         self._path = regular_file(path, "array")
@@ -146,12 +147,13 @@ def _filters(path: Path, dataset: h5py.Dataset) -> list[int]:
 
     Only the outermost filter may compress, apart from a checksum around it, because only that is checked beforehand.
     """
-    plan = dataset.id.get_create_plist()
+    plan = dataset.id.get_create_plist()  # its filters are tuples (code, flags, options, name)
     filters = [plan.get_filter(i) for i in range(plan.get_nfilters())]
     codes = [code for code, *_ in filters]
     outside = [code for code in codes[::-1] if code != h5py.h5z.FILTER_FLETCHER32]
     if any(code in COMPRESSORS for code in outside[1:]):
         raise UnsupportedError(f"{path}: its chunks are compressed more than once, which is not read")
+    # The third option of these filters is a number of entries, for which HDF5 allocates memory: that of a chunk.
     for code, _, options, _ in filters:
         if code in COUNTING and options[2:3] != (math.prod(dataset.chunks),):
             raise UnreadableError(f"{path}: the file is damaged (its filters do not fit its chunks)")

@@ -35,6 +35,11 @@ class PictureRows(Sequential):
     can_reorder = True
 
     def __init__(self, paths: list[Path], name: str, longest_side: int | None = None) -> None:
+        """Open the images and videos `paths` as rows; `name` is that of their folder or file, for messages.
+
+        The first picture that can be read gives the size of all, scaled down if a side has more than `longest_side`
+        pixels (None: as it is). Raises UnreadableError if none can be read.
+        """
         super().__init__()
         self.name = name
         longest = math.inf if longest_side is None else check_count(longest_side, "longest_side")
@@ -74,7 +79,10 @@ class PictureRows(Sequential):
         self.notes = [self._scaled(count, others, distorted)] if others else []
 
     def _scaled(self, count: int, others: int, distorted: int) -> str:
-        """Return a sentence about the pictures that do not have the size of the first."""
+        """Return a sentence about the `others` of `count` pictures that do not have the size of the first.
+
+        `distorted` of them have sides in another ratio.
+        """
         assert self.image_shape is not None
         sizes = [f"{shape[1]} x {shape[0]}" for shape in (self._first_shape, self.image_shape)]
         return (

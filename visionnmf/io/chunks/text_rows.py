@@ -31,8 +31,9 @@ class TextRows(Sequential):
     """
 
     def __init__(self, path: str | Path) -> None:
+        """Take the file `path`, or standard input for "-", which can be read only once."""
         super().__init__()
-        # The file; None stands for standard input, which can be read only once.
+        # The file; None stands for standard input.
         self._path = None if str(path) == STANDARD_INPUT else regular_file(path, "table")
         self.name = "standard input" if self._path is None else str(path)
         self.repeatable = self._path is not None

@@ -95,6 +95,7 @@ class _Folder(LocalStore):
                 path = os.path.join(path, part)
                 status = os.lstat(path)
                 wanted = stat.S_ISDIR if number < len(parts) else stat.S_ISREG
+                # a folder in the place of a file passes here, because zarr treats it as a missing file
                 if part == ".." or not (wanted(status.st_mode) or stat.S_ISDIR(status.st_mode)):
                     raise UnsupportedError(
                         f"{self.root}: {key!r:.80} is a link, a device or a pipe; only regular files are read"
@@ -119,6 +120,10 @@ class ZarrRows(Stored):
     """The rows of a Zarr array in a folder."""
 
     def __init__(self, array: Any, path: Path, name: str) -> None:
+        """Take an array of the Zarr folder `path`; `name` is its place in a group, or empty.
+
+        Raises TooLargeError if less memory is free than its stored chunks need.
+        """
         super().__init__(array, f"{path}: {name}" if name else str(path))
         # The chunks that zarr decodes at the same time; each may unpack to about twice its declared size.
         together = min(AT_ONCE, self.chunks_per_row)

@@ -163,11 +163,13 @@ class _Part:
     """
 
     def __init__(self, path: Path, beginning: _Beginning, end: float, files: ExitStack, force: bool) -> None:
+        """Take the file to write, the key frame that begins the part, and its last moment `end`, in seconds.
+
+        `files` is the stack that finishes the file, and `force` says whether it may replace another one.
+        """
         self.beginning = beginning
-        self.closed = False
+        self.closed = False  # whether no later packet can belong to the part
         self._path, self._end, self._files, self._force = path, end, files, force
-        # Besides these: the file to write, the last moment, the stack that finishes the file, and whether the file may
-        # replace another one.
         self._last = -math.inf  # the latest time of a picture that was written
         self._container: Any = None  # the open output
         self._targets: dict[int, Any] = {}  # output streams by the index of the stream they copy

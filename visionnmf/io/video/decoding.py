@@ -81,6 +81,7 @@ class Decoder:
     """Demux and decode one video stream, and count what goes wrong instead of raising it."""
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        """Take an open container and the video stream of it that is decoded."""
         self.container = container
         self.stream = stream
         self.packets = 0  # how many packets of the video stream were read
@@ -166,10 +167,12 @@ class Clock:
     """The times of frames in seconds from the beginning of a file; `step` is used where the file has no valid time."""
 
     def __init__(self, decoder: Decoder, step: float) -> None:
+        """Take the decoder whose frames are timed, and `step`, the seconds between two frames."""
         start = decoder.container.start_time
         self._start = None if start is None else start / av.time_base  # the stamp, in seconds, that counts as time 0
+        # seconds of a tick of the time stamps
         self._unit = decoder.stream.time_base  # not that of the frames, because the last ones have none
-        self._step = step  # seconds between two frames
+        self._step = step
         self._last: float | None = None  # the time that was returned last
 
     def read(self, frame: VideoFrame) -> float:

@@ -269,7 +269,10 @@ class LiveReader:
         came = time.monotonic()  # when the last frame came, or when the caller asked for the next one
 
         def over() -> bool:
-            # A server may send packets without a picture for ever.
+            """Return whether the caller asks for the end; raise UnreadableError after a long time without a frame.
+
+            A server may send packets without a picture for ever.
+            """
             if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
                 raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
             return self._asked_to_end()
