@@ -140,7 +140,11 @@ def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
 
 
 def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
-    """Return the severity of a corruption if it is in its range; raise ParameterError, which uses `name`, otherwise."""
+    """Return the severity `value` of a corruption of this kind if it is in its range, 0 for "none".
+
+    `white` is the value of white in the images, on which the limit of photons depends. Raises ParameterError, which
+    calls the value `name`.
+    """
     if kind == "none":
         return 0
     if kind == "occlusion":

@@ -238,7 +238,10 @@ def _download(address: str) -> bytes:
 
 
 def _read(path: Path, remote: _Remote) -> Faces:
-    """Read a file and compare its content with the checksum."""
+    """Return the faces of a file, sorted by person, if the checksum of images and labels is that of `remote`.
+
+    Raises UnreadableError if it is not, or if the file cannot be read.
+    """
     faces = load_faces(path)
     order = np.argsort(faces.labels, kind="stable")
     images, labels = faces.images[order], faces.labels[order]

@@ -142,7 +142,12 @@ class _Scene:
         self.objects.sort(key=lambda o: o.bottom)  # nearer objects hide farther ones
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
-        """Yield each frame (height, width, 3) and the mask (height, width) of its objects."""
+        """Yield each frame (height, width, 3) and the mask (height, width) of its objects.
+
+        Until a frame becomes uint8, it holds shares of the full range, of which `noise` is a share as well.
+        `illumination` is the largest relative change of the light, `_pattern` (height, width) its strength at each
+        pixel, and `_phase` where its wave begins, in radians.
+        """
         noise_rng = np.random.default_rng(self._seeds[-1])
         for t in range(self.n_frames):
             frame = self.background.copy()
@@ -176,7 +181,7 @@ def _grain(height: int, width: int, sigma: float, rng: np.random.Generator) -> I
 
 
 def _light_pattern(height: int, width: int, rng: np.random.Generator) -> Image:
-    """Return how strongly the drift changes each pixel: 0.2 to 1 along a random direction."""
+    """Return how strongly the illumination of each pixel (height, width) drifts: 0.2 to 1 along a random direction."""
     y, x = _grid(height, width)
     angle = rng.uniform(0, 2 * np.pi)
     along = (x - 0.5) * np.cos(angle) + (y - 0.5) * np.sin(angle)
@@ -284,7 +289,12 @@ class _Object:
         self._lead = -rng.uniform(4, 12) if index == 0 else rng.uniform(0, self._cycle)
 
     def draw(self, frame: Image, mask: NDArray[np.bool_], t: int) -> None:
-        """Paint the object at its place in frame `t` into `frame` and `mask`."""
+        """Paint the object at its place in frame `t` into `frame` and `mask`.
+
+        Times are in frames. The object has been in its cycle of `_cycle` frames for `_lead` at frame 0. It crosses the
+        scene in `_crossing` frames, but rests on its way for `_rest` frames after `_rest_at`, and is then out of sight.
+        `_patch` (height, width, 3) has its colours, and `_shape` (height, width) is true where they belong to it.
+        """
         # The frames that it has moved since it entered, without those of its rest, and the share of its way.
         moved = (t + self._lead) % self._cycle
         moved -= min(max(moved - self._rest_at, 0), self._rest)

@@ -157,7 +157,10 @@ def load_face_set(name: str) -> Faces:
 
 
 def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: bool = True) -> Corel:
-    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random; `images` only if `pictures`."""
+    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random by `seed`.
+
+    The published features come as shares, rows with the sum 1. Without `pictures`, `images` is empty.
+    """
     with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
         ids = file[f"{part}_image_id"].astype(str)
         rows = np.sort(np.random.default_rng(seed).permutation(len(ids))[:most])

@@ -223,7 +223,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return np.concatenate([extractor.get_feature_names_out() for extractor in self.extractors_.values()])
 
     def _begin(self) -> None:
-        """Make the extractors, not yet fitted."""
+        """Check the parameters, and make the extractors, not yet fitted: `extractors_`, by the names of their views."""
         listed = isinstance(self.kinds, list | tuple) and all(isinstance(kind, str | Extractor) for kind in self.kinds)
         if not listed or not self.kinds:
             raise ParameterError(f"kinds must be a list of at least one kind of features; got {shown(self.kinds)}")
@@ -345,7 +345,7 @@ class FeatureCache:
             if isinstance(parts, MediaError):
                 rows.append(parts)
                 continue
-            new |= {keys[i]: part for i, part in parts.items() if keys}
+            new |= {keys[i]: part for i, part in parts.items() if keys}  # there are no keys without a file
             both = found | parts
             rows.append(np.concatenate([both[i] for i in range(len(self.extractors))]))
         if self._cache is not None:
@@ -360,7 +360,10 @@ class FeatureCache:
             self._cache.__exit__(*exception)
 
     def _keys(self, image: ArrayLike | str | Path) -> list[str]:
-        """Return the key of an image for each extractor; none for a file that cannot be read."""
+        """Return the key of an image for each extractor; none without a cache file, or for a file that cannot be read.
+
+        A key is a digest of the image followed by one of the extractor.
+        """
         if self._cache is None:
             return []
         try:
@@ -384,6 +387,7 @@ def _array_digest(array: NDArray[Any]) -> str:
 
 def _extractor_digest(extractor: Extractor) -> str:
     """Return a digest of everything that an extractor's result depends on, except the image."""
+    # not the seed: what was learnt with it is part of the digest
     parameters = {key: value for key, value in extractor.get_params().items() if key != "random_state"}
     identity = [__version__, type(extractor).__name__, sorted(parameters.items())]
     digest = hashlib.blake2b(json.dumps(identity, default=repr).encode(), digest_size=12)

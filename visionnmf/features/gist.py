@@ -172,7 +172,10 @@ def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArra
 
 
 def _low_frequencies(spectrum: Array, shrink: int) -> Array:
-    """Return the low frequencies of a spectrum, which are the spectrum of the subsampled image."""
+    """Return the low frequencies of a spectrum, which are the spectrum of the image subsampled by `shrink`.
+
+    `spectrum` is (side, side) in the order of the Fourier transform, with the negative frequencies at the end.
+    """
     if shrink == 1:
         return spectrum
     half = len(spectrum) // shrink // 2

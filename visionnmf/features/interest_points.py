@@ -25,7 +25,7 @@ FLAT = 1e-9  # cornerness below this is rounding, for brightness from 0 to 1
 
 
 def check_grid(scales: Any, step: Any) -> None:
-    """Check the parameters of :func:`dense_grid`."""
+    """Raise ParameterError unless `scales`, in pixels, and `step`, in scales, can make a :func:`dense_grid`."""
     if not isinstance(scales, tuple | list) or not 1 <= len(scales) <= MOST_SCALES:
         raise ParameterError(f"scales must be 1 to {MOST_SCALES} numbers from 0.8 to 100; got {shown(scales)}")
     for scale in scales:

@@ -183,7 +183,10 @@ def _complaint(error: Exception) -> str:
 
 
 def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
-    """Decode a picture: TIFF by tifffile if that can read it, all others by Pillow."""
+    """Decode a picture: TIFF by tifffile if that can read it, all others by Pillow.
+
+    `data` are the bytes of the file, `name` is for messages, and a sentence is added to `notes` for what is left out.
+    """
     if data[:4] in _TIFF_STARTS:
         from .tiff_decoding import decode_tiff  # here, because tifffile takes 0.1 s to import
 
@@ -196,7 +199,10 @@ def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArra
 
 
 def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
-    """Decode a picture by Pillow, after checking its declared size, and turn it upright."""
+    """Decode a picture by Pillow, after checking its declared size, and turn it upright.
+
+    `data` are the bytes of the file, `name` is for messages, and a sentence is added to `notes` for what is left out.
+    """
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=_formats(data, name))
     except Image.UnidentifiedImageError as error:
@@ -283,7 +289,10 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
 
 
 def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits (`shallow`)."""
+    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits (`shallow`).
+
+    `name` is for messages, and a sentence is added to `notes` if parts were transparent.
+    """
     clean = b"".join([_PNG, *_chunks(data, (b"IHDR", b"tRNS", b"IDAT", b"IEND"))])
     decoded = decode_by_opencv(clean)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 3:

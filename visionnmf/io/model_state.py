@@ -180,6 +180,7 @@ class Number(_Ranged):
         """Return the number after checking it; texts are allowed only for the infinities and NaN in `also`."""
         if item in map(str, self.also):
             return float(item)
+        # 1e308 is near the largest float: whole numbers in JSON may be larger, and NaN is not below it either
         fits = isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e308
         place.require(fits, "a finite number", item)
         self._check_range(item, item, place)

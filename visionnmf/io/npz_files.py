@@ -106,7 +106,8 @@ def check_directory(path: Path) -> None:
 def check_npy(file: IO[bytes]) -> None:
     """Raise ValueError if the header of an array is larger than any that NumPy writes; read 12 bytes of the file."""
     start = file.read(12)
-    if len(start) == 12 and start[6] > 1:  # from version 2 on the length has four bytes, else two
+    # Byte 6 is the version of the format. From version 2 on the length of the header has four bytes, else two.
+    if len(start) == 12 and start[6] > 1:
         (length,) = struct.unpack_from("<L", start, 8)
         if length > MAX_NPY_HEADER:
             raise ValueError(f"its header has {length} bytes")

@@ -197,7 +197,10 @@ def check_is_text(path: Path) -> None:
 
 
 def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None) -> Iterator[Line]:
-    """Yield the lines of standard input as they come, and None while there are none; see :func:`follow`."""
+    """Yield the lines of standard input as they come, and None after each `poll` seconds without any.
+
+    `stop` is called before each wait; the iteration ends when it returns True, or at the end of the input.
+    """
     splitter = _LineSplitter()
     number = sys.stdin.fileno()
     while stop is None or not stop():

@@ -78,11 +78,14 @@ def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixel
 
 
 def _declared_sizes(page: tifffile.TiffPage, n_segments: int, name: str, max_pixels: int) -> list[int]:
-    """Return how many bytes each segment must unpack to; raise UnreadableError if there are too few segments."""
+    """Return how many bytes each segment must unpack to; raise UnreadableError if there are too few segments.
+
+    Segments are the strips or tiles in which the page stores its pixels.
+    """
     height, width = page.imagelength, page.imagewidth
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
     check_size(name, columns, rows, max_pixels)
-    planes = page.samplesperpixel if page.planarconfig == 2 else 1
+    planes = page.samplesperpixel if page.planarconfig == 2 else 1  # 2: each colour has segments of its own
     row_size = (columns * page.samplesperpixel // planes * page.bitspersample + 7) // 8  # rows end at whole bytes
     down, across = -(-height // rows), -(-width // columns)
     needed = planes * down * across
@@ -91,7 +94,7 @@ def _declared_sizes(page: tifffile.TiffPage, n_segments: int, name: str, max_pix
     # tiles are always whole; only the last strip of a plane may have fewer rows
     last = row_size * (rows if page.is_tiled else height - (down - 1) * rows)
     plane = [row_size * rows] * (down * across - 1) + [last]
-    return plane * planes + [0] * (n_segments - needed)
+    return plane * planes + [0] * (n_segments - needed)  # nothing is needed of surplus segments
 
 
 def _has_second_picture(tiff: tifffile.TiffFile) -> bool:
@@ -112,7 +115,11 @@ def _tiff_orientation(page: tifffile.TiffPage) -> int:
 def _tiff_samples(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> NDArray[Any]:
-    """Decode the samples of a page as (height, width, samples)."""
+    """Decode the samples of a page as (height, width, samples).
+
+    `data` are the bytes of the file, and `segments` the start and length of each strip or tile in it. `name` is for
+    messages.
+    """
     height, width, channels = page.imagelength, page.imagewidth, page.samplesperpixel
     # Without compression, libtiff (and so OpenCV) ignores a predictor, and tifffile fails.
     predictors = (1,) if page.compression == 1 else (1, 2)

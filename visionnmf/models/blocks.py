@@ -193,7 +193,7 @@ def _parts(array: Any, n_blocks: int) -> list[Any]:
 
 
 def _like(values: Any, name: str, X: Any) -> Any:
-    """Return values that broadcast to `X` as a Dask array with the same blocks."""
+    """Return values that broadcast to `X` as a Dask array with the same blocks; `name` is for messages."""
     import dask.array as da
 
     array = da.asarray(values)

@@ -37,7 +37,7 @@ def check_parameters(model: Any) -> None:
     check_count(model.max_iter, "max_iter")
     check_number(model.tol, "tol")
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        given_penalty(penalty, side).resolve(side, None, np.float64)
+        given_penalty(penalty, side).resolve(side, None, np.float64)  # only to check it, without data
     check_callable(model.callback, "callback")
     check_missing_values(model.missing_values, zero=True)
     if model.missing_values == 0 and model.zero_weight != 1:

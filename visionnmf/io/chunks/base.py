@@ -349,7 +349,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def only_dataset(path: Path, names: list[str]) -> str:
-    """Return the only one of the names of a file's datasets."""
+    """Return the only one of the names of a file's datasets; raise if there is none, or several to choose from."""
     if not names:
         raise UnreadableError(f"{path}: holds no rows of numbers")
     if len(names) > 1:

@@ -61,7 +61,11 @@ class PictureRows(Sequential):
         self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
 
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield arrays (`size`, n_features) of float32 with grey values from 0 to 1; the last may have fewer rows."""
+        """Yield arrays (`size`, n_features) of float32 with grey values from 0 to 1; the last may have fewer rows.
+
+        Each picture is scaled to `image_shape`, the (height, width) of all rows. `_first_shape` is the size of the
+        first one before that; at the end `notes` says how many others differ from it.
+        """
         rows: list[Array] = []
         count = others = distorted = 0  # pictures, those of another size than the first, those of another shape
         assert self.image_shape is not None

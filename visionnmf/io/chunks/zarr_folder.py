@@ -235,7 +235,10 @@ def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: i
 
 
 def _check_filter(name: str, options: Any, path: Path) -> None:
-    """Raise UnsupportedError for a codec that is not a known filter, UnreadableError if it does not return numbers."""
+    """Raise UnsupportedError for a codec that is not a known filter, UnreadableError if it does not return numbers.
+
+    `name` is that of the codec, and `options` is its configuration in the metadata of the array.
+    """
     if name not in FILTERS:
         if "pickle" in name:
             raise UnsupportedError(f"{path}: holds pickled objects, which are never read")
@@ -271,7 +274,10 @@ class _Unpacker:
             _check_filter(self.name, self.options, self.path)
 
     def decode(self, data: Any, out: Any = None) -> bytes:
-        """Unpack the bytes of a chunk; raise ValueError if they are far more than its declared size."""
+        """Unpack the bytes of a chunk; raise ValueError if they are far more than its declared `size` in bytes.
+
+        zarr passes `out`, which is not used.
+        """
         most = 2 * self.size + SLACK  # filters may have enlarged the chunk before it was packed
         unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most)
         if len(unpacked) > most:

@@ -42,7 +42,10 @@ MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
 
 @contextmanager
 def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
-    """Open a file with FFmpeg, without protocols and with a list of containers."""
+    """Open a file with FFmpeg, without protocols and with a list of containers; leaving the block closes it.
+
+    `options` are further ones of FFmpeg. Raises UnreadableError if the file is not a video that can be opened.
+    """
     options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
     # An open file instead of its name, because FFmpeg interprets names such as "concat:..." or "img%d.png".
     with regular_file(path, "video").open("rb") as file:

@@ -217,7 +217,10 @@ class _Part:
             raise MediaError(f"{self._path}: cannot be written ({reason_of(error)})") from error
 
     def _open(self, streams: list[Any]) -> None:
-        """Create the output file, with one stream for each of `streams`."""
+        """Create the output file, with one stream for each of `streams`, on the stack that will finish it.
+
+        `_targets` then has the output stream by the index of the stream that it copies.
+        """
         temporary = self._files.enter_context(output_file(self._path, force=self._force))
         try:
             output = av.open(str(temporary.absolute()), "w", format=CUT_FORMATS[self._path.suffix.lower()])
@@ -234,7 +237,7 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Packet]:
     while True:
         try:
             packet = next(packets, None)
-        except (*CODEC_ERRORS, IndexError):
+        except (*CODEC_ERRORS, IndexError):  # PyAV raises IndexError at the end of some files
             return
         if packet is None:
             return

@@ -331,7 +331,10 @@ class PictureSequence:
                 return
 
     def _read(self, path: str) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB, and remember the notes on it. 16-bit values are divided by 257 and rounded."""
+        """Read a picture as 8-bit RGB, and remember the notes on it. 16-bit values are divided by 257 and rounded.
+
+        `_said` has for each note the first picture that has it, and how many have it.
+        """
         picture, notes = read_with_notes(path)
         for note in notes:
             first, count = self._said.get(note, (os.path.basename(path), 0))
