@@ -117,7 +117,8 @@ def one_blas_thread() -> Iterator[None]:
     """Restrict BLAS to one thread, because the blocks already run in parallel.
 
     The limit belongs to the process: it is set when the first of several callers enters, and lifted when the last one
-    leaves. A limit that the user has set with threadpoolctl is kept.
+    leaves. A limit that the user has set with threadpoolctl is kept. The thread `keeper` sets and lifts it, because
+    threadpoolctl lets only the thread that set a limit lift it, and callers may leave in any order.
     """
     limit = _limit(os.getpid())
     with limit.lock:
@@ -153,7 +154,10 @@ def _controller(pid: int) -> ThreadpoolController:
 
 @contextmanager
 def at_most(threads: int) -> Iterator[None]:
-    """Let the calling thread use at most this number of threads in :func:`map_blocks`."""
+    """Let the calling thread use at most this number of threads in :func:`map_blocks`.
+
+    The limit is an attribute of the thread-local object `_here`; afterwards the one before, if any, holds again.
+    """
     before = getattr(_here, "limit", None)
     _here.limit = threads
     try:
@@ -196,7 +200,7 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     microseconds).
     """
     nested = getattr(_here, "is_worker", False)  # a worker that waits for other workers could deadlock
-    threads = min(n_threads(), getattr(_here, "limit", n_threads()))
+    threads = min(n_threads(), getattr(_here, "limit", n_threads()))  # `at_most` sets the limit of this thread
     if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
     try:

@@ -94,7 +94,10 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 
 
 def exponent(beta: float) -> float:
-    """Return the exponent of the update for which the divergence never rises (Fevotte & Idier 2011, section 4.1)."""
+    """Return the exponent of the quotient in a multiplicative update with which the divergence never rises.
+
+    See Fevotte & Idier (2011), section 4.1.
+    """
     if beta < 1:
         return 1 / (2 - beta)
     return 1.0 if beta <= 2 else 1 / (beta - 1)
@@ -114,7 +117,8 @@ def entries(x: Array, p: Array, beta: float) -> Array:
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
     """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.LossRecord`.
 
-    `parameter` is beta. Rows are divided by their means before powers are taken.
+    `parameter` is beta. `X` and the weights `M`, or None, are (n_rows, n), and `P` is the model of these rows only.
+    Rows are divided by their means before powers are taken.
     """
     beta = float(parameter)
     X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)

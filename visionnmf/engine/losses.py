@@ -290,11 +290,14 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
     """Return the form of sparse data without zeros for a beta-divergence; None takes the loss's parameter for beta."""
 
     def value(x: Array, p: Array, floor: Array, parameter: float) -> float:
-        """Return the divergence summed over stored entries `x` > 0 with model `p`."""
+        """Return the divergence summed over stored entries `x` > 0 with model `p`, raised to `floor` > 0."""
         return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
 
     def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
-        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries."""
+        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries `x`, the model `p` raised to `floor`.
+
+        `weight`, that of the other entries, is 0, because they are missing.
+        """
         p = np.maximum(p, floor)
         return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
 

@@ -53,7 +53,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
     norms_W, norms_H = np.linalg.norm(W64, axis=1), np.linalg.norm(H64, axis=1)
-    size = float(np.sqrt(sum_squares(X))) or float(norms_W @ norms_H)
+    size = float(np.sqrt(sum_squares(X))) or float(norms_W @ norms_H)  # data of zeros: relative to the model
     if size == 0:
         return 0.0
     with one_blas_thread():
@@ -169,6 +169,7 @@ class Derivatives(NamedTuple):
         for first, last in row_blocks(self.X):
             part = self.X[first:last].astype(np.float64)
             entries = 1.0 if self.M is None else self.M[first:last]
+            # the second result, the size of the derivative at the model 0, does not depend on the model that is passed
             total += sum_squares(self.loss.record.derivative(part, part, entries, self.loss.parameter, self.tiny)[1])
         return total
 
@@ -271,7 +272,11 @@ class _Balance:
 
 
 def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients with respect to `Wt` and `H` for sparse data, and the norm of the loss's derivative."""
+    """Return the gradients with respect to `Wt` and `H` for sparse data, and the norm of the loss's derivative.
+
+    `Wt` (r, n_samples) and `H` (r, n) are in double precision. The norm is that of the derivative at the model 0, where
+    an entry that is not stored has the derivative `zero_weight`, or 0 if its loss is ``p^2 / 2`` (`squared`).
+    """
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)

@@ -326,7 +326,8 @@ class Groups(Proximal):
         return self.bounds is not None
 
     def value(self, F: Array) -> float:
-        # the bounds are a constraint and cost nothing
+        # for each group, the norms of its part of each component (row of F), times the group's weight; the bounds are a
+        # constraint and cost nothing
         return sum(
             weight * float(self._norms(F[:, _columns(group)]).sum())
             for group, weight in zip(self.groups, self._weights(), strict=True)
@@ -362,7 +363,8 @@ class Groups(Proximal):
         for group, bound in zip(self.groups, self.bounds, strict=True):
             columns = _columns(group)
             size = float(self._norms(F[:, columns]).sum())
-            if size > bound:  # scale the group down, which sets nothing to zero
+            # `size` is the sum over the components of the norms of the group's part; scaling sets nothing to zero
+            if size > bound:
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:

@@ -161,6 +161,7 @@ def fit(
         done = log.add(slope(start).objective)
         H[:] = start if done else SOLVERS[solver](slope, start, log, max_iter)
         Wt = H @ X.T
+        # the last objective is evaluated again, because `H` may have been rounded to the dtype of the data
         history = [*log.history[:-1], loss_value(X, Wt, H, Loss(loss))]
     return Fit(len(history) - 1, history, log.converged, log.stopping.change)
 
@@ -169,7 +170,10 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        """Prepare for the loss object `slope`, whose `size` is the scale of the loss: far below that a fit is exact."""
+        """Prepare for the loss object `slope`, whose `size` is the scale of the loss: far below that a fit is exact.
+
+        `tol` is that of :mod:`.stopping`; the callback may be None.
+        """
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
         self.converged = False  # also true after the callback has asked to stop
 
@@ -234,7 +238,11 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
 
 
 def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise by multiplicative updates and return the components; the arguments are those of :func:`_l_bfgs`."""
+    """Minimise over ``H >= 0`` by multiplicative updates, from the start `H`, and return the components.
+
+    ``slope(H)`` returns the loss and its gradient as ``plus - minus`` (:class:`_Slope`). `log` records the objective
+    and decides when to stop.
+    """
     least_squares = isinstance(slope, _LeastSquares)
     found = slope(H)
     for _ in range(max_iter):

@@ -152,7 +152,7 @@ def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
     values = np.sqrt(np.maximum(squares[::-1], np.finfo(A.dtype).tiny))
     rank = max(1, int(np.count_nonzero(values > by)))
     left, values = left[:, ::-1][:, :rank].astype(A.dtype), values[:rank]
-    scaled = left.T @ wide
+    scaled = left.T @ wide  # the right singular vectors of `wide`, times their values
     kept = np.maximum(values - by, 0)
     low = (left * (kept / values).astype(A.dtype)) @ scaled
     if wide is A:

@@ -58,10 +58,11 @@ def fit(
     less than the share `tol` (see :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called
     after each iteration with the objective before it, and stops the fit by returning a true value.
     """
-    # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end
+    # for a divergence, whose objective has long plateaus, the rule asks for the gradient as well
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
     stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     steps = SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter)
+    # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end
     return run(steps, stopping, callback, lambda: problem.objective(Wt, H))
 
 

@@ -64,7 +64,7 @@ def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """
     Wt, H = random(X, n_components, rng)
     k = min(n_components, *X.shape)
-    if not Wt.any():
+    if not Wt.any():  # the data are all 0, and so is a random start, which has their scale
         return Wt, H
     left, values, right = randomized_svd(X, k, random_state=rng)
     for i in range(k):

@@ -81,9 +81,15 @@ class Stopping:
         rounding: float = 1e-12,
         optimality: Callable[[], float] | None = None,
     ) -> None:
+        """Keep the limits of the rule: `tol` and `rounding` are relative decreases, `exact` is an objective.
+
+        A fit with an objective of at most `exact` stops. `optimality()`, which is called when the rule begins to hold,
+        returns how far the factors are from a stationary point; without it the rule alone decides.
+        """
         self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
         self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
+        # predicted relative decrease in as many iterations again, and whether the rule holds
         self.change, self.converged = float("inf"), False
 
     def add(self, objective: float, residual: float | None = None) -> bool:
@@ -160,7 +166,11 @@ def exact_objective(problem: Problem) -> float:
 
 
 def warn_not_converged(name: str, result: Any, tol: float) -> None:
-    """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change."""
+    """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change.
+
+    `name` is that of the estimator, and `result` the :class:`.solving.Fit`, whose `change` is the relative decrease of
+    the objective predicted for twice the iterations (infinite if there were too few to predict it).
+    """
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
         gain = "the objective is still falling fast, or the iterates are far from satisfying the model"
@@ -170,5 +180,5 @@ def warn_not_converged(name: str, result: Any, tol: float) -> None:
         f"{name} stopped after {result.n_iter} iterations before it had converged: {gain} (tol={tol:.2g}); "
         "increase max_iter, or tol if that is near enough.",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=3,  # the line that called the function that calls this one
     )

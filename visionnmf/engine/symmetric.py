@@ -181,11 +181,16 @@ def fit_starts(
         return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol, loss=loss)
 
     with one_blas_thread():
+        # fits of up to 100 nodes are too short to be worth threads
         return map_blocks(run, blocks(len(starts), 1), parallel=S.size > 10_000)
 
 
 def symmetric_optimality(S: Array, H: Array, c: Array, *, loss: str) -> float:
-    """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`."""
+    """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`.
+
+    `S` (n, n) is symmetric, `H` (r, n) the factor, and `c` (n,) are node weights. `loss` is a key of :data:`LOSSES`, of
+    which only "manhattan-paper" counts the diagonal.
+    """
     weights, counted = np.outer(c, c), S.copy()
     if loss != "manhattan-paper":
         np.fill_diagonal(weights, 0)

@@ -54,7 +54,7 @@ class BlockData(NamedTuple):
     directory: str | None = None
 
     def in_files(self, directory: str) -> BlockData:
-        """Return the same data with all matrices in files of a directory."""
+        """Return the same data with all matrices in files of a directory, which then also keeps the dual of ADMM."""
         stored: dict[str, Any] = stored_fields(self._asdict(), directory)
         return self._replace(**stored, directory=directory)
 
@@ -76,18 +76,22 @@ class Block:
     """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
 
     def __init__(self, data: BlockData) -> None:
-        self._mapped = Mapped()
+        """Take the data of the block, and map those that lie in files (`Stored`) into memory.
+
+        The problem, the codes and the state of a solver come with the messages of a fit; :meth:`begin` is the first.
+        """
+        self._mapped = Mapped()  # the arrays in files
         stored = {name: value for name, value in data._asdict().items() if isinstance(value, Stored)}
         opened: dict[str, Any] = {name: self._mapped.open(value) for name, value in stored.items()}
         self.data = data._replace(**opened)
         self.problem: Problem  # with the weights of samples; set by `begin`
         self.given: Problem  # without them
         self.Wt: Array  # codes of `problem`
-        self._half: admm.Half
-        self._halves: Any
-        self._codes: hals.Codes
+        self._half: admm.Half  # the pass of ADMM, with its dual
+        self._halves: Any  # updates of least squares: `hals.Gram`, `hals.Filled` or `hals.Clipped`
+        self._codes: hals.Codes  # the codes before and after extrapolation
         self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
-        self._zeros: _Zeros
+        self._zeros: _Zeros  # entries of some features with a residual of 0
 
     def release(self) -> None:
         """Give back memory that is not needed until the next message."""
@@ -95,11 +99,15 @@ class Block:
 
     @property
     def fitted_rows(self) -> Array:
-        """The data that enter the fit."""
+        """The data that enter the fit: those given, or what weights of samples have made of them."""
         return self.data.X if self.data.fitted is None else self.data.fitted
 
     def sums(self) -> Sums:
-        """Return the sums over the data."""
+        """Return the sums over the data: those that enter the fit, and for the mean also those that were given.
+
+        With weights of samples, ``data.fitted`` and ``data.entries`` take the place of the given data ``data.X`` and
+        the weights of their entries, ``data.weights``.
+        """
         data, X = self.data, self.fitted_rows
         weights = data.weights if data.fitted is None else data.entries
         given = data.X.size if data.weights is None else np.count_nonzero(data.weights)
@@ -113,7 +121,11 @@ class Block:
     # --- the start ----------------------------------------------------------------------------------------------------
 
     def begin(self, problem: Problem) -> None:
-        """Take loss and penalties from a problem without data; its weights are None if no block has any."""
+        """Take loss and penalties from a problem without data; its weights are None if no block has any.
+
+        The block then has two problems: `given` of the data as they were given, for the final codes, and `problem` of
+        what weights of samples have made of them (``data.fitted``), for the fit. Without such weights both are equal.
+        """
         data, weights = self.data, self.data.weights
         if problem.weights is not None and weights is None:
             weights = np.ones_like(data.X)
@@ -132,7 +144,7 @@ class Block:
         self.Wt[:] = absolute_normal(RandomState(seed), self.Wt.shape, scale, self.Wt.dtype)
 
     def take_codes(self) -> None:
-        """Take the given codes."""
+        """Take the given codes (n_rows, r), each row times the number by which the fit multiplies that row of data."""
         assert self.data.codes is not None
         self.Wt[:] = self.data.codes.T
         if self.data.row_scale is not None:
@@ -143,7 +155,7 @@ class Block:
         return (self.Wt.sum(axis=1, dtype=np.float64),)
 
     def start(self, factor: float) -> None:
-        """Multiply the codes by a number, and move them into the constraint of the penalty."""
+        """Multiply the codes by a number, with which drawn codes match given components, and make them feasible."""
         self.Wt *= self.Wt.dtype.type(factor)
         self.problem.penalty_W.feasible(self.Wt)
 
@@ -168,7 +180,11 @@ class Block:
         return self._half.step(self.Wt, H, bound, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
-        """Choose the updates of least squares: "gram", "filled" or "clipped"; `largest` is the largest weight."""
+        """Choose the updates of least squares for a descent with extrapolation.
+
+        `kind` is "gram" for data without weights, "filled" for data with weights, or "clipped" for the Huber loss.
+        `largest` is the largest weight of all blocks.
+        """
         self._half = None  # type: ignore[assignment]  # its dual is as large as the data
         if kind == "gram":
             self._halves = hals.Gram(self.problem)
@@ -181,7 +197,11 @@ class Block:
         self._codes = hals.Codes(self.Wt, self.problem.penalty_W)
 
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
-        """Update the codes by sweeps of HALS; return the products for the components, penalty and maxima."""
+        """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
+
+        Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
+        with the data (r, n), their penalty, and the largest code of each component (r,).
+        """
         self._codes.step(self._halves, H, momentum)
         new = self._codes.next
         penalty = self.problem.penalty_W.value(new)
@@ -192,7 +212,10 @@ class Block:
         return (self.problem.loss_value(self._codes.next, H),)
 
     def accept(self, exponents: Array | None) -> None:
-        """Keep the last update of the codes, and multiply the codes of component k by ``2 ** exponents[k]``."""
+        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``.
+
+        That keeps both factors of a component in the range of their dtype. None multiplies nothing.
+        """
         self._codes.accept()
         if exponents is not None:
             rescale(self._codes.kept, exponents)
@@ -208,9 +231,10 @@ class Block:
     # --- the report ---------------------------------------------------------------------------------------------------
 
     def finish(self, H: Array, codes_penalty: Any, penalty: Any) -> None:
-        """Find the codes of the final components, and drop the state of the solver.
+        """Find the codes `found` (r, n_rows) of the final components `H` for the given data; drop the solver's state.
 
-        `codes_penalty` is what :func:`..solving.solve_codes` takes, `penalty` is that of the report.
+        `codes_penalty` is the penalty of that search, `penalty` the one that the report counts. `Wt` then holds the
+        codes of the data that entered the fit: `found`, each row times the number that multiplied that row of data.
         """
         self._half = self._halves = self._codes = None  # type: ignore[assignment]
         self.found = solve_codes(replace(self.given, penalty_W=codes_penalty), H)
@@ -219,7 +243,11 @@ class Block:
         self.problem = replace(self.problem, penalty_W=penalty)
 
     def report(self, H: Array) -> tuple[Any, ...]:
-        """Return loss, penalty, use of components, number of samples that are not 0, those lost, entries not 0."""
+        """Return what the report of a fit adds up over the blocks.
+
+        These are the loss, the penalty of the codes, whether each component is used (r,), as 0 or 1, the numbers of
+        samples that are not 0 and of those among them whose codes are all 0, and the number of entries that are not 0.
+        """
         X = self.problem.X
         full = X.sum(axis=1, dtype=np.float64) > 0
         lost = full & ~self.Wt.any(axis=0)
@@ -238,7 +266,8 @@ class Block:
         """Keep the gradient with respect to the codes; return that with respect to `H`, and the squared derivative.
 
         At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. `row_squares` is the
-        mean squared derivative of a row.
+        mean squared derivative of a row. For a loss with a kink the squared derivative is returned as 0, because
+        :meth:`code_squares` has already given it.
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:
@@ -252,7 +281,10 @@ class Block:
         return G_H, 0.0
 
     def find_kinks(self, H: Array, first: int, last: int, tiny: float) -> None:
-        """Keep the entries of some features whose residual is at most `tiny`, for :meth:`balance`."""
+        """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
+
+        There the derivative of a loss with a kink may be any number of an interval. `H` (r, n) are the components.
+        """
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]
         part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
@@ -272,7 +304,11 @@ class Block:
         self._zeros.move(shares)
 
     def moved(self, norms: Array, sigma: float) -> tuple[float]:
-        """Return the squared change of the model by one step of projected gradient on the codes."""
+        """Return the squared change of the model by one step of projected gradient on the codes.
+
+        `norms` (r,) are those of the components, and `sigma` is the curvature of the loss; :meth:`gradients` has kept
+        the gradient.
+        """
         W = self.Wt.astype(np.float64)
         return (moved_squares(W, self._gradient, norms, self.problem.penalty_W, sigma),)
 
@@ -281,7 +317,10 @@ class _Zeros:
     """The entries of a block whose residual is 0, and the derivative that is chosen at each of them."""
 
     def __init__(self, derivatives: Derivatives, W: Array, H: Array) -> None:
-        """Find the entries for codes `W` (r, n_rows) and components `H` (r, n)."""
+        """Find the entries for codes `W` (r, n_rows) and components `H` (r, n) of the data in `derivatives`.
+
+        `signs`, the derivatives at these entries, begin as 0. They lie between minus and plus `bounds`.
+        """
         parts = []
         for _, _, zero, limits in derivatives.parts(W, H):
             part = sp.csr_array(zero, dtype=np.float64)
@@ -294,7 +333,9 @@ class _Zeros:
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
         """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).
 
-        `unit` (n_rows, r) are codes in units of their norms.
+        `unit` (n_rows, r) are codes in units of their norms, `H` (r, n) the components and `box` their bounds, at which
+        a gradient of one sign is allowed. A feature whose gradient has a norm below `enough` is done. The derivatives
+        become the `goal`; `signs` stay until :meth:`move`.
         """
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)

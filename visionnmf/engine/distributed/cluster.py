@@ -53,19 +53,20 @@ class ClusterCrew(Crew):
         """Place blocks on the workers of `client`.
 
         `recipes` are what Dask computes each block from, and `sizes` their numbers of samples. `in_files` says whether
-        workers keep blocks in files. The log holds the messages that are repeated for blocks of lost workers.
+        workers keep blocks in files. The log holds the messages that are repeated for blocks of lost workers, and each
+        member is the actor of one worker with the numbers of its blocks.
         """
         super().__init__(sizes)
         self._in_files = in_files
         self._client, self._recipes = client, list(recipes)
         self._log: list[Message] = []
-        self._losses = 0
+        self._losses = 0  # how many workers have been lost
         self._n_workers = len(self._workers())
         self._members: list[_Member] = []
         self._fill(list(range(len(self._recipes))))
 
     def _workers(self) -> dict[str, int]:
-        """Return the addresses of the workers with their numbers of threads."""
+        """Return the addresses of the workers with their numbers of threads; wait for the first worker if need be."""
         limit = time.monotonic() + NO_WORKER
         while True:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -76,6 +77,12 @@ class ClusterCrew(Crew):
             time.sleep(0.2)
 
     def _send(self, messages: list[Message], n_looks: int) -> Answer:
+        """Pass messages to the blocks of all workers; return the sum of their answers to the last one.
+
+        Lost workers are replaced, and what replaces them is asked again. All messages but the last `n_looks`, which
+        change nothing, are logged, to be repeated for blocks that have to be read again. Answers are added in the order
+        of the workers' first blocks.
+        """
         answers: dict[int, Answer] = {}  # by the number of the first block
         while True:
             asked = [member for member in self._members if member.numbers[0] not in answers]
@@ -96,14 +103,14 @@ class ClusterCrew(Crew):
         return first
 
     def _call(self, member: _Member, method: str, *arguments: Any) -> Any:
-        """Begin a call of an actor; None if its worker is already lost."""
+        """Begin a call of a method of a worker's actor, and return its future; None if the worker is already lost."""
         try:
             return getattr(member.actor, method)(*arguments)
         except (OSError, RuntimeError):
             return None
 
     def _result(self, member: _Member, call: Any) -> Any:
-        """Return the result of a call, or raise WorkerLostError."""
+        """Wait for the result of a call that :meth:`_call` has begun; raise WorkerLostError if its worker is lost."""
         while call is not None:
             try:
                 return call.result(timeout=PATIENCE)
@@ -122,7 +129,10 @@ class ClusterCrew(Crew):
         return member.future.status not in ("finished", "pending") or member.address not in self._workers()
 
     def _replace(self, lost: list[_Member]) -> None:
-        """Read the blocks of lost workers again, on others, and repeat all messages for them."""
+        """Read the blocks of lost workers again, on others, and repeat all messages for them.
+
+        A cluster that starts a new worker for a lost one gets :data:`REPLACEMENT` seconds to do so.
+        """
         self._losses += len(lost)
         if self._losses > ATTEMPTS:
             raise VisionNMFError(
@@ -137,7 +147,10 @@ class ClusterCrew(Crew):
         self._fill(sorted(number for member in lost for number in member.numbers))
 
     def _fill(self, numbers: list[int]) -> None:
-        """Read blocks, and give them to the workers that hold the fewest for their threads."""
+        """Read the blocks of these numbers, and give them to the workers that hold the fewest for their threads.
+
+        Blocks of workers that are lost meanwhile are placed again.
+        """
         while numbers:
             # reading is tied to no worker, because a task that is tied to one that is lost would wait for ever
             data = dict(zip(numbers, self._client.compute([self._recipes[number] for number in numbers]), strict=True))
@@ -166,11 +179,12 @@ class ClusterCrew(Crew):
         load = {address: 0 for address in workers}
         for member in self._members:
             load[member.address] = load.get(member.address, 0) + len(member.numbers)
-        room = {address: 0 for address in workers}
+        room = {address: 0 for address in workers}  # how many of these blocks each worker should get
         for _ in data:
             address = min(workers, key=lambda name: (load[name] + 1) / workers[name])
             load[address] += 1
             room[address] += 1
+        # prefer a worker that has read the block already; the blocks without such a worker fill what room is left
         places = self._client.who_has(list(data.values()))
         parts: dict[str, list[int]] = {address: [] for address in workers}
         left = []
@@ -190,7 +204,11 @@ class ClusterCrew(Crew):
         return {address: sorted(part) for address, part in parts.items() if part}
 
     def _build(self, parts: dict[str, list[int]], data: dict[int, Any], workers: dict[str, int]) -> list[int]:
-        """Make an actor on each worker for its blocks; return the blocks of workers that were lost meanwhile."""
+        """Make an actor on each worker for its blocks; return the blocks of workers that were lost meanwhile.
+
+        `parts` holds the numbers of the blocks of each address, `data` the futures of the blocks by number, and
+        `workers` the threads of each address. All messages so far are repeated for the new actors.
+        """
         starts, begun = self.starts, []
         for address, numbers in parts.items():
             future = self._client.submit(

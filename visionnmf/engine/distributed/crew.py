@@ -18,6 +18,7 @@ class Crew(ABC):
     """All blocks of a fit. `sizes` are their numbers of rows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
+        """Keep the numbers of rows of the blocks."""
         self.sizes = list(sizes)
         self._waiting: list[Message] = []  # messages without an answer, which travel with the next one
 
@@ -35,7 +36,7 @@ class Crew(ABC):
         return self._send([*self._taken(), (method, arguments)], 0)
 
     def look(self, method: str, *arguments: Any) -> Answer:
-        """Do what :meth:`ask` does for a method that changes nothing."""
+        """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one."""
         return self._send([*self._taken(), (method, arguments)], 1)
 
     def _taken(self) -> list[Message]:
@@ -60,6 +61,7 @@ class LocalCrew(Crew):
     """A crew whose blocks are in this process and share its threads."""
 
     def __init__(self, data: Sequence[BlockData], sizes: Sequence[int]) -> None:
+        """Take the data of all blocks and their numbers of rows; one shard, which answers messages, holds them all."""
         super().__init__(sizes)
         self._shard = Shard(data, range(len(data)), self.starts)
 

@@ -54,10 +54,12 @@ class RowsInBlocks:
         return self.problem.weights is not None
 
     def start(self, n_components: int, rng: RandomState, H: Array | None, given: bool) -> Array:
-        """Start all blocks, and return the components to start from; the codes are given or drawn.
+        """Start all blocks, and return the components (r, n_features) to start from.
 
-        As :func:`..starts.random`: the components are drawn first, and a drawn factor beside a given one is scaled to
-        match it.
+        `H` are given components or None, and `given` says whether the blocks have given codes; what is not given is
+        drawn. As in memory (:func:`..starts.random`), the components are drawn first. A drawn factor beside a given one
+        is scaled so that the model has a quarter of the mean of the data. The crew passes each named message to all
+        blocks.
         """
         crew, sums, r = self.crew, self.sums, n_components
         mean = sums.total / (sums.n_observed or 1)
@@ -71,7 +73,7 @@ class RowsInBlocks:
         if H is not None:
             components = H.copy()
         factor = 1.0
-        if given != (H is not None):
+        if given != (H is not None):  # only one of the two factors is given
             codes = crew.look("code_sums")[0] / self.n_samples
             size = float(codes @ components.mean(axis=1, dtype=np.float64))
             factor = mean / (4 * size) if size > 0 else 1.0
@@ -83,7 +85,11 @@ class RowsInBlocks:
         return components
 
     def _draw(self, n_components: int, rng: RandomState, scale: float) -> None:
-        """Draw codes on all blocks; few enough are the numbers that a fit in memory draws."""
+        """Draw codes on all blocks.
+
+        Up to :data:`ONE_STREAM` codes are those that a fit in memory draws: each worker runs through the whole stream
+        of random numbers. For more that would take too long, and each block draws from a seed of its own.
+        """
         if n_components * self.n_samples <= ONE_STREAM:
             state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]
             rng.set_state(state.value)
@@ -100,6 +106,7 @@ class AdmmRows:
     """Rows in blocks for :func:`..solvers.admm.follow`."""
 
     def __init__(self, rows: RowsInBlocks) -> None:
+        """Take the rows; `back_and_forth` says whether every second sweep over the components runs backward."""
         self.loss, self.penalty_H = rows.problem.loss, rows.problem.penalty_H
         self.back_and_forth = admm.back_and_forth(rows.problem)
         self._rows = rows
@@ -109,7 +116,11 @@ class AdmmRows:
         return admm.Totals(*self._rows.crew.ask("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes for fixed components `H`."""
+        """Update the codes for fixed components `H`; return the sums over all blocks that the components need.
+
+        `bound` is ``1 / rho`` and `decay` the factor of its last change. The sums come in double precision and are
+        returned in the dtype of `H`.
+        """
         found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
@@ -122,10 +133,13 @@ class SquaresRows:
     """Rows in blocks for :func:`..solvers.hals.descend`; `kind` is that of :meth:`.block.Block.prepare_descent`."""
 
     def __init__(self, rows: RowsInBlocks, kind: str) -> None:
+        """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss)."""
         self._rows, self._crew, self._kind = rows, rows.crew, kind
         largest = float(rows.sums.weight.value)
+        # factor of the penalties: with weights, the loss that is majorised is divided by the largest one
         self._scale = 1 / largest if rows.weighted else 1.0
-        self._largest_codes: Array
+        self._largest_codes: Array  # (r,) largest code of each component, set by `improve`
+        # only for the number of sweeps, so its data do not matter
         self._halves = hals.Gram(replace(rows.problem, X=np.zeros((1, 1), rows.dtype), weights=None))
         self._crew.tell("prepare_descent", kind, largest)
 
@@ -134,7 +148,12 @@ class SquaresRows:
         return self._rows.objective(H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both."""
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
+
+        The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram`
+        (r, r), of the codes with themselves, and `right` (r, n), with the data. Without weights the loss follows from
+        these, unless it is so small that rounding would show; otherwise the blocks evaluate it.
+        """
         gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
         penalty_H = self._rows.problem.penalty_H
@@ -148,7 +167,12 @@ class SquaresRows:
         return float(loss + (penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and balance them and `components`."""
+        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
+
+        `components`, all versions of the components that the caller keeps, are multiplied by powers of two
+        (`exponents`), and the codes of the blocks are divided by them. Penalties exclude this, because they depend on
+        the scale.
+        """
         exponents = None
         if not (self._rows.problem.penalty_W.kinds or self._rows.problem.penalty_H.kinds):
             exponents = imbalance(self._largest_codes, components[0].max(axis=1, initial=0))
@@ -162,7 +186,7 @@ class SquaresRows:
 
 
 def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run a solver of :data:`..solvers.SOLVERS` on rows in blocks; update `H` in place."""
+    """Run the solver "admm" or "hals" on rows in blocks; update `H` in place, and yield its progress."""
     if solver == "admm":
         return admm.follow(AdmmRows(rows), H, max_iter=max_iter)
     kind = "filled" if rows.weighted else "gram"
@@ -199,10 +223,12 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
     size = float(np.sqrt(sums.squares)) or float(norms_W @ norms_H)
     if size == 0:
         return 0.0
-    tiny = ZERO * sums.total / sums.n_entries
+    tiny = ZERO * sums.total / sums.n_entries  # residuals up to this count as 0, where a loss has a kink
+    # gradient of the components, and the sum of the squared derivatives at the model 0
     G, derivative = crew.ask("gradients", H, tiny, at_zero / rows.n_samples)
     if problem.loss.record.kink:
-        derivative = at_zero
+        derivative = at_zero  # "gradients" does not return it for these losses
+        # choose the derivatives at residuals of 0, some features at a time, so that the gradient is small
         enough = ENOUGH * float(np.sqrt(at_zero / H.shape[1]))
         slope = penalty_gradient(problem.penalty_H, H64)
         size_of_panel = max(1, PANEL_ENTRIES // rows.n_samples)
@@ -250,7 +276,10 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
 def fit(
     rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
-    """Minimise a problem over the codes of all blocks, and over `H` in place; as :func:`..solving.fit`."""
+    """Minimise a problem over the codes of all blocks, and over `H` in place; as :func:`..solving.fit`.
+
+    A divergence, whose objective has long plateaus, stops only if the gradient is small as well (`confirm`).
+    """
     confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
     exact = rows.crew.look("exact")[0] if tol > 0 else 0.0
     stopping = Stopping(tol, exact=exact, optimality=confirm)

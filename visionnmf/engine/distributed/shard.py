@@ -30,12 +30,21 @@ class Shard:
     def __init__(
         self, data: Sequence[BlockData], numbers: Sequence[int], starts: Sequence[int], threads: int | None = None
     ) -> None:
+        """Open the blocks of `data`.
+
+        `numbers` are those of the blocks among all blocks, `starts` the numbers of their first rows among all rows, and
+        `threads` is how many threads work on them (None: as many as there are).
+        """
         self.blocks = [Block(item) for item in data]
         self.numbers, self.starts = list(numbers), list(starts)
         self.threads = threads or n_threads()
 
     def run(self, messages: Sequence[Message]) -> Answer:
-        """Pass messages to all blocks, one after the other, and return the answer to the last one."""
+        """Pass messages to all blocks, one after the other, and return the answer to the last one.
+
+        A message is the name of a method and its arguments. The method is that of this class if it has one, which sees
+        all blocks together; otherwise it is called on each block, and the answers are added up.
+        """
         answer: Answer = ()
         with at_most(self.threads), one_blas_thread():
             for method, arguments in messages:
@@ -48,7 +57,11 @@ class Shard:
         return np.ascontiguousarray(self.blocks[self.numbers.index(number)].found.T)
 
     def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
-        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards."""
+        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards.
+
+        `state` is that of the generator before, `n_samples` the number of rows of all shards, and `scale` the standard
+        deviation of the normal numbers. Each shard draws all numbers and keeps those of its rows.
+        """
         rng = RandomState()
         rng.set_state(state)
         for k in range(len(self.blocks[0].Wt)):
@@ -65,7 +78,10 @@ class Shard:
         return ()
 
     def _ask(self, method: str, arguments: tuple[Any, ...]) -> Answer:
-        """Pass one message to all blocks, and add up their answers."""
+        """Call a method of all blocks, and add up their answers, each a tuple, item by item.
+
+        Blocks are shared out in order, a range of them to each thread. A block gives back memory after its answer.
+        """
         count = min(len(self.blocks), self.threads)
         bounds = np.linspace(0, len(self.blocks), count + 1).astype(int).tolist()
 

@@ -56,7 +56,7 @@ class Mapped:
         return np.frombuffer(mapped, stored.dtype).reshape(stored.shape)
 
     def release(self) -> None:
-        """Give back the memory of all arrays."""
+        """Give back the memory of all arrays to the system, which reads it from the files again when it is needed."""
         for mapped in self._maps:
             if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
                 mapped.madvise(mmap.MADV_DONTNEED)

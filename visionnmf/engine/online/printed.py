@@ -44,7 +44,11 @@ Update = Callable[[Array, Array, Array, Penalties], None]
 
 
 def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
-    """Learn a batch: encode it, add it to the sums, and repeat `update` until the components `H` (r, n) settle."""
+    """Learn a batch: encode it, add it to the sums, and repeat `update` until the components `H` (r, n) settle.
+
+    `state` holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data.
+    Return the loss of the batch at the components before.
+    """
     problem = batch.problem
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
@@ -64,21 +68,27 @@ def _set_of(problem: Problem) -> Penalties:
 
 
 def _one_by_one(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take one step on each component in turn (equation 45); one that no code has used stays."""
+    """Lower ``<H, A H> / 2 - <B, H>`` by one step on each component in turn (equation 45); an unused one stays."""
     improve(H, A, B, penalty, sweeps=1)
 
 
 def _diagonal(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take a projected Newton step with the diagonal of the Hessian (OMF-DA); a component that is not used stays."""
+    """Take a projected Newton step with the diagonal of the Hessian (OMF-DA); a component that is not used stays.
+
+    The objective of the components `H` (r, n) is ``<H, A H> / 2 - <B, H>``, with the Hessian `A` (r, r) and `B` (r, n).
+    """
     curvatures = A.diagonal()[:, None]
     H -= np.divide(A @ H - B, curvatures, out=np.zeros_like(H), where=curvatures > 0)
-    penalty.prox(H, 0.0)
+    penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
 
 
 def _conjugate(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take a projected Newton step, for which conjugate gradients solve ``A Q = gradient`` (OMF-CG)."""
+    """Take a projected Newton step, for which conjugate gradients solve ``A Q = gradient`` (OMF-CG).
+
+    The objective of the components `H` (r, n) is ``<H, A H> / 2 - <B, H>``, with the Hessian `A` (r, r) and `B` (r, n).
+    """
     H -= _solution(A, A @ H - B)
-    penalty.prox(H, 0.0)
+    penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
 
 
 def _solution(A: Array, G: Array) -> Array:

@@ -54,7 +54,10 @@ class Batch(NamedTuple):
         return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
 
     def loss(self, Wt: Array, H: Array) -> float:
-        """Return the loss of a dense batch."""
+        """Return the loss of a dense batch, each sample times its weight, for codes `Wt` (r, n_samples) and `H` (r, n).
+
+        The weight of a sample multiplies those of its entries.
+        """
         problem = self.problem
         if self.sample_weight is not None:
             rows = np.broadcast_to(self.sample_weight[:, None], problem.X.shape)

@@ -189,7 +189,11 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
 
 
 def _or_nmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the buffer does not fit the components."""
+    """Raise ValueError if the buffer, which may come from a file, does not fit the components `H` (r, n).
+
+    It has one row for each sample in the arrays of samples, codes and weights (`observed`, which may be None);
+    ``state["sizes"]`` are the numbers of samples of its batches.
+    """
     size = int(state["sizes"].sum())
     for name, width in (("samples", H.shape[1]), ("codes", H.shape[0]), ("observed", H.shape[1])):
         if name != "observed" or state[name] is not None:
@@ -257,7 +261,7 @@ def _inmf_start(H: Array) -> State:
 
 
 def _inmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the state does not fit the components."""
+    """Raise ValueError if the state (see :func:`_inmf_start`), which may come from a file, does not fit `H` (r, n)."""
     check_sums(state, H)
     check_array(state, "code", (len(H),), H)
     if int(state["steps"]) < 0 or not float(state["energy"]) >= 0:
@@ -278,7 +282,7 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
     n_samples: float = len(X)
     counts = X.dtype.type(1) if sample_weight is None else sample_weight
     state["steps"] += 1
-    forgetting, volume = batch.forgetting, 0.0
+    forgetting, volume = batch.forgetting, 0.0  # factor of the past, and weight of the volume penalty
     if sample_weight is not None:
         n_samples = float(sample_weight.sum(dtype=np.float64))
     if constrained:
@@ -323,7 +327,7 @@ def _ratio(above: Array, below: Array) -> Array:
 
 
 def _volume_slope(H: Array) -> Array:
-    """Return the gradient of ``ln det(H H.T) / 2``."""
+    """Return the gradient ``(H H.T)^-1 H`` of the volume term ``ln det(H H.T) / 2`` at `H` (r, n)."""
     gram = (H @ H.T).astype(np.float64)
     if not gram.any():
         return np.zeros_like(H)
@@ -409,7 +413,7 @@ def _onmf_is_start(H: Array) -> State:
 
 
 def _onmf_is_check(state: State, H: Array) -> None:
-    """Raise ValueError if the state does not fit the components."""
+    """Raise ValueError if the two sums of the state, which may come from a file, do not fit the components `H`."""
     for name in ("A", "B"):
         check_array(state, name, H.shape, H)
 
