@@ -35,7 +35,7 @@ def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
 
 
 def grey_pictures(values: Array, image_shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return rows of grey values, 0 to 255, as colour images (n_images, height, width, 3)."""
+    """Return rows of grey values, 0 to 255, as colour images of uint8 (n_images, height, width, 3)."""
     grey = np.clip(np.rint(values), 0, 255).astype(np.uint8).reshape(-1, *image_shape)
     return np.repeat(grey[..., None], 3, axis=-1)
 

@@ -63,7 +63,10 @@ class OptionField:
         return self.option.flag or "--" + self.name.strip("_").replace("_", "-")
 
     def check(self, value: Any) -> Any:
-        """Return `value` in the field's type, or raise ParameterError."""
+        """Return `value` in the field's type, or raise ParameterError if it is not allowed.
+
+        `optional` says whether None is, and `option` has the range of numbers and the choices of texts.
+        """
         option = self.option
         if value is None and self.optional:
             return None
@@ -107,7 +110,7 @@ class OptionField:
         return not option.choices or value in option.choices
 
     def described(self) -> str:
-        """Return the field's lines of a numpydoc section."""
+        """Return the field's lines of a numpydoc section: name, type or choices, default, and the option's help."""
         kind = getattr(self.type, "__name__", str(self.type)) if get_origin(self.type) is None else str(self.type)
         if self.option.choices:
             kind = "{" + ", ".join(map(repr, self.option.choices)) + "}"
@@ -125,7 +128,10 @@ def settings(cls: type[T]) -> type[T]:
     """
 
     def __post_init__(self: Any) -> None:
-        """Check the fields of a new record; its class is frozen, which refuses plain assignments."""
+        """Check the fields of a new record, then call its method `check` if it has one.
+
+        The class `cls` is frozen, which refuses plain assignments.
+        """
         for field in options_of(cls):
             object.__setattr__(self, field.name, field.check(getattr(self, field.name)))
         check = getattr(self, "check", None)
@@ -152,7 +158,7 @@ def comma_separated_numbers(text: str) -> tuple[int, ...]:
 
 
 def options_of(record: type) -> list[OptionField]:
-    """Return the fields of a record in their order; empty for a class that is not one."""
+    """Return the fields of a record that are options, in their order; none for a class that is not a record."""
     if not hasattr(record, "__dataclass_fields__"):
         return []
     hints = get_type_hints(record, include_extras=True)

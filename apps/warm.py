@@ -39,13 +39,13 @@ Work = Iterator[tuple[str, Callable[[], Any]]]
 
 
 def _data(dtype: str) -> NDArray[Any]:
-    """Return a small matrix of positive random numbers."""
+    """Return a matrix (24, 20) of positive random numbers of this dtype, always the same."""
     rng = np.random.default_rng(0)
     return np.asarray(rng.random((N_SAMPLES, N_FEATURES)) + 0.1, dtype)
 
 
 def _gaps(dtype: str) -> NDArray[Any]:
-    """Return the same matrix with NaN in place of its small entries."""
+    """Return the matrix of :func:`_data` with NaN in place of its small entries."""
     X = _data(dtype)
     return np.where(X < X.mean() / 2, X.dtype.type(np.nan), X)
 

@@ -86,7 +86,11 @@ def images_with_words(
 def _find_words(
     labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
 ) -> dict[str, list[str]]:
-    """Return the words of each image that has some, and add to `notes` and `skipped`; see :func:`images_with_words`."""
+    """Return the words of each image that has some, and add to `notes` and `skipped`.
+
+    `labels` is a table of words by the names of images, full or relative to the folder `root`; None reads the keywords
+    in the images. Raises an error if no image has words.
+    """
     if labels is None:
         of_images = _keywords(images, notes, skipped)
     else:

@@ -129,7 +129,7 @@ def joint_distance(parts: Sequence[tuple[slice, str]]) -> Distance:
     """Return the sum of distances; `parts` are the columns and the metric of each, a key of METRICS."""
 
     def distance_of(rows: Array, queries: Array) -> Array:
-        """Return the sums (n_queries, n_rows)."""
+        """Return the sums (n_queries, n_rows) of the distances that `parts` names, over its columns each."""
         return sum(
             (METRICS[metric](rows[:, columns], queries[:, columns]) for columns, metric in parts),
             np.zeros((len(queries), len(rows)), np.float32),

@@ -41,6 +41,7 @@ class Similar(Report):
     words: list[list[str]]
 
     def _figures(self) -> dict[str, Any]:
+        """Return the figures for JSON: the image, and the training images found, with distances and words."""
         rows = zip(self.images, self.distances, self.words, strict=True)
         return {
             "input": self.inputs[0],

@@ -33,6 +33,7 @@ class AnnotatorTrained(Report):
     seconds: float
 
     def _figures(self) -> dict[str, Any]:
+        """Return the figures for JSON: among them the words of fewer than 5 images, and the weight of each distance."""
         known = self.model.annotator
         counts = np.asarray(known.Y_.sum(axis=0)).ravel()
         return {

@@ -99,7 +99,12 @@ class _Likelihood:
         self.weight = (weight / weight.sum()).astype(np.float32)
 
     def __call__(self, w: Array) -> tuple[float, Array]:
-        """Return the weighted cross-entropy of predicted and true words, and its gradient, for weights of distances."""
+        """Return the weighted cross-entropy of predicted and true words, and its gradient, for weights of distances.
+
+        `w` (n_distances,) weighs the distances `D` (n_images, k, n_distances) of images to k neighbours. For each word
+        of each of these neighbours, `pair` and `cell` are its flat indices in (n_images, k) and (n_images, n_words).
+        `truth` and `weight` (n_images, n_words) say which words the images have, and how much that counts.
+        """
         # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
         # that have a word.
         p = _softmax(-(self.D @ w.astype(np.float32)))
@@ -200,7 +205,10 @@ class Regression(NamedTuple):
     width: Array  # (1,), > 0: the distance at which a vote counts 1/e
 
     def predict(self, D: Array) -> Array:
-        """Return scores (n_images, n_words) for distances (n_images, n_landmarks)."""
+        """Return scores (n_images, n_words) for distances (n_images, n_landmarks).
+
+        They are the mean (n_words,) plus the votes (n_landmarks, n_words), which fall to 1/e at the distance `width`.
+        """
         with one_blas_thread():
             return np.asarray(self.mean + np.exp(D / -self.width) @ self.votes)
 

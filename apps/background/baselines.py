@@ -106,7 +106,7 @@ class Baseline(ABC):
         return self
 
     def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
-        """Separate frames of the shape that `fit` has seen, one by one."""
+        """Separate frames of the shape that `fit` has seen, one by one, by the function that `_separator` returns."""
         if not hasattr(self, "background_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted first; call fit")
         separate = self._separator()

@@ -69,7 +69,10 @@ class BackgroundScoresReport(Report):
     methods: Rows
 
     def summary(self) -> str:
-        """Return two tables: F of each clip with a column for each method, and the means of each method."""
+        """Return two tables: F of each clip with a column for each method, and the means of each method.
+
+        `clips` and `methods` hold the rows with the values of a clip and method, and with the means of a method.
+        """
         names = [row["method"] for row in self.methods]
         by_clip: dict[str, dict[str, Any]] = {}
         for row in self.clips:
@@ -455,7 +458,7 @@ def read_clip(source: str) -> TrueClip:
     if Path(source).is_dir():
         return _of_folder(Path(source))
     video = load_video_with_masks(source)
-    # the true masks by the positions of their frames
+    # the true masks by the positions of their frames; the name of a clip begins with that of its category
     masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
     numbers = list(range(1, len(video.frames) + 1))
     frame, category = video.frames.__getitem__, source.split("_")[0]
@@ -495,7 +498,7 @@ def _of_folder(folder: Path) -> TrueClip:
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    """Return the pictures of a folder by the number at the end of their names."""
+    """Return the pictures of a folder by the number at the end of their names; those without a number are left out."""
     pictures = (path for path in folder.iterdir() if path.suffix.lower() in choices.IMAGE_SUFFIXES)
     found = ((re.search(r"(\d+)$", path.stem), path) for path in sorted(pictures))
     return {int(number[1]): path for number, path in found if number}

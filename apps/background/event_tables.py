@@ -53,7 +53,10 @@ def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
 
 
 def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
-    """Return the box and the number of pixels of each connected part of a mask; see :func:`find_boxes`."""
+    """Return the box and the number of pixels of each connected part of a mask, at most 1000, the largest first.
+
+    Parts that cover a smaller share of the picture than `min_area` are left out.
+    """
     parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]  # the first is the background
     areas = parts[:, cv2.CC_STAT_AREA]
     order = np.argsort(-areas, kind="stable")[:MOST_BOXES]
@@ -160,7 +163,10 @@ class EventBuilder:
         return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
 
     def extend(self, event: MotionEvent, frame: FrameArray, boxes: list[Box], area: float) -> None:
-        """Add this frame to an event; the one with the largest `area`, a share of the picture, is its thumbnail."""
+        """Add this frame, shown at the time `now`, and the boxes of its foreground to an event.
+
+        The frame with the largest `area`, the share of the picture that is foreground, becomes the thumbnail.
+        """
         event.last = self.now
         event.box = _around([event.box, *boxes])
         event.frames += 1
@@ -220,7 +226,7 @@ def _around(boxes: list[Box]) -> Box:
 
 
 def _thumbnail(frame: FrameArray, boxes: list[Box]) -> FrameArray:
-    """Return a small frame with its boxes drawn."""
+    """Return a frame, reduced to a width of 160 pixels if it is wider, with its boxes drawn."""
     height, width = frame.shape[:2]
     scale = min(1.0, THUMBNAIL_WIDTH / width)
     size = max(1, round(width * scale)), max(1, round(height * scale))
@@ -243,7 +249,8 @@ class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
-        self._stem, self._force = stem, force  # begins all names of files; whether existing ones may be replaced
+        # `stem` begins the paths of all files; `force` says whether existing ones may be replaced.
+        self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS, one for each event
         self._sheet: list[FrameArray] = []  # thumbnails with captions, of one size
 
@@ -300,7 +307,10 @@ class EventTable:
         return parts
 
     def write(self) -> list[Path]:
-        """Write the table and the sheet; return all files, the thumbnails included."""
+        """Write the table and the sheet; return all files, the thumbnails included.
+
+        `rows` has a row for each event, and `_sheet` their captioned thumbnails, five of which stand side by side.
+        """
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._sheet:

@@ -218,7 +218,7 @@ class FrameSample:
     def _allocate(self, frame: FrameArray) -> None:
         """Allocate the sample for frames like this one; large frames get less room, to bound the memory."""
         self.frame_shape = frame.shape
-        pixels = frame.shape[0] * frame.shape[1]
+        pixels = frame.shape[0] * frame.shape[1]  # a byte of `_changes` each, beside those of the frame
         self._room = max(2, min(self._room, tuning.TUNING.sample.max_bytes // (frame.size + pixels)))
         # The operating system provides memory when it is first written to, so a short clip takes little.
         self._frames = np.empty((self._room, *frame.shape), np.uint8)
@@ -273,7 +273,10 @@ def temporal_median(frames: FrameArray) -> Floats:
     counter: Any = np.min_scalar_type(n)  # the smallest dtype that can count the frames
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the medians of the values from block[0] to block[1]; of an even number, the mean of the middle two."""
+        """Write the medians of the values from block[0] to block[1] over `flat` (n, n_values) to `result` (n_values,).
+
+        Of an even number of frames, the median is the mean of the middle two. `count` is scratch.
+        """
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)
         count = np.empty(stop - start, counter)

@@ -151,7 +151,7 @@ class ObjectFinder:
         return self._end([event for event in self._lost if time - event.last >= builder.settings.padding])
 
     def end(self) -> list[MotionEvent]:
-        """End all events; return those that are not too short."""
+        """End all events, those of objects in sight (`_tracks`) too; return those that are not too short."""
         self._lost += [track.event for track in self._tracks]
         self._tracks = []
         return self._end(self._lost)

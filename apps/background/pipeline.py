@@ -193,7 +193,10 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
-    """Learn the background unless a model is used again; return the times of the frames in either case."""
+    """Learn the background unless a model is used again; return the times of the frames in either case.
+
+    These are known only after all frames were read once.
+    """
     timeline = Timeline(clip.frame_rate / job.video.every)
     stage = "learning" if job.model.reuse is None else "reading"
     frames = counted(timed(clip, timeline.add), stage, expected_frames(clip, job.video), progress)
@@ -208,7 +211,11 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
 def _report(
     job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
 ) -> BackgroundReport:
-    """Return the report of a batch, without its files and events."""
+    """Return the report of a batch, without its files and events, which the caller adds.
+
+    `counts` has counted the pixels of the masks, `timeline` the times of the frames, and `seconds` is the time of each
+    stage and of all, "total".
+    """
     masks = counts.statistics("masks")
     return BackgroundReport(
         width=clip.width,

@@ -89,6 +89,7 @@ class BackgroundReport(Report):
     seconds: dict[str, float]
 
     def _figures(self) -> dict[str, Any]:
+        """Return the figures for JSON, by their names there."""
         figures = super()._figures()
         # The JSON file uses the names of the command-line options instead of those of the attributes.
         renamed = {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
@@ -96,7 +97,11 @@ class BackgroundReport(Report):
         return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print."""
+        """Return the report as a few lines of text to print.
+
+        `masks` and `temporal_median` are the statistics of our masks and of the baseline's; F-measures are None if the
+        truth is not known.
+        """
         frames = "frame" if self.frames == 1 else "frames"
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} {frames} of {self.width}x{self.height} in "
@@ -179,7 +184,7 @@ def time_code(seconds: float) -> str:
 
 
 def event_sentence(event: dict[str, Any]) -> str:
-    """Return what is printed about an event."""
+    """Return what is printed about an event, a row of the table of events: its number, its times, its largest area."""
     span = f"{time_code(event['start'])} to {time_code(event['end'])}"
     return f"{event['event']}: {span}, at most {event['peak_area']:.1%} of the picture"
 

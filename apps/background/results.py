@@ -87,7 +87,10 @@ class ResultFiles:
         return self.stem.with_name(f"{self.stem.name}_{ending}")
 
     def check(self) -> None:
-        """Refuse to overwrite the input or, unless that is allowed, other files."""
+        """Refuse to overwrite the input or, unless that is allowed, other files.
+
+        The background has a rule of its own: a live run that resumes replaces that of the run before.
+        """
         tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
         if self._outputs.finds_events:
             from .event_tables import EventTable
@@ -157,6 +160,7 @@ class MaskFolder:
     """
 
     def __init__(self, folder: Path, *, force: bool) -> None:
+        """Raise an error if the folder cannot be used; `force` says whether it may hold files already."""
         self.folder, self._force = folder, force
         if os.path.lexists(folder) and not folder.is_dir():
             raise MediaError(f"{folder}: is not a folder; move it, or give another output folder")
@@ -164,7 +168,7 @@ class MaskFolder:
             raise OutputExistsError(f"{folder}: holds files already; {PASS_FORCE}")
 
     def write(self, part: Separated) -> None:
-        """Write the mask of a frame."""
+        """Write the mask of a separated frame, under the number of the frame."""
         output_folder(self.folder)
         write_image(self.folder / f"{part.index:06d}.png", part.mask, force=self._force)
 
@@ -207,12 +211,13 @@ def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, f
 
 
 class VideoEncoders:
-    """Encodes the videos `paths`, by kind, beside the modelling; the files begin with their first frame.
-
-    `force` replaces existing files, and `alpha` is the share of the colour of foreground in the overlay.
-    """
+    """Encodes the videos of a run beside the modelling; the files begin with their first frame."""
 
     def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
+        """Prepare a writer for the path of each kind of video, all of the size and timing `video`.
+
+        `force` replaces existing files, and `alpha` is the share of the colour of foreground in the overlay.
+        """
         self._varies, self._alpha = video.varies, alpha  # whether frames have times of their own; share of the colour
         self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
         # how many frames may wait for each encoder: fewer large ones, to bound the memory
@@ -237,6 +242,7 @@ class VideoEncoders:
             )
 
     def __enter__(self) -> VideoEncoders:
+        """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures."""
         # If an encoder cannot be started, the local stack closes those before it; otherwise `_stack` takes them over.
         with ExitStack() as stack:
             writers = self._writers.items()
@@ -311,7 +317,10 @@ class ResultWriter:
     def __init__(
         self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
     ) -> None:
-        # paths; size and timing of videos; what is wanted; what counts as an event; seconds from a frame to the next
+        """Take the paths of the results, the size and timing of videos, and what is written and counts as an event.
+
+        `step` is the time from a frame to the next, in seconds.
+        """
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()  # closes the videos and tables at the end
         self.events: list[dict[str, Any]] | None = None

@@ -43,7 +43,7 @@ def _size(text: str) -> FrameSize:
 
 
 def _seconds(text: str) -> float:
-    """Read seconds, minutes:seconds or hours:minutes:seconds."""
+    """Return the seconds that a text means: seconds, minutes:seconds or hours:minutes:seconds."""
     if not re.fullmatch(r"(\d+:){0,2}\d+(\.\d+)?", text):
         raise ValueError(f"{text} is not a time; give seconds, as in 90.5, or 1:30.5")
     parts = [float(part) for part in text.split(":")]

@@ -122,7 +122,7 @@ def counted(
 
 
 def timed(clip: Clip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
-    """Pass the frames of a clip on, after calling `take` with the time of each."""
+    """Pass the frames of a clip on, after calling `take` with the time of each in seconds."""
     for frame in clip:
         take(clip.time)
         yield frame

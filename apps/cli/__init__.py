@@ -186,7 +186,7 @@ def main() -> NoReturn:
     if "--debug" not in sys.argv:
         _silence_decoders()
     for number in _ENDING:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # ignored ones stay so, as SIGHUP under nohup
             signal.signal(number, on_signal)
     # `_say_that_it_compiles` reports in one line where compiled kernels cannot be stored.
     warnings.filterwarnings("ignore", message=".*kernels are compiled again", category=RuntimeWarning)
@@ -204,7 +204,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt as late:  # a signal that arrived after the end of the run
         _ignore_signals()
         code = ending_code(late)
-    raise SystemExit(code if _flush() else code or 1)
+    raise SystemExit(code if _flush() else code or 1)  # output that is lost turns success into failure
 
 
 def _say_that_it_compiles() -> None:

@@ -157,7 +157,10 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
 
 
 def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
-    """Follow a source until it ends or a signal comes; print frames as JSON, or events."""
+    """Follow a source until it ends or a signal comes; print frames as JSON, or events.
+
+    `options` are the keyword arguments of `follow_source`.
+    """
     from visionnmf.apps.background import LiveCallbacks, follow_source
     from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence

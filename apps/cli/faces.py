@@ -132,7 +132,7 @@ def identify(
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
 
             def prepare(sources: list[str], folders: list[Path | None]) -> None:
-                """Look at the next images of the batch together."""
+                """Identify the faces of the next images of the batch together; `folders` are for their pictures."""
                 with run.progress("images", rate_of="images") as bar:
                     identifier.prepare(sources, folders, bar)
 
@@ -317,7 +317,7 @@ def evaluate(
 
 
 def _make_folder_outside(out: Path, source: str, option: str) -> None:
-    """Make a folder for pictures, unless it would lie among the faces."""
+    """Make a folder for pictures, unless it would lie among the faces; `option` names it in messages."""
     from visionnmf.io import check_outside
 
     check_outside(out, source)

@@ -68,7 +68,7 @@ def distinct(inputs: Iterator[Input]) -> Iterator[Input]:
 
 
 def make_folder(out: Path, option: str = "--out") -> None:
-    """Make the folder for the results, or raise MediaError before any work is done."""
+    """Make the folder for the results, or raise MediaError before any work is done; `option` names it in messages."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(out, os.W_OK | os.X_OK) else "cannot be written to"

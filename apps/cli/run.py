@@ -193,7 +193,10 @@ class Run:
         reports: list[Any] = []
 
         def report(index: int) -> None:
-            """Print the outcome of one input, or its failure. `_working_on` counts it: `_number` becomes index + 1."""
+            """Print the outcome of one input, or its failure. `_working_on` counts it: `_number` becomes index + 1.
+
+            The work on it has ended, so `_current` is empty: an interrupt now must not say that nothing was written.
+            """
             outcome = waiting.pop(index)
             with self._working_on(sources[index], index + 1) as entry:
                 self._current = ""
@@ -225,7 +228,10 @@ class Run:
 
     @contextmanager
     def _working_on(self, source: str, number: int) -> Iterator[dict[str, Any]]:
-        """Work on one input of the batch; yields its entry of the JSON document."""
+        """Work on input `number` of the batch, from 1; yields its entry of the JSON document.
+
+        An exception in the block becomes a failure of the input. If only its results exist, it is skipped instead.
+        """
         self._current, self._number = source, number
         self.detail(f"{source}{self._position()}")
         entry = self._entry(source)
@@ -366,7 +372,7 @@ class Run:
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
     def exit_code(self, interrupted: bool) -> int:
-        """Return the exit code of the run; the module's docstring lists them."""
+        """Return the exit code of the run: 0 to 3, or 128 plus the number of the signal that has `interrupted` it."""
         if interrupted:
             return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:  # there was an alarm, and the command was asked to report that by its exit code
@@ -379,7 +385,11 @@ class Run:
 
 @contextmanager
 def running(as_json: bool, debug: bool) -> Iterator[Run]:
-    """Run a command: everything it does stands inside this block, which ends with the exit code."""
+    """Run a command: everything it does stands inside this block, which ends with the exit code.
+
+    `as_json` prints JSON instead of text. Failures and interrupts in the block are reported; with `debug` exceptions
+    pass through.
+    """
     run = Run(as_json, debug)
     interrupted = False
     try:
@@ -398,7 +408,10 @@ def _with_flags(text: str) -> str:
 
 
 def error_line(error: Exception, source: str = "") -> str:
-    """Return an exception as one line that names the cure on the command line."""
+    """Return an exception as one line that names the cure on the command line; `source` is the input, if it is known.
+
+    The library's messages name arguments of Python, which become options here. Any other exception is our fault.
+    """
     where = f"{source}: " if source else ""
     message = one_line(error)
     if isinstance(error, MemoryError):

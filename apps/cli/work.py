@@ -38,7 +38,7 @@ class Outcome:
 
 
 def call(process: Callable[..., Any], source: str, options: Mapping[str, Any]) -> Outcome:
-    """Process an input and keep its warnings."""
+    """Call `process` with an input and the keyword arguments `options`; return its report and its warnings."""
     with _kept_warnings() as sentences:
         report = process(source, **options)
     return Outcome(report, sentences)

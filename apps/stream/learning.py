@@ -61,6 +61,7 @@ class StreamReport(Report):
     random_state: int
 
     def _figures(self) -> dict[str, Any]:
+        """Return the figures for JSON, by their names there."""
         figures = super()._figures()
         # JSON documents have the words of the command line.
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
@@ -170,7 +171,10 @@ def learn_stream(
 
 
 def _unfitted(learning: StreamLearning) -> Any:
-    """Return the estimator of the chosen method, with the given number of components and seed, not fitted."""
+    """Return the estimator of the chosen method, not fitted, with the given number of components and seed.
+
+    `learning.w`, how much the decoder changes, is for the conservative method; None leaves its default.
+    """
     common: dict[str, Any] = {"n_components": learning.n_components, "random_state": learning.random_state}
     if learning.method != CONSERVATIVE:
         return OnlineNMF(method=learning.method, **common)

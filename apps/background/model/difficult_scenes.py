@@ -158,6 +158,7 @@ def _level(scene: Floats, times: int) -> _Level:
     """Return a level of the pyramid, reduced `times`: the scene, and its gradients where they are strongest."""
     shake = tuning.TUNING.camera_shake
     smooth = _reduced(scene, times)
+    # the weights of Sobel's differences over two pixels have the sum 4, hence an eighth for gradients a pixel
     right, down = (np.asarray(cv2.Sobel(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 8), np.float32) for x in (1, 0))
     strength = np.zeros_like(smooth)
     margin = max(2, shake.margin // times)
@@ -230,7 +231,10 @@ class _Measured:
 
 
 def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """Return the absolute smoothed residual (height, width) at half the size."""
+    """Return the absolute value of a smoothed residual (height, width), which has signs, at half the size.
+
+    `shape` is (height, width) of the residual.
+    """
     dynamic = tuning.TUNING.dynamic_background
     height, width = shape
     half = cv2.resize(residual, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
@@ -258,11 +262,15 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the frames `some` at the pixels from block[0] to block[1]; `residual` and `size` are scratch."""
+            """Measure the frames `some` at the pixels from block[0] to block[1].
+
+            This fills `means` (held, n_pixels), and adds to `energy` and `above` (n_pixels,); `residual` and `size` are
+            scratch.
+            """
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
-            measure_residuals(*model, residual, size, means, energy, above, block[0])  # fills means, energy, above
+            measure_residuals(*model, residual, size, means, energy, above, block[0])
 
         map_blocks(fill, blocks(n_pixels, dynamic.block_pixels))
         for size, mean in zip(sizes[first : first + held], means, strict=False):
@@ -278,7 +286,11 @@ def _rank(quantile: float, count: int) -> int:
 
 
 def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Floats:
-    """Return a quantile of the residual over frames (height, width), and 0 outside `where`."""
+    """Return a quantile (0 to 1) of the residual over the measured frames (height, width), and 0 outside `where`.
+
+    `what` has the frames and the model of their background; the residual of a pixel is a root mean square over
+    channels.
+    """
     usual = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
 
@@ -417,7 +429,11 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it."""
+        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it.
+
+        Everywhere else both levels, `first` and `other`, are the modelled background in the illumination `typical`.
+        `replaced` and `found` say where the first level is another one, and where there is a second.
+        """
         start, stop = block
         first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
@@ -573,7 +589,11 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     turned, follows = np.empty((2, len(pixels)), np.bool_)
 
     def fill(block: tuple[int, int]) -> None:
-        """Set `turned` and `follows` for a block of the region's pixels."""
+        """Set `turned` and `follows` for a block of the region's pixels.
+
+        `course` and `together` (k,) say which picture is seen in each of k frames, `shown` (k, n) which level a pixel
+        shows. It follows the region if it agrees in most of the frames in which it shows a level.
+        """
         part = slice(*block)
         shown = levels.sides(pixels[part]).astype(np.float32)
         turned[part] = course @ shown < 0

@@ -110,6 +110,11 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        At most `n_components` components of illumination are learnt from at most `n_frames` frames; foreground deviates
+        by `threshold` times the noise. `random_state` chooses the pixels that determine the codes of frames.
+        """
         self.n_components = n_components
         self.n_frames = n_frames
         self.threshold = threshold
@@ -237,7 +242,7 @@ def _median_background(H: Floats, Wt: Floats) -> FrameArray:
     result = np.empty(H.shape[1:], np.uint8)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the median at the pixels from block[0] to block[1]."""
+        """Write the median at the pixels from block[0] to block[1] over the codes `some` (n_components, n_some)."""
         part = slice(*block)
         result[part] = to_uint8(temporal_median(to_uint8(np.tensordot(some.T, H[:, part], 1))))
 

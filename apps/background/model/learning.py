@@ -61,7 +61,10 @@ class LearntBackground:
     registration: Registration | None = None  # what frames are registered to where the camera shakes
 
     def near(self) -> Floats:
-        """Return twice the noise at the values of the chosen pixels; smaller residuals count as explained."""
+        """Return twice the noise at the values (n_chosen * channels,) of the pixels that determine codes.
+
+        Smaller residuals count as explained by a background. The noise is not below its usual floor here.
+        """
         scale = np.maximum(self.noise_scale.ravel()[self.chosen], tuning.TUNING.noise.floor)
         return 2 * np.repeat(scale, self.H.shape[2])
 
@@ -113,7 +116,10 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
 
 
 def _set_changes(changes: FrameArray, frames: FrameArray) -> None:
-    """Write the larger of the differences of frames (n, height, width, channels) from the one before and after."""
+    """Write to `changes` how much each frame differs from the one before or after, the larger of the two.
+
+    `changes` is (n, height, width), `frames` (n, height, width, channels).
+    """
     changes[0] = 0
     for t in range(1, len(frames)):
         changes[t] = frame_difference(frames[t], frames[t - 1]).reshape(changes.shape[1:])
@@ -139,7 +145,10 @@ def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
     """
 
     def fill(block: tuple[int, int]) -> None:
-        """Replace the differences by weights for the frames from block[0] to block[1]."""
+        """Replace the differences by weights for the frames from block[0] to block[1].
+
+        The weight is ``255 / (1 + (d / s)^2)`` for the smoothed difference `d` and the noise `s`, but at least 1.
+        """
         for t in range(*block):
             ratio = cv2.blur(changes[t], (5, 5)) / scale
             changes[t] = np.maximum(1, 255 / (1 + ratio * ratio))
@@ -156,7 +165,10 @@ def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -
     H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
-        """Find the scene at the pixels from block[0] to block[1]."""
+        """Find the scene at the pixels from block[0] to block[1].
+
+        For the solver, the values of a pixel over the frames become a contiguous row.
+        """
         part = slice(*block)
         rows = np.ascontiguousarray(frames[:, part].transpose(1, 2, 0))
         row_weights = np.ascontiguousarray(weights[:, part].T)
@@ -346,7 +358,10 @@ class Illumination:
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:
-        """Return the components (n_components, n_chosen, channels) at the chosen pixels: scene times illumination."""
+        """Return the components (n_components, n_chosen, channels) at the chosen pixels: scene times illumination.
+
+        `_at` has the rows and columns of these pixels, and `_scene` (n_chosen, channels) the scene there.
+        """
         rows, columns = self._at
         return self._scene * self._fields()[:, rows, columns, None]
 

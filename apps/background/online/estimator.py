@@ -99,6 +99,12 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        The past is forgotten in about `forgetting` seconds, `warm_up` seconds are learnt before the first mask, and
+        `frame_rate` is for frames without a time. Foreground deviates by `threshold` times the noise. `random_state`
+        chooses the pixels that determine the illumination of frames.
+        """
         self.forgetting = forgetting
         self.warm_up = warm_up
         self.frame_rate = frame_rate
@@ -253,7 +259,10 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return seconds
 
     def _end_warm_up(self) -> Generator[Separated, None, None]:
-        """Learn the scene from the frames of the warm-up, then track these frames."""
+        """Learn the scene from the frames of the warm-up, then track these frames and yield the results.
+
+        `_held` has each of these frames with the seconds since the frame before it.
+        """
         sample = FrameSample(tuning.TUNING.online.held_frames)
         for frame, _ in self._held:
             sample.add(frame)
@@ -261,7 +270,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             learnt = learn_background(sample, n_components=1, rng=check_generator(self.random_state))
         scene = learnt.H[0] * np.median(learnt.Wt)
         near = 2 * learnt.noise_scale.reshape(-1, 1)
-        # How much evidence each pixel of the scene has: the sampled frames that it explains.
+        # How much evidence each pixel of the scene has: the sampled frames that it explains. Each counts less than one
+        # frame (`start_weight`), because it is learnt from again below.
         support = np.zeros(len(scene), np.float32)
         for frame in sample.taken()[0]:
             explained = (np.abs(frame - scene) < near).all(axis=1)
