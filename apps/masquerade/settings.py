@@ -10,6 +10,7 @@ from visionnmf.exceptions import ParameterError
 
 
 def _names(text: str) -> tuple[str, ...]:
+    """Read names of methods with commas between, or "all"."""
     return choices.MASQUERADE_METHODS if text == "all" else comma_separated(text)
 
 

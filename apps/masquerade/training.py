@@ -36,6 +36,7 @@ class MasqueradeTrained(Report):
     users: list[dict[str, Any]]
 
     def _figures(self) -> dict[str, Any]:
+        """Return what the report says of users, without the model, which JSON cannot hold."""
         return {"users": self.users}
 
     def summary(self) -> str:

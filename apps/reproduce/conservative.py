@@ -36,7 +36,10 @@ def digits(n_images: int = N_IMAGES) -> Array:
 def mixtures(
     seed: int, n_mixtures: int = N_MIXTURES, n_parts: int = N_PARTS, active: int = ACTIVE, n_images: int = N_IMAGES
 ) -> tuple[Array, Array]:
-    """Return mixtures of `active` out of `n_parts` images with uniform coefficients, and the images."""
+    """Return mixtures of `active` out of `n_parts` images with uniform coefficients, and the images, all as rows.
+
+    The images are drawn from the first `n_images` of MNIST.
+    """
     rng = np.random.default_rng(seed)
     pixels = digits(n_images)
     parts = pixels[rng.choice(len(pixels), n_parts, replace=False)]
@@ -47,7 +50,7 @@ def mixtures(
 
 
 def match(parts: Array, components: Array) -> Array:
-    """Return the cosine between each part and its component, matched one to one."""
+    """Return the cosine between each part and its component, matched one to one for the largest sum of cosines."""
     true, found = (rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None] for rows in (parts, components))
     cosines = true @ found.T
     return np.asarray(cosines[linear_sum_assignment(-cosines)])
@@ -60,14 +63,18 @@ def made_images(sizes: Sizes) -> Result:
 
 
 def made_mixtures(sizes: Sizes) -> Result:
-    """Repeat figure 2: ten of the mixtures."""
+    """Repeat figure 2 of Elser's notes: ten of the mixtures of images."""
     X, _ = mixtures(0, 10)
     grey = grey_pictures(255 * X / X.max(axis=1, keepdims=True), SHAPE)
     return Result([], {f"Ten mixtures of {ACTIVE} images each, each scaled to white.": tiled([list(grey)])})
 
 
 def found_images(sizes: Sizes) -> Result:
-    """Repeat figure 3: the reconstruction error by the number of data, and how many images are found."""
+    """Repeat figure 3 of Elser's notes: the error by the number of data, and how many of the mixed images are found.
+
+    The components of a model of the mixtures are matched with the images. `sizes.pick` takes its first argument in a
+    full run, and its second in a quick one. A row has what is compared, the value in the notes, and ours.
+    """
     n_mixtures, passes, n_parts, active = sizes.pick((N_MIXTURES, 200, N_PARTS, ACTIVE), (1000, 60, 16, 4))
     X, parts = mixtures(0, n_mixtures, n_parts, active)
     model = ConservativeNMF(n_parts, w=1.0, batch_size=len(X), max_iter=passes, random_state=0).fit(X)
@@ -90,7 +97,10 @@ def found_images(sizes: Sizes) -> Result:
 
 @cache
 def learnt(n_components: int, seed: int, quick: bool) -> ConservativeNMF:
-    """Return the model of MNIST, w = 1e-5."""
+    """Return the model of MNIST images of norm 1, with the default w = 1e-5; a quick one has fewer images and passes.
+
+    It is kept, because several figures show it.
+    """
     X = digits(10000 if quick else N_IMAGES)
     X /= np.linalg.norm(X, axis=1)[:, None]
     passes = 2 if quick else 10
@@ -99,12 +109,17 @@ def learnt(n_components: int, seed: int, quick: bool) -> ConservativeNMF:
 
 def last_error(model: ConservativeNMF) -> float:
     """Return the mean norm of the errors of the last pass over the images."""
+    # batches of a pass; `errors_` has an entry for each batch of all `n_iter_` passes
     batches = model.n_samples_seen_ // model.n_iter_ // model.batch_size
     return float(model.errors_[-max(1, batches) :].mean())
 
 
 def mnist_errors(sizes: Sizes) -> Result:
-    """Repeat the errors in the text: by the number of components, and of two starts."""
+    """Repeat the errors in the text of Elser's notes: by the number of components, and of two starts.
+
+    REPORTED has the published error of each number of components. The norm of an error is divided by 28, the root of
+    the number of pixels, which agrees with these. `sizes` says whether the run is a quick one.
+    """
     rows = []
     for n_components, published in REPORTED.items():
         errors = [last_error(learnt(n_components, seed, sizes.quick)) for seed in sizes.pick((0, 1), (0,))]
@@ -114,7 +129,10 @@ def mnist_errors(sizes: Sizes) -> Result:
 
 
 def features(sizes: Sizes) -> Result:
-    """Repeat figure 4: the features of MNIST, with exponentiated contrast."""
+    """Repeat figure 4 of Elser's notes: 100 features of MNIST, with exponentiated contrast.
+
+    Each feature is scaled to a maximum of 1 first. `sizes` says whether the run is a quick one.
+    """
     H = learnt(100, 0, sizes.quick).components_
     scaled = H / np.maximum(H.max(axis=1, keepdims=True), 1e-300)
     grey = grey_pictures(255 * scaled**CONTRAST, SHAPE)
@@ -122,17 +140,25 @@ def features(sizes: Sizes) -> Result:
 
 
 def detectors(sizes: Sizes) -> Result:
-    """Repeat figure 5: the detectors of the features, positive in red and negative in blue."""
+    """Repeat figure 5 of Elser's notes: the detectors of 100 features, positive in red and negative in blue.
+
+    A detector is a row of the encoder, which maps an image to the code of one feature. `sizes` says whether the run is
+    a quick one.
+    """
     E = learnt(100, 0, sizes.quick).encoder_
     scaled = (E / np.maximum(np.abs(E).max(axis=1, keepdims=True), 1e-300)).reshape(-1, *SHAPE)
     colours = np.full((*scaled.shape, 3), 255.0)
+    # from white, positive values take away green and blue, negative ones red and green
     colours[..., 1:] -= 255 * np.maximum(scaled, 0)[..., None]
     colours[..., :2] -= 255 * np.maximum(-scaled, 0)[..., None]
     return Result([], {"Detectors: red is positive, blue is negative.": _in_rows(colours.round().astype(np.uint8))})
 
 
 def starts(sizes: Sizes) -> Result:
-    """Compare the features of two random starts, which the notes only look at."""
+    """Compare the features of two random starts, which the notes only look at; `sizes` says whether to do so quickly.
+
+    A row has what is compared, what the notes say of it, and our figure.
+    """
     first, second = (learnt(100, seed, sizes.quick).components_ for seed in (0, 1))
     cosines = match(first, second)
     mean = float(cosines.mean())
@@ -145,7 +171,7 @@ def starts(sizes: Sizes) -> Result:
 
 
 def _chance(H: Array) -> float:
-    """Return the mean cosine of features matched with as many images, for comparison."""
+    """Return the mean cosine of features `H`, as rows, matched with as many images of MNIST, for comparison."""
     return float(match(H, digits(len(H))).mean())
 
 

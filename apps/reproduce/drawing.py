@@ -36,12 +36,13 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
     across = min(across, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(PANEL[0] * across, PANEL[1] * down + 0.6)
-    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
+    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))  # each once, in order
     handles: dict[str, Any] = {}
     grid = figure.subplots(down, across, squeeze=False).ravel()
     for axes, panel in zip(grid, panels, strict=False):
         for name, (x, y, *deviation) in panel.curves.items():
             number = names.index(name)
+            # ten colours, then the same ones dashed, and dotted
             style = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3], "linewidth": 1.5}
             marker = "o" if np.ptp(x) == 0 else None  # a single point has no line
             (handles[name],) = axes.plot(x, y, marker=marker, **style)
@@ -54,7 +55,7 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
             axes.xaxis.set_minor_formatter("")
         axes.set_yscale("log" if panel.log_y else "linear")
         axes.grid(color="0.92")
-    for axes in grid[len(panels) :]:
+    for axes in grid[len(panels) :]:  # places that the last row leaves empty
         axes.set_axis_off()
     figure.legend(
         list(handles.values()),
@@ -69,6 +70,7 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
 
 def sheet_figure(rows: Mapping[str, Array]) -> Any:
     """Return a figure with a picture of uint8, (height, width) or (height, width, 3), and its name in each row."""
+    # in inches of 100 pixels, with 0.25 inches between rows and 2.2 for the names on the left
     heights = [0.25 + picture.shape[0] / 100 for picture in rows.values()]
     width = max(picture.shape[1] for picture in rows.values()) / 100
     figure = new_figure(2.2 + width, sum(heights))

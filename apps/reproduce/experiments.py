@@ -51,7 +51,9 @@ class Row:
     deviation: float | None = None
 
     def cells(self) -> list[str]:
-        """Format the row.
+        """Format the row as texts.
+
+        The difference of two numbers, ours minus the paper's, is computed if none is given.
 
         Returns
         -------

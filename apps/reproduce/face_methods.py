@@ -123,7 +123,10 @@ class DirectMethod:
     ranked: ClassVar[bool] = False
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Return a row per test set: ``test`` and ``accuracy`` (%)."""
+        """Return a row per test set: ``test`` and ``accuracy`` (%). All arguments but `split` are for other methods.
+
+        `learn` fits the method, and returns a function from images to their distances from the people.
+        """
         distances = self.learn(split)
         return [{"test": test, "accuracy": split.accuracy(distances(images))} for test, images in split.tests.items()]
 
@@ -136,17 +139,17 @@ class Factorisation:
     ranked: ClassVar[bool] = True
 
     def seen(self, images: Array, split: FaceSplit) -> Array:
-        """Return what the model sees of images."""
+        """Return what the model sees of images, as rows: everything, unless a subclass sets pixels to NaN."""
         return images
 
     def fit(self, split: FaceSplit, rank: int, iterations: int = 100) -> FittedFactorisation:
-        """Fit the model to the training images."""
+        """Fit the model that ``make(rank, seed, iterations)`` returns to what it sees of the training images."""
         model = self.make(rank, split.seed, iterations)
         with _without_convergence_warnings():
             return FittedFactorisation(self, model, model.fit_transform(self.seen(split.train, split)), split)
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Return the rows of :meth:`FittedFactorisation.score`."""
+        """Fit the model of this rank, and return the rows of :meth:`FittedFactorisation.score` for the plan's rules."""
         assert rank is not None
         return self.fit(split, rank, plan.iterations).score(tuple(dict.fromkeys(plan.rules)), clean)
 
@@ -170,7 +173,8 @@ class FittedFactorisation(NamedTuple):
         classifiers = {rule: nearest_by(rule).fit(self.gallery(rule), split.people) for rule in rules}
         rows = []
         for test, images in split.tests.items():
-            found: dict[bool, tuple[Array, Array]] = {}  # codes and reconstructions, projected or not
+            # Codes and reconstructions of the images, by whether they are projected; rules share them.
+            found: dict[bool, tuple[Array, Array]] = {}
             for rule, classifier in classifiers.items():
                 projected = self.projects(rule)
                 if projected not in found:
@@ -183,7 +187,10 @@ class FittedFactorisation(NamedTuple):
         return rows
 
     def gallery(self, rule: str) -> Array:
-        """Return projections of the training images, or the model's codes of them, for components of unit norm."""
+        """Return projections of the training images, or the model's codes of them, for components of unit norm.
+
+        Only the rule "pseudo-inverse" projects them. PCA's codes are projections already.
+        """
         if rule == "pseudo-inverse" and not isinstance(self.model, PCA):
             return self.project(self.split.train)[0]
         return np.asarray(self.codes * self._norms)
@@ -193,28 +200,34 @@ class FittedFactorisation(NamedTuple):
         return rule in PROJECTED and not isinstance(self.model, PCA)
 
     def project(self, images: Array) -> tuple[Array, Array]:
-        """Return codes by the pseudo-inverse, for components of unit norm, and reconstructions."""
+        """Return the codes of images (rows) by the pseudo-inverse of components of unit norm, and reconstructions."""
         norms = self._norms
         unit = self.model.components_ / np.where(norms > 0, norms, 1)[:, None]
         codes = images @ np.linalg.pinv(unit, rcond=max(unit.shape) * np.finfo(unit.dtype).eps)
         return codes, codes @ unit
 
     def encode(self, images: Array) -> tuple[Array, Array]:
-        """Return codes by the model's own loss, for components of unit norm, and reconstructions."""
+        """Return the codes of images, as rows, by the model's own loss, and reconstructions.
+
+        The codes are multiplied by the norms of the components, as if those had unit norm.
+        """
         with _without_convergence_warnings():
             codes = self.model.transform(self.method.seen(images, self.split))
         return codes * self._norms, self.model.inverse_transform(codes)
 
     @property
     def _norms(self) -> Array:
-        # PCA's axes have unit norm up to rounding
+        """The norm of each component, (n_components,); a single 1 for PCA, whose axes have unit norm up to rounding."""
         if isinstance(self.model, PCA):
             return np.ones(1, np.float32)
         return np.asarray(np.linalg.norm(self.model.components_, axis=1))
 
 
 def nearest_by(rule: str) -> Nearest:
-    """Return the classifier of a rule."""
+    """Return the classifier of a rule: the nearest code, by the Euclidean distance if the rule projects test images.
+
+    Otherwise the cosine is compared, for "whitened" after whitening.
+    """
     return Nearest(cosine=rule not in PROJECTED, whiten=WHITENING if rule == "whitened" else None)
 
 
@@ -237,6 +250,7 @@ def make_nmf(loss: str, nuclear: float, n_components: int, random_state: int, it
 
 
 def _make_pca(n_components: int, random_state: int, iterations: int) -> PCA:
+    """Return PCA, which has no iterations."""
     return PCA(n_components, random_state=random_state)
 
 
@@ -245,7 +259,10 @@ class BlockFactorisation(Factorisation):
     """A factorisation that does not see opaque blocks."""
 
     def seen(self, images: NDArray[Any], split: FaceSplit) -> NDArray[Any]:
-        """Return images with NaN in opaque blocks."""
+        """Return images, rows of shares of white, with NaN in opaque blocks.
+
+        An even background is no such block; it is looked for in the training images of the split.
+        """
         brightest, shape = float(split.train.max()), (-1, *split.image_shape)
         background = flat_background(split.train.reshape(shape), brightest)
         mask = missing_pixels(images.reshape(shape), "blocks", 1.0, brightest, background)
@@ -263,10 +280,14 @@ class ChosenFactorisation:
     ranked: ClassVar[bool] = True
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Return the rows of :meth:`FittedFactorisation.score`, in the order of the rules."""
+        """Return the rows of :meth:`FittedFactorisation.score`, in the order of the rules.
+
+        For each rule they are those of the candidate that identifies most left-out training images.
+        """
         assert rank is not None
         rules = tuple(dict.fromkeys(plan.rules))
         fits = [candidate.fit(split, rank, plan.iterations) for candidate in self.candidates]
+        # the number of the best candidate for each rule
         chosen = {rule: int(np.argmax([cross_validated(fitted, rule) for fitted in fits])) for rule in rules}
         rows = []
         for number in dict.fromkeys(chosen.values()):
@@ -275,7 +296,11 @@ class ChosenFactorisation:
 
 
 def cross_validated(fitted: FittedFactorisation, rule: str) -> float:
-    """Return the share of left-out training images that a rule identifies; 0 if somebody has a single image."""
+    """Return the share of left-out training images that a rule identifies; 0 if somebody has a single image.
+
+    `gallery` are the codes to compare with, and `new` those of the images to identify, which differ if the rule
+    projects test images only.
+    """
     people = fitted.split.people
     folds = min(FOLDS, int(np.bincount(people).min()))
     if folds < 2:
@@ -291,22 +316,25 @@ def cross_validated(fitted: FittedFactorisation, rule: str) -> float:
 
 
 def _nmf_with_gaps(n_components: int, random_state: int, iterations: int) -> NMF:
+    """Return the NMF of "manhattan", with a nuclear penalty of 1, that leaves out entries that are NaN."""
     return make_nmf("manhattan", 1.0, n_components, random_state, iterations).set_params(missing_values=np.nan)
 
 
 def _sklearn_nmf(loss: str, solver: str, n_components: int, random_state: int, iterations: int) -> SklearnNMF:
-    return SklearnNMF(  # its iterations do less each
+    """Return scikit-learn's NMF with twice the iterations, because each of them does less."""
+    return SklearnNMF(
         n_components, init="random", beta_loss=loss, solver=solver, max_iter=2 * iterations, random_state=random_state
     )
 
 
 def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array], Array]:
-    """Return the distances of a :class:`FaceRecognizer` with these parameters."""
+    """Fit a :class:`FaceRecognizer` with these parameters; return its function from images to distances from people."""
     recognizer = FaceRecognizer(image_shape=split.image_shape, random_state=split.seed, **parameters)
     return recognizer.fit(split.train, split.people).distances
 
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
+    """Fit a method of the faces application without a rank; return its function from images to distances."""
     return application.METHODS[name](split, 0).distances
 
 
@@ -334,7 +362,11 @@ ALL_METHODS: dict[str, FaceMethod] = {
 
 
 def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -> Rows:
-    """Return the rows of all methods on one split with one corruption."""
+    """Return the rows of all methods on one split with one corruption.
+
+    `condition` is the kind of the corruption and its severity, and `number` that of the split. A row has the keys
+    COLUMNS. Methods without a rank have None there, and ranks above the size of the training data are lowered to it.
+    """
     split = make_split(faces, text_of(condition), number, plan.splitting)
     clean = make_split(faces, "none", number, plan.splitting).train
     rows: Rows = []
@@ -351,7 +383,11 @@ def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -
 
 
 def compare(faces: Faces, plan: FacePlan, *, out: str | Path | None = None, jobs: int = 1) -> Rows:
-    """Return the rows of all methods, corruptions and splits; an interrupted run with `out` continues."""
+    """Return the rows of all methods, corruptions and splits; an interrupted run with a folder `out` continues.
+
+    `jobs` is the number of processes.
+    """
+    # Each corruption and split is a job of its own, so a run with more of them continues with what is kept.
     settings = {name: value for name, value in asdict(plan).items() if name not in ("splits", "corruptions")}
     work = {
         f"{text_of(condition).replace(':', '-')}-split{number}": (condition, number)
@@ -362,7 +398,10 @@ def compare(faces: Faces, plan: FacePlan, *, out: str | Path | None = None, jobs
 
 
 def means_of(rows: Rows, column: str = "accuracy") -> Means:
-    """Return mean and deviation over the splits by (corruption, severity, method, rank, rule, test)."""
+    """Return mean and deviation of a column over the splits, by (corruption, severity, method, rank, rule, test).
+
+    Rows where the column is None, as the errors of methods that reconstruct nothing, are left out.
+    """
     groups: dict[tuple[Any, ...], list[float]] = {}
     for row in rows:
         if row[column] is not None:

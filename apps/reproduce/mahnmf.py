@@ -66,7 +66,7 @@ FIRST = 2  # split: settings of the application were chosen on splits 0 and 1
 
 
 def load(name: str, n_people: int | None = None) -> Faces:
-    """Return a set of faces, or its first people."""
+    """Return the set of faces with this file name, or only the images of its first `n_people` people."""
     faces = load_face_set(name.removesuffix(".npz"))
     chosen = np.isin(faces.labels, np.unique(faces.labels)[:n_people])
     return Faces(faces.images[chosen], faces.labels[chosen], faces.names)
@@ -85,7 +85,7 @@ class Race(NamedTuple):
 
 
 def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
-    """Return random factors whose product is about as large as the data."""
+    """Return random factors, Wt (rank, n_rows) and H (rank, n_columns), whose product is about as large as the data."""
     rng = np.random.default_rng(seed)
     size = np.sqrt(X.mean() / rank)
     Wt, H = (size * np.abs(rng.standard_normal((rank, n))) + 1e-6 for n in X.shape)
@@ -93,9 +93,10 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
 
 
 def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[str, str, str]]]) -> Result:
-    """Follow RRI and OGM from the same starts.
+    """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case.
 
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
+    Objectives are shares of the sum of the data.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -103,7 +104,7 @@ def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[s
         for seed in range(n_starts):
             X = case.make(seed)
             problem, start = Problem(X, Loss("manhattan")), half_normal_start(X, case.rank, 100 + seed)
-            if not seed:
+            if not seed:  # compile the solvers on a corner of the data, which takes little time
                 corner = Problem(np.ascontiguousarray(X[:20, :15]), Loss("manhattan"))
                 compile_solvers(SOLVERS.values(), corner, half_normal_start(corner.X, 2, 0))
             for name, solver in SOLVERS.items():
@@ -123,13 +124,13 @@ LARGE_CLAIMS = (("RRI", "OGM", "iterations"), ("OGM", "RRI", "seconds"))
 
 
 def made_race(sizes: Sizes) -> Result:
-    """Repeat figure 3: dense random matrices of two sizes."""
+    """Repeat figure 3 of the MahNMF paper: RRI and OGM on dense random matrices of two sizes, shorter if quick."""
 
     def make(shape: tuple[int, int], seed: int) -> Array:
-        """Return uniform random numbers."""
+        """Return the data of a case for a seed: uniform random numbers of a shape."""
         return np.random.default_rng(seed).random(shape)
 
-    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))
+    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))  # CPU seconds of each method
     cases = [
         Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small),
         Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large),
@@ -138,16 +139,16 @@ def made_race(sizes: Sizes) -> Result:
 
 
 def face_race(sizes: Sizes) -> Result:
-    """Repeat figure 4: seven images of each person, a face a column."""
+    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks."""
 
     def make(name: str, seed: int) -> Array:
-        """Return the images of a seed as shares of white."""
+        """Return the images of a set that a seed draws, (n_pixels, n_images), as shares of white."""
         faces = load(name)
         order = np.random.default_rng(seed).permutation(len(faces.labels))
         chosen = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
         return np.ascontiguousarray(faces.images[np.sort(chosen)].reshape(len(chosen), -1).T / 255)
 
-    budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))
+    budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))  # CPU seconds of each method, at the low and at the high rank
     sets = (("Yale B", YALEB), ("ORL", ORL))
     cases = [
         Race(f"{title}, r = {rank}", partial(make, name), rank, budget)
@@ -161,7 +162,11 @@ def face_race(sizes: Sizes) -> Result:
 
 
 def relative_errors(sizes: Sizes) -> Result:
-    """Repeat the half of table 1 that is about Yale B."""
+    """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions.
+
+    PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set. The
+    rows are these beside ours, and the claims about heavy noise. `sizes` says whether the run is a quick one.
+    """
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
     plan = FacePlan(
         corruptions=TABLE1, methods=methods, ranks=(80,), rules=("pseudo-inverse",), splits=sizes.pick(10, 1),
@@ -170,6 +175,7 @@ def relative_errors(sizes: Sizes) -> Result:
     found = compare(load(YALEB), plan)
     rows = []
     for i, column in enumerate(("train_error", "test_error")):
+        # mean and deviation by kind of noise and method, which are entries 0 and 2 of the keys
         means = {(key[0], key[2]): value for key, value in means_of(found, column).items()}
         for kind, published in PUBLISHED.items():
             for j, method in enumerate(methods):
@@ -188,7 +194,11 @@ def relative_errors(sizes: Sizes) -> Result:
 
 
 def accuracies(sizes: Sizes, *, name: str) -> Result:
-    """Repeat figure 5 or 7: accuracy against rank, clean tests by Algorithm 4 and corrupted ones by Algorithm 5."""
+    """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`.
+
+    Clean test images are recognised by Algorithm 4, the rule "pseudo-inverse", and corrupted ones by Algorithm 5, the
+    rule "codes". `sizes.pick` takes its first argument in a full run, and its second in a quick one.
+    """
     conditions = sizes.pick(FIGURE, FIGURE[:4])
     methods, ranks = (
         ("pca", "frobenius", "kullback-leibler", "manhattan-plain"),
@@ -206,7 +216,7 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
             curves = {}
             for method in methods:
                 cells = [means[kind, severity, method, rank, rule, test] for rank in ranks]
-                curves[NAMES[method]] = (ranks, *np.transpose(cells))
+                curves[NAMES[method]] = (ranks, *np.transpose(cells))  # means and deviations
             panels.append(Panel(f"{kind.replace('_', ' ')}, {title}", "rank", "accuracy, %", curves))
             for other in methods[1:3]:
                 what = f"{kind.replace('_', ' ')}, {title}: MahNMF above {NAMES[other]}, mean of the ranks"
@@ -229,7 +239,11 @@ class CorruptedFits(NamedTuple):
 
 
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
-    """Fit the three models, at rank 50, to corrupted images of a set of faces."""
+    """Fit NMF with three losses, at rank 50, to corrupted images of the set of faces with the file `name`.
+
+    `condition` is the kind of the corruption and its severity. Seven images of each person train, and the others test.
+    A quick run (`sizes`) has 12 people and fewer iterations.
+    """
     faces = load(name, sizes.pick(None, 12))
     order = np.random.default_rng(FIRST).permutation(len(faces.labels))
     train = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
@@ -246,18 +260,25 @@ def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFi
 
 
 def foreign_share(components: Array, clean: Array) -> float:
-    """Return the share of the components' energy outside the first 50 singular vectors of clean images."""
+    """Return the share of the components' energy outside the first 50 singular vectors of clean images.
+
+    Components and images are rows. Each component counts alike, because it is scaled to norm 1.
+    """
     unit = components / np.linalg.norm(components, axis=1, keepdims=True)
     faces = np.linalg.svd(clean, full_matrices=False)[2][:RANK]
     return 1 - float(np.square(unit @ faces.T).sum() / len(unit))
 
 
 def bases(sizes: Sizes, *, name: str) -> Result:
-    """Repeat figure 6 or 8: examples, and components of each method, for each corruption."""
+    """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
+
+    `name` is the file of the set of faces. The paper judges by eye. The rows compare how much of the components is no
+    clean face, for the three corruptions that it says MahNMF suppresses. `sizes` says whether the run is a quick one.
+    """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:
         fits, kind = corrupted_fits(sizes, name, condition), condition[0].replace("_", " ")
-        chosen = np.random.default_rng(0).permutation(min(RANK, len(fits.train)))[:BASES]
+        chosen = np.random.default_rng(0).permutation(min(RANK, len(fits.train)))[:BASES]  # components to show
         row = list(grey_pictures(fits.train[:BASES], shape))
         for model in fits.models.values():
             H = model.components_[chosen]
@@ -273,7 +294,10 @@ def bases(sizes: Sizes, *, name: str) -> Result:
 
 
 def reconstructions(sizes: Sizes) -> Result:
-    """Repeat figure 9: average reconstructions of training and test images."""
+    """Repeat figure 9 of the MahNMF paper: average reconstructions of training and test images by each method.
+
+    An image is reconstructed from its projection on the components. `sizes` says whether the run is a quick one.
+    """
     pictures: dict[str, list[Array]] = {}
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
         for condition in FIGURE:
@@ -308,7 +332,8 @@ def cluster_people(
 ) -> dict[str, tuple[float, float]]:
     """Cluster the images, `most` of each at most, of people drawn at random by k-means on the codes of each model.
 
-    Models named in `masked` do not see opaque blocks. Returns accuracy and mutual information for each model.
+    `trial` is the seed, and `condition` the kind and severity of the corruption. Models named in `masked` do not see
+    opaque blocks. Returns the accuracy, 0 to 1, and the mutual information of the clusters for each model.
     """
     rng = np.random.default_rng(trial)
     people = rng.choice(np.unique(faces.labels), n_people, replace=False)
@@ -326,10 +351,15 @@ def cluster_people(
 
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:
-    """Repeat figure 10 or 11: accuracy and mutual information against the number of people."""
+    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
+
+    `name` is the file of the set of faces, `counts` are the numbers of people, and `each` the largest number of images
+    of one person. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
+    """
     faces = load(name)
     conditions, trials = FIGURE, sizes.pick(20, 2)
     counts = sizes.pick(tuple(counts), tuple(counts[:2]))
+    # accuracy and mutual information, (n_trials, 2), by corruption, number of people and model
     found: dict[Any, Array] = {}
     for condition in conditions:
         for count in counts:
@@ -365,13 +395,18 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
 
 
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
-    """Repeat figure 12, 13 or 14: segments by MahNMF-SYM with k-means, and by normalised cuts."""
+    """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts.
+
+    Shown are `count` test photographs of BSDS500 from number `first` on, in a quick run at most two, and each segment
+    alone. The rows compare the covering of people's segmentations.
+    """
     count = sizes.pick(count, min(count, 2))
     sheet: list[list[Array]] = []
     scores: dict[str, list[float]] = {"manhattan": [], "ncut": []}
     for photograph in islice(load_bsds(), first, first + count):
-        step = max(1, photograph.image.shape[0] // 110)
+        step = max(1, photograph.image.shape[0] // 110)  # to show pictures some 110 pixels high
         image = photograph.image[::step, ::step]
+        # a white square as a frame, so that upright pictures and others get one size
         small = np.full((max(image.shape[:2]),) * 2 + (3,), 255, np.uint8)
         row = [_framed(image, small)]
         for method, found in scores.items():
@@ -389,21 +424,25 @@ def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> R
 
 
 def _framed(image: Array, frame: Array) -> Array:
-    """Return an image in the top left corner of a white square."""
+    """Return an image in the top left corner of `frame`, a white square that is at least as large."""
     framed = frame.copy()
     framed[: image.shape[0], : image.shape[1]] = image
     return framed
 
 
 def similarity_matrices(sizes: Sizes) -> Result:
-    """Repeat figure 15: normalised similarities of pixels, and their approximation, ordered by segment."""
+    """Repeat figure 15 of the MahNMF paper: normalised similarities of pixels, and their approximation of rank 5.
+
+    Both matrices are ordered by three segments, so blocks on the diagonal are segments. `sizes` makes a quick run
+    smaller.
+    """
     sheet: list[list[Array]] = []
     rows, most = [], sizes.pick(1200, 400)
     for photograph in islice(load_bsds(), sizes.pick(4, 2)):
         S = normalised(pixel_graph(photograph.image, most)[0])
         H = factorise(S, 5, np.random.RandomState(0))
         order = np.argsort(KMeans(3, n_init=10, random_state=0).fit_predict(H.T), kind="stable")
-        step = -(-len(S) // 300)
+        step = -(-len(S) // 300)  # blocks of so many entries are averaged, to show at most 300 x 300 pixels
         parts = []
         for matrix in (S, H.T @ H):
             ordered = matrix[np.ix_(order, order)]
@@ -412,6 +451,7 @@ def similarity_matrices(sizes: Sizes) -> Result:
             parts.append(
                 grey_pictures(255 * (1 - np.minimum(means / np.quantile(means, 0.99), 1)).reshape(1, -1), (n, n))[0]
             )
+        # matrices of photographs of other sizes differ a little; all are cut to the smallest
         least = min(len(part) for row in [*sheet, parts] for part in row)
         sheet = [[part[:least, :least] for part in row] for row in [*sheet, parts]]
         rows.append(Row(f"photograph {photograph.name}: relative error of the approximation", "",
@@ -441,7 +481,11 @@ RULES = "Clean test images are recognised by Algorithm 4, corrupted ones by Algo
 
 
 def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of accuracies."""
+    """Return the experiment of a figure of accuracies, by its number in the MahNMF paper.
+
+    `name` is the file of the set of faces and `data` its name, `claim` says what the paper finds, and `replaced` which
+    data these stand for.
+    """
     run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)
     return Experiment(
         f"mahnmf/fig-{number}", f"accuracy against rank, {data}", claim, run, data, (name,), replaced, protocol
@@ -449,7 +493,11 @@ def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "")
 
 
 def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of clusterings."""
+    """Return the experiment of a figure of clusterings, by its number in the MahNMF paper.
+
+    `name` is the file of the set of faces, `counts` are the numbers of people, `each` is the largest number of images
+    of one person, and `replaced` says which data these stand for.
+    """
     return Experiment(
         f"mahnmf/fig-{number}",
         "clusters against the number of people",
@@ -468,7 +516,7 @@ def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced
 
 
 def _segments(number: int, n_segments: int, first: int, count: int) -> Experiment:
-    """Return the experiment of a sheet of segments."""
+    """Return the experiment of a figure of segments of `count` photographs, from number `first` of the test set on."""
     return Experiment(
         f"mahnmf/fig-{number}",
         f"{n_segments} segments of {count} photographs",

@@ -33,7 +33,10 @@ ALIKE = 5.0  # grey levels: below this mean difference two backgrounds count as 
 
 
 def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
-    """Return the low-rank part of non-negative data by each method, and the CPU seconds that it took."""
+    """Return the low-rank part of non-negative data `X`, samples as rows, and the CPU seconds, by the name of a method.
+
+    The rank is that of MahNMF and of GoDec; robust PCA finds its own.
+    """
     found = {}
     for name in METHODS:
         begin = time.process_time()
@@ -54,13 +57,17 @@ def scene(name: str, sizes: Sizes) -> Array:
         frames = load_video_with_masks(BOOTSTRAP).frames
     else:
         frames = read_arrays(data_file(I2R), [SCENES[name]])[SCENES[name]]
-    picks = np.linspace(0, len(frames) - 1, min(len(frames), sizes.pick(FRAMES, 40))).astype(int)
+    picks = np.linspace(0, len(frames) - 1, min(len(frames), sizes.pick(FRAMES, 40))).astype(int)  # evenly spread
     pixels = frames[0].size // sizes.pick(1, 4)
     return 255 * np.stack([reduce_image(frame, pixels) for frame in frames[picks]])
 
 
 def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
-    """Repeat figure 16 or 17: frame, background and foreground by each method, two frames a video."""
+    """Repeat figure 16 or 17 of the MahNMF paper: frame, background and foreground by each method, two frames a video.
+
+    `names` are those of the videos. The background is the low-rank part of the frames as rows, and the foreground how
+    far a frame is from it. The paper judges by eye; the rows compare the mean difference of two backgrounds with ALIKE.
+    """
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
     for name in names:
@@ -84,7 +91,11 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
 
 
 def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
-    """Repeat figure 18 or 19: images of two people without shadows by each method."""
+    """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
+
+    `people` are positions among the people of Extended Yale B. The low-rank part of one person's images is the face,
+    and what is left is the light. A quick run (`sizes`) has every other image.
+    """
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])
     sheet, rows = [], []
@@ -92,6 +103,7 @@ def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
         X = faces.images[faces.labels == np.unique(faces.labels)[person]].reshape(-1, shape[0] * shape[1])
         X = X.astype(np.float32)[:: sizes.pick(1, 2)]
         parts = low_rank_parts(X, 3)
+        # the share of each image that lies in shadow: pixels below a third of its median
         dark = (X < np.quantile(X, 0.5, axis=1, keepdims=True) / 3).mean(axis=1)
         for at in np.argsort(dark)[[len(X) // 2, 3 * len(X) // 4]]:  # a shadow of middle size, and a large one
             row = [grey_pictures(X[at], shape)[0]]
@@ -115,7 +127,7 @@ OPEN = (
 
 
 def _video(number: int, names: Sequence[str], replaced: str) -> Experiment:
-    """Return the experiment of two videos."""
+    """Return the experiment of two videos for a figure; `replaced` says how they differ from the paper's."""
     files = (I2R,) if "Bootstrap" not in names else (I2R, f"video_{BOOTSTRAP}.npz")
     return Experiment(
         f"mahnmf/fig-{number}",

@@ -64,7 +64,8 @@ def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]
 def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tuple[Array, float]:
     """Return the scores of one user's test sessions and the user's threshold, from the training sessions alone.
 
-    `make` returns a detector. With `update` it learns each test session that its threshold accepts.
+    `make` returns a detector, and `sessions` are the user's, in the order of time, the first TRAINING of them for
+    training. With `update` it learns each test session that its threshold accepts.
     """
     training, test = sessions[:TRAINING], sessions[TRAINING:]
     model = make().fit(training)
@@ -73,6 +74,8 @@ def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tup
         if not update:
             return model.anomaly_score(test), threshold
         return np.array([model.update(session) for session in test]), threshold
+    # A baseline has no threshold of its own: it is a quantile of the scores of the second half of the training
+    # sessions.
     half = make().fit(training[: TRAINING // 2]).anomaly_score(training[TRAINING // 2 :])
     threshold = float(np.quantile(half, ACCEPTED))
     if not update:
@@ -86,13 +89,19 @@ def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tup
 
 
 def sea_scores(make: Callable[[], Any], users: list[Sessions], update: bool) -> tuple[Array, Array]:
-    """Return the scores of all users' test sessions, (n_users, n_sessions), and the thresholds (n_users,)."""
+    """Return the scores of all users' test sessions, (n_users, n_sessions), and the thresholds (n_users,).
+
+    `make` returns a detector for each user, which with `update` learns accepted sessions; see :func:`score_user`.
+    """
     scores, thresholds = zip(*(score_user(make, sessions, update) for sessions in users), strict=True)
     return np.array(scores), np.array(thresholds)
 
 
 def missing_at(scores: Array, labels: Array, rate: float) -> float:
-    """Return the share of masquerades that are missed, in %, where at most `rate` % of the others are flagged."""
+    """Return the share of masquerades that are missed, in %, where at most `rate` % of the others are flagged.
+
+    `labels`, of the shape of `scores`, are true for masquerades.
+    """
     false, missed = roc_curve(scores.ravel(), labels.ravel())
     return float(missed[false <= rate].min())
 
@@ -108,7 +117,10 @@ PLOTTED = {  # the names of figure 2, our default, and which of SEA_METHODS each
 
 
 def roc(sizes: Sizes) -> Result:
-    """Repeat figure 2: missing alarms against false alarms of all methods, pooled over users."""
+    """Repeat figure 2 of Mex-Perera et al.: missing alarms against false alarms of all methods, pooled over users.
+
+    `sizes` says whether the run is a quick one, of 20 users.
+    """
     users, labels, _ = load_sea()
     n = sizes.pick(USERS, 20)
     users, labels = users[:n], labels[:n]
@@ -125,7 +137,7 @@ def roc(sizes: Sizes) -> Result:
     part = {
         name: (false[inside], missed[inside])
         for name, (false, missed) in curves.items()
-        for inside in [false <= 1.1 * max(RATES)]
+        for inside in [false <= 1.1 * max(RATES)]  # a name for the mask, not a loop
     }
     low = Panel("Up to a third of false alarms", "false alarms (%)", "missing alarms (%)", part)
     return Result(
@@ -136,10 +148,13 @@ def roc(sizes: Sizes) -> Result:
 
 
 def _roc_rows(scores: Mapping[str, Array], labels: Array) -> list[Row]:
-    """Return the claims that the paper reads from the figure, beside ours."""
+    """Return a row for each claim that the paper reads from its figure: the claim, its figure, ours, and the verdict.
+
+    `scores` are those of the test sessions by the names in PLOTTED, and `labels` are true for masquerades.
+    """
 
     def at(name: str, rate: float) -> float:
-        """Return the missing alarms of a method in %."""
+        """Return the masquerades that a method misses, in %, at a false alarm rate in %."""
         return missing_at(scores[name], labels, rate)
 
     paper, wang, ecm, hmm = "NMF of the paper", "NMF (Wang et al.)", "ECM", "HMM"
@@ -151,6 +166,7 @@ def _roc_rows(scores: Mapping[str, Array], labels: Array) -> list[Row]:
     rows.append(
         Row("missing % of Wang's NMF minus that of the paper's, mean at 5, 10 and 14 %", 10.0, float(np.mean(gains)))
     )
+    # each claim with the two figures of which the first should be larger
     orders = {
         "HMM misses more than Wang's NMF, at 10 % false alarms": (at(hmm, 10), at(wang, 10)),
         "HMM misses more than the paper's NMF, at 10 %": (at(hmm, 10), at(paper, 10)),

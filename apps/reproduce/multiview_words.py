@@ -46,7 +46,11 @@ class WordScore(NamedTuple):
 
 
 def load_words(most: int | None = None) -> WordTask:
-    """Return roots of shares of Corel5k's four published features; `most` images of training and of testing."""
+    """Return roots of shares of Corel5k's four published features, and the words, of training and test images.
+
+    There are at most `most` images of both, or all for None. Of histograms of colours only the MOST_BINS fullest bins
+    are kept, and of the words only those of a training image.
+    """
     parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]
     views: list[dict[str, Array]] = [{}, {}]
     for name in COREL_FEATURES:
@@ -58,13 +62,17 @@ def load_words(most: int | None = None) -> WordTask:
 
 
 def score_words(task: WordTask, method: str, rank: int) -> WordScore:
-    """Learn a model and a linear classifier for each word, and score the words of the test images."""
+    """Learn a model and a linear classifier for each word, and score the words of the test images.
+
+    `method` is a name in METHODS of the multi-view application, and `rank` the number of components.
+    """
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = METHODS[method].learn(task.train, rank, 0, ModelChoice("manhattan", None))
         scores = fit_classifier(fitted.train, task.words)[0].decision_function(fitted.transform(task.test))
     seconds = time.process_time() - start
+    # the view of each column of H, which is None if a method has no components
     groups = np.repeat(np.arange(len(task.train)), [view.shape[1] for view in task.train.values()])
     H, n = fitted.components, len(task.train)
     means = [float("nan")] * n if H is None else sparseness(np.abs(H), groups, n).mean(axis=0).tolist()
@@ -72,7 +80,11 @@ def score_words(task: WordTask, method: str, rank: int) -> WordScore:
 
 
 def precision_curves(sizes: Sizes) -> Result:
-    """Repeat figure 20 and table 2: mean average precision and sparseness against the rank."""
+    """Repeat figure 20 and table 2 of the MahNMF paper: mean average precision and sparseness against the rank.
+
+    The figures of the paper, in PUBLISHED, are of other data, so the rows compare the order of the methods, each at its
+    best rank. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
+    """
     task, ranks = load_words(sizes.pick(None, 600)), sizes.pick((50, 100, 200, 400), (10, 30))
     curves: dict[str, Sequence[Any]] = {}
     table, rows = [["method", "rank", "mAP, %", "CPU seconds", *(f"sparseness, {name}" for name in task.train)]], []

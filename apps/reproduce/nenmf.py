@@ -20,7 +20,11 @@ SOLVERS = {
 
 
 def efficiency(sizes: Sizes) -> Result:
-    """Repeat the comparison of section IV on two made matrices."""
+    """Repeat the comparison of section IV of the NeNMF paper on two random matrices, or in a quick run on one.
+
+    A problem is the shape of the matrix, the rank, and the CPU seconds of each method. All methods have the same
+    starts.
+    """
     problems = sizes.pick((((500, 100), 50, 10.0), ((5000, 1000), 100, 60.0)), (((500, 100), 50, 1.0),))
     n_starts, panels, rows, tracks = sizes.pick(10, 2), [], [], {}
     for shape, rank, budget in problems:
@@ -29,9 +33,9 @@ def efficiency(sizes: Sizes) -> Result:
         for seed in range(n_starts):
             rng = np.random.default_rng(seed)
             problem = Problem(rng.random(shape), Loss("frobenius"))
-            size = np.sqrt(0.5 / rank)
+            size = np.sqrt(0.5 / rank)  # the mean of both factors, so that their product has that of the data, 0.5
             start: Start = (size * 2 * rng.random((rank, shape[0])), size * 2 * rng.random((rank, shape[1])))
-            if not seed:
+            if not seed:  # once for each problem, so that no compilation is timed
                 compile_solvers(SOLVERS.values(), problem, start)
             for name, solver in SOLVERS.items():
                 found.setdefault(name, []).append(solver_track(solver, problem, start, budget))

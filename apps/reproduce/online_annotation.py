@@ -38,7 +38,8 @@ ANNOTATING: dict[str, dict[str, Any]] = {
 def transferred(codes: Array, others: Array, labels: Array) -> Array:
     """Return the words for images with the codes `others`: those that the nearest rows of `codes` hand on, greedily.
 
-    `labels` (n, n_words) are the words of the rows of `codes`. Each image gets five, as marks (n_others, n_words).
+    `labels` (n, n_words) are the words of the rows of `codes`. Each image gets five, as marks (n_others, n_words), from
+    its 50 nearest rows.
     """
     which, _ = nearest(np.ascontiguousarray(codes, np.float32), np.ascontiguousarray(others, np.float32), 50)
     scores = transfer_greedy(which, labels, WORDS)
@@ -50,14 +51,16 @@ def transferred(codes: Array, others: Array, labels: Array) -> Array:
 def annotation_scores(
     train: Corel, test: Corel, methods: Mapping[str, Mapping[str, Any]], shares: Sequence[float], epochs: int
 ) -> dict[str, Array]:
-    """Return AC, RC and NS in % by the number of components, a share of the features: method to (n_shares, 3).
+    """Return accuracy, recall and normalised score of words in %, for each method and number of components.
 
-    Images are coded by the pseudo-inverse of the components of an online model of DenseHue. "features" has none.
+    The dict maps a method to (n_shares, 3): `shares` are numbers of components as shares of the number of features.
+    Images are coded by the pseudo-inverse of the components of an online model of DenseHue, learnt in `epochs` epochs
+    with the options in `methods`. "features" are the features themselves.
     """
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(codes: Array, others: Array) -> list[float]:
-        """Return the three scores of these codes."""
+        """Return the scores of words that training images with these codes hand on to test images with `others`."""
         found = score_words(test.labels, transferred(codes, others, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 
@@ -66,7 +69,7 @@ def annotation_scores(
         values = []
         for share in shares:
             rank = max(1, round(share * X.shape[1]))
-            size = {"batch_size": rank} if name == "WOR-NMF" else {}
+            size = {"batch_size": rank} if name == "WOR-NMF" else {}  # its windows have as many samples as components
             model = OnlineNMF(rank, max_iter=epochs, random_state=0, **size, **options).fit(X)
             back = np.linalg.pinv(model.components_)
             values.append(scores(X @ back, Z @ back))
@@ -75,7 +78,11 @@ def annotation_scores(
 
 
 def annotation(sizes: Sizes) -> Result:
-    """Repeat figure 12: accuracy, recall and normalised score of predicted words against the number of components."""
+    """Repeat figure 12 of the paper of OR-NMF: scores of predicted words against the number of components.
+
+    They are accuracy, recall and normalised score. `sizes.pick` takes its first argument in a full run, and its second
+    in a quick one.
+    """
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)
     test = load_corel("test", pictures=False)
     shares = sizes.pick(tuple(np.arange(1, 10) / 10), (0.2, 0.5, 0.8))
@@ -99,7 +106,10 @@ def annotation(sizes: Sizes) -> Result:
 
 
 def keywords(sizes: Sizes) -> Result:
-    """Repeat table III: predicted and manual keywords of some images."""
+    """Repeat table III of the paper of OR-NMF: predicted and manual keywords of the images with the best predictions.
+
+    A quick run (`sizes`) learns from 1000 images.
+    """
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)
     test = load_corel("test")
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
@@ -109,6 +119,7 @@ def keywords(sizes: Sizes) -> Result:
     right = (given & test.labels).sum(axis=1)
     manual = test.labels.sum(axis=1)
     whole = right == manual
+    # most right words first, and among equals the images of which all manual keywords are predicted
     best = np.argsort(-(right + 0.1 * whole), kind="stable")[:SHOWN]
     table = [["image", "predicted", "manual"]]
     for i in best:

@@ -102,18 +102,19 @@ def positive(X: Array) -> Array:
 
 
 def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: Sequence[int]) -> tuple[Array, Array]:
-    """Learn two epochs from components `start` (r, m).
+    """Learn two epochs of the samples `X` (n, m) by one method, from components `start` (r, m).
 
-    Returns the components, and at each of `marks`, numbers of samples, the CPU seconds and the mean loss of all samples
-    with their best codes, (n_marks, 2).
+    `rival` names the method and its options, and `seed` draws the order of the samples in each epoch. Returns the
+    components, and at each of `marks`, ascending numbers of samples, the CPU seconds of learning and the mean loss of
+    all samples with their best codes, (n_marks, 2).
     """
     method = METHODS[rival.method]
-    size = rival.chunk or len(start)
+    size = rival.chunk or len(start)  # samples that are learnt together
     options = OnlineOptions(size, rival.forget_factor, rival.buffer, horizon=2 * math.ceil(len(X) / size))
     penalty = Penalties(simplex="rows") if rival.simplex else Penalties()
     H, rng = start.copy(), RandomState(seed)
     penalty.feasible(H)
-    state = method.start(H)
+    state = method.start(H)  # what the method remembers of the samples; `learn` changes it in place, as it does H
     whole = Problem(X, Loss(loss))
     found: list[tuple[float, float]] = []
     seconds, seen = 0.0, 0
@@ -125,7 +126,7 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: Se
             method.learn(Batch(problem, options, rng), H, state)
             seconds += time.process_time() - begin
             seen += len(problem.X)
-            while len(found) < len(marks) and seen >= marks[len(found)]:
+            while len(found) < len(marks) and seen >= marks[len(found)]:  # the next mark has been reached
                 found.append((seconds, whole.loss_value(solve_codes(whole, H), H) / len(X)))
     return H, np.array(found).reshape(-1, 2)
 
@@ -139,7 +140,10 @@ def simplex_start(r: int, n_features: int, seed: int) -> Array:
 def objective_tracks(
     X: Array, r: int, rivals: Sequence[Rival], loss: str, n_starts: int, marks: Sequence[int]
 ) -> dict[str, Array]:
-    """Return what :func:`follow` finds for each method from the same starts: name to (n_starts, n_marks, 2)."""
+    """Return what :func:`follow` finds for each method from the same `n_starts` starts of rank `r`.
+
+    The dict maps names to CPU seconds and mean losses at each of `marks`, (n_starts, n_marks, 2).
+    """
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
     for rival in rivals:  # loads the kernels, which is not to be timed
         follow(X[: 2 * r], starts[0], rival, loss, 0, [])
@@ -152,9 +156,10 @@ def objective_tracks(
 def objective_curves(
     sizes: Sizes, *, name: str, rivals: tuple[Rival, ...], claims: Sequence[tuple[str, str]], loss: str = "frobenius"
 ) -> Result:
-    """Repeat a figure of objective values against samples and seconds.
+    """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
-    `claims` are pairs of methods of which the paper finds that the first has the lower objective.
+    `claims` are pairs of methods of which the paper finds that the first has the lower objective. `sizes.pick` takes
+    its first argument in a full run, and its second in a quick one.
     """
     X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X
@@ -162,9 +167,9 @@ def objective_curves(
     table = [["method", "r", "after one epoch", "after two epochs", "CPU seconds"]]
     marks = np.unique(np.geomspace(max(RANKS[name][0], 10), 2 * len(X), sizes.pick(POINTS, 10)).round().astype(int))
     marks = np.unique([*marks, len(X)])
-    epoch = int(np.searchsorted(marks, len(X)))
+    epoch = int(np.searchsorted(marks, len(X)))  # the mark at the end of the first epoch
     for r in RANKS[name]:
-        tracks = objective_tracks(X, r, rivals, loss, n_starts, marks.tolist())
+        tracks = objective_tracks(X, r, rivals, loss, n_starts, marks.tolist())  # seconds and losses in the last axis
         for axis, label in enumerate(CURVE_AXES):
             curves = {}
             for method, values in tracks.items():
@@ -185,7 +190,11 @@ def objective_curves(
 
 
 def data_sets(sizes: Sizes) -> Result:
-    """Repeat table II: sizes and sparseness of the data sets."""
+    """Repeat table II of the paper of OR-NMF: sizes and sparseness of the data sets.
+
+    Hoyer's sparseness is computed of the whole matrix as one vector, and of each sample. A row has what is compared,
+    the published figure, and ours.
+    """
     published = {"CBCL": (361, 500, 0.131), "ORL": (1024, 400, 0.042), "sparse": (100, 500, 0.745)}
     rows = []
     for name, (m, n, share) in published.items():
@@ -200,7 +209,11 @@ def data_sets(sizes: Sizes) -> Result:
 
 
 def bases(sizes: Sizes) -> Result:
-    """Repeat figure 1: images, and the components that seven methods learn from them."""
+    """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them.
+
+    The paper judges by eye; the rows have Hoyer's sparseness of the components as well. A quick run (`sizes`) has
+    fewer images.
+    """
     sheets: dict[str, Array] = {}
     found: dict[str, list[float]] = {rival.name: [] for rival in SEVEN}
     for name, shape in (("CBCL", (19, 19)), ("ORL", (32, 32))):
@@ -228,7 +241,8 @@ def bases(sizes: Sizes) -> Result:
 def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_splits: int) -> dict[str, Array]:
     """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits).
 
-    `each` images of each person train, and the others test. "pixels" are the images themselves.
+    `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank. The
+    codes of images `x` are their products with the pseudo-inverse of the components.
     """
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
     drawn = [_split(people.labels, each, seed) for seed in range(n_splits)]
@@ -244,20 +258,27 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
 
 
 def _split(labels: Array, each: int, seed: int) -> Array:
-    """Return the training images: so many of each person, at random."""
+    """Return the positions of the training images: `each` of each person, at random."""
     order = np.random.default_rng(seed).permutation(len(labels))
     return np.concatenate([order[labels[order] == person][:each] for person in np.unique(labels)])
 
 
 def _nearest(codes: Array, labels: Array, train: Array) -> float:
-    """Return the accuracy, in %, of the nearest training image's label for the others."""
+    """Return the accuracy, in %, of the nearest training image's label for the others.
+
+    `codes` and `labels` are of all images, and `train` are the positions of the training images.
+    """
     test = np.setdiff1d(np.arange(len(labels)), train)
     found = KNeighborsClassifier(1).fit(codes[train], labels[train]).predict(codes[test])
     return float(100 * (found == labels[test]).mean())
 
 
 def recognition(sizes: Sizes, *, name: str) -> Result:
-    """Repeat figures 10 and 11: accuracy against the number of components, for 3, 5 and 7 training images a person."""
+    """Repeat figure 10 or 11 of the paper of OR-NMF: accuracy against the number of components, on the faces `name`.
+
+    There are panels for 3, 5 and 7 training images a person. `sizes.pick` takes its first argument in a full run, and
+    its second in a quick one. The paper finds that the methods `better` recognise more than those called `worse`.
+    """
     people = load_face_set(name)
     n_splits, ranks = sizes.pick(SPLITS, 1), sizes.pick(FACE_RANKS, QUICK_RANKS)
     panels, rows = [], []
@@ -292,7 +313,11 @@ SPARSE = "DenseHue features of 499 photographs of Corel5k; IAPR TC12 is not at h
 
 
 def _figure(number: int, name: str, title: str, claim: str, **options: Any) -> Experiment:
-    """Return the experiment of a figure of objective curves; `options` are those of :func:`objective_curves`."""
+    """Return the experiment of a figure of objective curves, by its number in the paper of OR-NMF.
+
+    `name` is the data set, `title` says what is compared, `claim` what the paper finds, and `options` are those of
+    :func:`objective_curves`.
+    """
     run = partial(objective_curves, name=name, **options)
     replaced = SPARSE if name == "sparse" else ""
     title = f"objective of {title}, {'sparse data' if name == 'sparse' else name}"
@@ -301,7 +326,10 @@ def _figure(number: int, name: str, title: str, claim: str, **options: Any) -> E
 
 
 def _recognition(number: int, name: str, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of accuracies."""
+    """Return the experiment of a figure of accuracies, by its number in the paper of OR-NMF.
+
+    `name` is the set of faces. `replaced` says why it takes the place of the paper's CBCL, and is empty for ORL.
+    """
     people = "UMIST, 575 faces of 20 people" if replaced else "ORL, 400 faces of 40 people"
     return Experiment(
         f"or-nmf/fig-{number}",

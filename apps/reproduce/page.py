@@ -47,7 +47,7 @@ def check_page(out: str | Path, force: bool) -> None:
     for name in ("index.html", "index.md"):
         path = Path(out) / name
         if not force and path.is_file():
-            with path.open("rb") as file:
+            with path.open("rb") as file:  # our own pages begin with MARK
                 if not file.read(len(MARK)) == MARK.encode():
                     raise OutputExistsError(f"{path} exists and is not a page of reproduce; {PASS_FORCE}")
 
@@ -55,7 +55,11 @@ def check_page(out: str | Path, force: bool) -> None:
 def write_page(
     out: str | Path, found: Sequence[Experiment], outcomes: Mapping[str, Outcome], *, command: str, quick: bool
 ) -> list[str]:
-    """Write ``index.html`` and ``index.md`` about these experiments, and return their paths."""
+    """Write ``index.html`` and ``index.md`` about the experiments `found` to the folder `out`, and return their paths.
+
+    `outcomes` are by the names of the experiments that were run. `command` repeats the run, and the page warns of the
+    figures of a `quick` one.
+    """
     blocks = _blocks(found, outcomes, command, quick)
     texts = {"index.html": _html(blocks), "index.md": _markdown(blocks)}
     for name, text in texts.items():
@@ -65,7 +69,10 @@ def write_page(
 
 
 def _blocks(found: Sequence[Experiment], outcomes: Mapping[str, Outcome], command: str, quick: bool) -> list[Block]:
-    """Return the page: an overview, and a section for each experiment."""
+    """Return the page: an overview, and a section for each experiment in `found`, below the title of its paper.
+
+    The arguments are those of :func:`write_page`.
+    """
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, one thread for each experiment"
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
     overview = [["item", "what", "data", "result"]]
@@ -101,7 +108,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Block]:
-    """Return the section of an experiment."""
+    """Return the section of an experiment; its outcome is None if it was not run."""
     blocks = [Block("h3", f"{one.name}: {one.title}", one.name.replace("/", "-"))]
     if one.claim:
         blocks.append(Block("text", f"The paper: {one.claim}"))
@@ -139,14 +146,18 @@ def _findings(result: Result) -> list[Block]:
 
 
 def _markdown(blocks: Sequence[Block]) -> str:
-    """Return the page as Markdown."""
+    """Return the page as Markdown.
+
+    A block has a kind, its content, and a caption; :class:`Block` describes them. Kinds without a form of their own are
+    text, or remarks in bold.
+    """
     parts = []
     for kind, content, caption in blocks:
         if kind in ("h1", "h2", "h3"):
             parts.append(f"{'#' * int(kind[1])} {content}")
         elif kind == "table":
             lines = [[str(cell).replace("|", "\\|") for cell in line] for line in content]
-            lines.insert(1, ["---"] * len(lines[0]))
+            lines.insert(1, ["---"] * len(lines[0]))  # the line below the headings
             parts.append(f"{caption}:\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
         elif kind == "list":
             parts.append("\n".join(f"- {entry}" for entry in content))
@@ -160,7 +171,10 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 
 def _html(blocks: Sequence[Block]) -> str:
-    """Return the page as HTML without scripts; it needs the pictures beside it and nothing else."""
+    """Return the page as HTML without scripts; it needs the pictures beside it and nothing else.
+
+    A block has a kind, its content, and a caption, which is the address of a heading; :class:`Block` describes them.
+    """
     parts = []
     for kind, content, caption in blocks:
         text, title = html.escape(str(content)), html.escape(caption)
@@ -183,7 +197,7 @@ def _html(blocks: Sequence[Block]) -> str:
 
 
 def _html_row(cells: Sequence[str], tag: str) -> str:
-    """Return a row of a table; names of experiments lead to their sections."""
+    """Return a row of a table, with cells of the tag "th" or "td"; names of experiments are links to their sections."""
     written = []
     for cell in cells:
         text = html.escape(str(cell))

@@ -36,7 +36,10 @@ def faces(n_faces: int | None = None) -> Array:
 
 
 def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
-    """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X."""
+    """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X.
+
+    The model is ``W H`` for NMF, and for projective NMF ``X H^T H``, whose codes are projections.
+    """
     options: dict[str, Any] = {"solver": "mu", "init": "random", "max_iter": steps, "tol": 0, "random_state": 0}
     if method == "NMF":
         model = NMF(rank, loss="frobenius", **options)
@@ -48,7 +51,10 @@ def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
 
 
 def bases(sizes: Sizes) -> Result:
-    """Repeat figure 1: 49 components of NMF, t-SVD and both forms of P-NMF."""
+    """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF.
+
+    t-SVD is the truncated decomposition with negative entries set to 0. A quick run (`sizes`) has 400 faces.
+    """
     X = faces(sizes.pick(None, 400))
     sheets, rows = {}, []
     for method in METHODS:
@@ -56,6 +62,7 @@ def bases(sizes: Sizes) -> Result:
         sheets[method] = components_picture(H, SHAPE, most=RANK, across=25)
         distance = float(np.linalg.norm(X - model) / np.linalg.norm(X))
         rows.append(Row(f"{method}: relative distance of the reconstruction", "", distance))
+    # t-SVD is a matrix and no product, so its right singular vectors are shown, each stretched to [0, 1]
     model = truncated_svd(X, RANK)
     right = np.linalg.svd(model, full_matrices=False)[2][:RANK]
     lowest, span = right.min(axis=1, keepdims=True), np.ptp(right, axis=1, keepdims=True)
@@ -65,7 +72,10 @@ def bases(sizes: Sizes) -> Result:
 
 
 def reconstructions(sizes: Sizes) -> Result:
-    """Repeat figure 2: a face and its reconstructions with 25, 49 and 81 components."""
+    """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components.
+
+    A quick run (`sizes`) learns from 400 faces. The paper judges by eye; the rows have relative distances as well.
+    """
     X = faces(sizes.pick(None, 400))
     models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}
     for method in METHODS:
@@ -82,18 +92,22 @@ def reconstructions(sizes: Sizes) -> Result:
 
 
 def distances(sizes: Sizes) -> Result:
-    """Repeat figure 3: the distance of data and reconstruction by the number of steps."""
+    """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps.
+
+    Each method starts again for each number of steps in MARKS. A quick run (`sizes`) has 400 faces. A row has what
+    is compared, what the paper says, and our figure.
+    """
     X = faces(sizes.pick(None, 400))
     curves: dict[str, tuple[Any, Any]] = {}
     seconds = {}
     for method in METHODS:
         begin = time.process_time()
         fitted(method, X, RANK, STEPS[0])
-        seconds[method] = (time.process_time() - begin) / STEPS[0]
+        seconds[method] = (time.process_time() - begin) / STEPS[0]  # of a step
         models = [fitted(method, X, RANK, steps)[1] for steps in MARKS]
         curves[method] = (MARKS, [float(np.linalg.norm(X - model)) for model in models])
     least = float(np.linalg.norm(X - truncated_svd(X, RANK)))
-    curves["t-SVD"] = (MARKS, [least] * len(MARKS))
+    curves["t-SVD"] = (MARKS, [least] * len(MARKS))  # it has no steps
     panel = Panel(f"{len(X)} faces, r = {RANK}", "steps", "Euclidean distance", curves, log_x=True)
     early, last = MARKS.index(10), len(MARKS) - 1
     rows = []

@@ -66,6 +66,7 @@ class Reproduction(Report):
         """Return a line for each item, and one for each row of its comparison."""
         lines = []
         for item in self.items:
+            # the error, or the time, or for an item that was not run its state
             how = item["error"] or (
                 f"{item['seconds']:.1f} s{', kept from an earlier run' if item['cached'] else ''}"
                 if item["seconds"]
@@ -195,7 +196,10 @@ def _item(one: Experiment, outcome: Outcome) -> dict[str, Any]:
 
 @contextmanager
 def _environment(data: str | Path | None) -> Iterator[None]:
-    """Let the block read data from this folder, if one is given, and use one thread."""
+    """Let the block read data from this folder, if one is given, and use one thread.
+
+    Both are set as environment variables, which are restored at the end. Raises UnreadableError if there is no folder.
+    """
     from threadpoolctl import threadpool_limits
 
     if data is not None and not Path(data).is_dir():
@@ -214,7 +218,11 @@ def _environment(data: str | Path | None) -> Iterator[None]:
 
 
 def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool, stop_at_error: bool) -> Outcome:
-    """Run one experiment, or read its result from an earlier run."""
+    """Run one experiment, or read its result from an earlier run.
+
+    The result is kept in the folder `out` as ``<name>.json``, beside its pictures. With `force`, it is not read. Unless
+    `stop_at_error`, an error becomes the outcome.
+    """
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that
         one = registry.EXPERIMENTS[name]
@@ -230,6 +238,7 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
         except Exception as error:
             if stop_at_error:
                 raise
+            # errors that are meant for users explain themselves
             kind = "" if isinstance(error, VisionNMFError | OSError) else f"{type(error).__name__}: "
             return Outcome(name, error=f"failed ({kind}{one_line(error)})")
         outcome = Outcome(name, result, time.perf_counter() - start)
@@ -240,7 +249,10 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
 
 
 def _key(one: Experiment, quick: bool) -> str:
-    """Return a digest of what a result depends on: the version, the data and whether the run is quick."""
+    """Return a digest of what a result depends on: the version, the data and whether the run is quick.
+
+    The data are told apart by the folder and by the sizes of the experiment's files, in bytes.
+    """
     folder = data_folder()
     files = [path for name in one.files if folder is not None and (path := folder / name).exists()]
     sizes = {path.name: path.stat().st_size for path in files}
@@ -248,7 +260,7 @@ def _key(one: Experiment, quick: bool) -> str:
 
 
 def _kept(path: Path, key: str) -> Outcome | None:
-    """Return the result of an earlier run, or None if there is none of this key with all of its pictures."""
+    """Return the result of an earlier run from its JSON file; None if it has another key, or a picture is missing."""
     try:
         content = json.loads(path.read_text("utf-8"))
         if content["key"] != key:

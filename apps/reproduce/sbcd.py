@@ -62,7 +62,10 @@ ALPHA = 0.1  # weight of the l1 penalty of figure 5
 
 
 def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return random data and a start as in the paper, uniform in [0.5, 15]; the start has the mean of the data."""
+    """Return random data, uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H (rank, n_columns), drawn alike.
+
+    H is scaled so that the product of the start has the mean of the data.
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.5, 15, shape)
     Wt, H = rng.uniform(0.5, 15, (rank, shape[0])), rng.uniform(0.5, 15, (rank, shape[1]))
@@ -74,27 +77,31 @@ def count_iterations(
 ) -> tuple[int, float]:
     """Return the iterations until one gains less than the share `enough` of the start's divergence, and what is left.
 
-    The second number is the divergence that was reached over that of the start.
+    The second number is the divergence that was reached over that of the start. There are at most `most` iterations,
+    and a step reports the objective before it.
     """
     X, Wt, H = uniform_problem(shape, rank, 0)
     objectives: list[float] = []
     for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):
         objectives.append(step.objective)
-        # no change at all: a step has been taken back
+        # with no change at all a step has been taken back, and the solver goes on
         if len(objectives) > 1 and 0 < abs(objectives[-2] - objectives[-1]) < enough * objectives[0]:
             break
     return len(objectives) - 1, objectives[-1] / objectives[0]
 
 
 def relative(objectives: Array) -> Array:
-    """Return the decimal logarithm, as the paper draws it."""
+    """Return the decimal logarithm of objectives that are shares of that of the start, as the paper draws it."""
     return np.log10(np.maximum(objectives, 1e-12))
 
 
 def tracks_of(
     problem: Problem, methods: Sequence[str], starts: Sequence[Start], budget: float
 ) -> dict[str, list[Track]]:
-    """Follow methods from the same starts; objectives are shares of that of the start."""
+    """Follow methods from the same starts, for `budget` CPU seconds each; objectives are shares of that of the start.
+
+    `methods` are names in SOLVER_NAMES, and a start is the factors Wt (r, m) and H (r, n).
+    """
     compile_solvers([SOLVER_NAMES[name] for name in methods], problem, starts[0])
     found: dict[str, list[Track]] = {}
     for name in methods:
@@ -116,7 +123,7 @@ class Case(NamedTuple):
 
 
 def shown(cases: Sequence[Case], budget: float) -> Result:
-    """Follow the methods of each case, and return the panels of objectives against seconds."""
+    """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim."""
     panels, rows, tracks = [], [], {}
     for case in cases:
         tracks[case.title] = tracks_of(case.problem, case.methods, case.starts, budget)
@@ -129,7 +136,11 @@ def shown(cases: Sequence[Case], budget: float) -> Result:
 def uniform_case(
     loss: str, shape: tuple[int, int], rank: int, n_starts: int, methods: tuple[str, ...], claims: Any, **penalty: Any
 ) -> Case:
-    """Return the case of random data; `penalty` is that of :class:`Penalties` for H."""
+    """Return the case of random data of a shape and rank: the panel's title, the problem, starts, methods and claims.
+
+    `loss` is a name in LOSSES, `claims` are pairs of methods of which the first is faster in the paper, and `penalty`
+    is that of :class:`Penalties` for H.
+    """
     X = uniform_problem(shape, rank, 0)[0]
     starts = [uniform_problem(shape, rank, seed)[1:] for seed in range(n_starts)]
     problem = Problem(X, LOSSES[loss], penalty_H=Penalties(**penalty))
@@ -137,21 +148,24 @@ def uniform_case(
 
 
 def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **penalty: Any) -> Case:
-    """Return the case of the faces of ORL, a face a column; a quick run has every fifth pixel."""
+    """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel.
+
+    The other arguments are those of :func:`uniform_case`.
+    """
     images = load_face_set(FACES.removesuffix(".npz")).images
-    X = images.reshape(len(images), -1).T[:: sizes.pick(1, 5)] + 1.0
+    X = images.reshape(len(images), -1).T[:: sizes.pick(1, 5)] + 1.0  # the IS divergence is infinite for zeros
     rank = 20
     starts = []
     for seed in range(sizes.pick(3, 1)):
         rng = np.random.default_rng(seed)
         Wt, H = rng.uniform(0.5, 1.5, (rank, X.shape[0])), rng.uniform(0.5, 1.5, (rank, X.shape[1]))
-        starts.append((Wt, H * (X.mean() / (Wt.T @ H).mean())))
+        starts.append((Wt, H * (X.mean() / (Wt.T @ H).mean())))  # the product has the mean of the data
     problem = Problem(np.ascontiguousarray(X), LOSSES[loss], penalty_H=Penalties(**penalty))
     return Case(f"{loss}, faces {X.shape[0]} × {X.shape[1]}, K = {rank}", problem, starts, methods, claims)
 
 
 def random_curves(sizes: Sizes) -> Result:
-    """Repeat figure 1: random data of three sizes, four divergences."""
+    """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
     problems = sizes.pick((((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), (((400, 200), 15),))
     cases = [
         uniform_case(loss, shape, rank, sizes.pick(3, 1), COMPARED[loss], CLAIMS[loss])
@@ -162,13 +176,16 @@ def random_curves(sizes: Sizes) -> Result:
 
 
 def face_curves(sizes: Sizes) -> Result:
-    """Repeat the panels about faces of figure 3."""
+    """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences.
+
+    The last two claims of each divergence are about the multiplicative updates and gradient descent.
+    """
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
     return shown(cases, sizes.pick(60.0, 2.5))
 
 
 def variant_curves(sizes: Sizes) -> Result:
-    """Repeat figure 4: sBCD beside AL-A and AL-B."""
+    """Repeat figure 4 of the sBCD paper: sBCD beside its variants AL-A and AL-B; `sizes` makes a quick run smaller."""
     shape, rank = sizes.pick(((1500, 1000), 30), ((300, 200), 15))
     claims = [("sBCD", "sBCD AL-B"), ("sBCD AL-B", "sBCD AL-A")]
     cases = [uniform_case(loss, shape, rank, sizes.pick(3, 1), VARIANTS, claims) for loss in ("KL", "IS", "Beta")] + [
@@ -178,7 +195,7 @@ def variant_curves(sizes: Sizes) -> Result:
 
 
 def sparse_curves(sizes: Sizes) -> Result:
-    """Repeat figure 5: the same with the l1 rule of section 3.3 on H."""
+    """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3."""
     shape, rank = sizes.pick(((1500, 1000), 30), ((300, 200), 15))
     claims = [("sBCD", "sBCD AL-B"), ("sBCD AL-B", "sBCD AL-A")]
     cases = [
@@ -192,25 +209,34 @@ def smooth_signals(seed: int) -> tuple[Array, Array]:
     """Return smooth non-negative signals (5, 1000), each of three bumps, and random weights (5, 10) of ten mixtures."""
     rng = np.random.default_rng(seed)
     t = np.arange(LENGTH)
-    middles, widths = rng.uniform(0, LENGTH, (SIGNALS, 3, 1)), rng.uniform(15, 60, (SIGNALS, 3, 1))
+    middles, widths = rng.uniform(0, LENGTH, (SIGNALS, 3, 1)), rng.uniform(15, 60, (SIGNALS, 3, 1))  # of Gaussian bumps
     bumps = rng.uniform(0.3, 1, (SIGNALS, 3, 1)) * np.exp(-(((t - middles) / widths) ** 2))
+    # the IS divergence is infinite for zeros
     return bumps.sum(axis=1) + 1e-3, rng.random((SIGNALS, MIXTURES)) + 1e-3
 
 
 def signal_to_interference(truth: Array, found: Array) -> float:
-    """Return the paper's SIR of factors (K, n) in dB: rows are scaled to norm 1 and matched as well as possible."""
+    """Return the paper's SIR, signal to interference ratio, of factors (K, n) in dB: higher is better.
+
+    Rows are scaled to norm 1 and matched one to one for the least sum of squared distances. The ratio of a row is the
+    inverse of its squared distance, and the mean of all is returned.
+    """
     rows = [part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-300) for part in (truth, found)]
     distances = np.square(rows[0][:, None] - rows[1][None]).sum(axis=2)
     return float(-10 * np.log10(np.maximum(distances[linear_sum_assignment(distances)], 1e-30)).mean())
 
 
 def recovery(sizes: Sizes) -> Result:
-    """Repeat figure 2: how well the factors of smooth signals are recovered."""
+    """Repeat figure 2 of the sBCD paper: how well the factors of mixtures of smooth signals are recovered.
+
+    For each draw and method the SIR of the signals and that of the weights are followed. `sizes.pick` takes its first
+    argument in a full run, and its second in a quick one.
+    """
     n_draws, budget = sizes.pick(10, 3), sizes.pick(10.0, 0.5)
     panels, rows = [], []
     table = [["divergence", "method", "SIR of the signals, dB", "SIR of the weights, dB"]]
     for loss in ("KL", "IS"):
-        found: dict[str, list[list[Track]]] = {}
+        found: dict[str, list[list[Track]]] = {}  # for each method and draw the tracks of signals and of weights
         for draw in range(n_draws):
             signals, weights = smooth_signals(draw)
             problem = Problem(signals.T @ weights, LOSSES[loss])
@@ -230,7 +256,7 @@ def recovery(sizes: Sizes) -> Result:
             panels.append(
                 Panel(f"{loss}, {factor}", "CPU seconds", "SIR, dB", curves_of(tracks, "seconds", np.asarray), True)
             )
-        last = {
+        last = {  # the SIR at the end, (n_draws, 2)
             name: np.array([[track.objectives[-1] for track in run] for run in runs]) for name, runs in found.items()
         }
         table += [
@@ -243,7 +269,11 @@ def recovery(sizes: Sizes) -> Result:
 
 
 def _recovery_rows(loss: str, last: dict[str, Array]) -> list[Row]:
-    """Return the claims about the SIR of both factors, (n_draws, 2) for each method, at the end."""
+    """Return a row for each claim about the SIR of both factors, in dB, at the end.
+
+    `last` has it for each method, (n_draws, 2), of signals and of weights. The paper claims that sBCD and CCD, which is
+    run for some divergences only, recover more than the multiplicative updates and gradient descent.
+    """
     rows = [
         compared(
             f"{loss}: {better} has the higher SIR of the {factor} than {worse}",
@@ -264,7 +294,11 @@ def _recovery_rows(loss: str, last: dict[str, Array]) -> list[Row]:
 
 
 def growing_rank(sizes: Sizes) -> Result:
-    """Repeat table 4: iterations for growing rank."""
+    """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank.
+
+    A row compares how much they grow from the lowest to the highest rank; in a full run the data have the paper's
+    shape, so there are rows for the iterations themselves as well. `sizes` says whether the run is a quick one.
+    """
     shape, ranks, most = sizes.pick((SHAPE, RANKS, MOST), ((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]
     for (loss, method), published in PUBLISHED_ITERATIONS.items():

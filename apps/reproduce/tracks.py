@@ -34,7 +34,7 @@ class Track(NamedTuple):
     objectives: list[Any]
 
     def best(self) -> tuple[float, float]:
-        """Return the lowest objective and when it was reached."""
+        """Return the lowest of the `objectives`, and after how many `seconds` it was reached."""
         i = int(np.nanargmin(self.objectives))
         return float(self.objectives[i]), self.seconds[i]
 
@@ -47,9 +47,10 @@ class Track(NamedTuple):
 def follow(
     steps: Iterable[Any], measure: Callable[[], Any], budget: float, *, most: int = MANY, looks: int = 60
 ) -> Track:
-    """Follow a method that works in place for so many CPU seconds and iterations.
+    """Follow a method that works in place until it ends, or for `budget` CPU seconds or `most` iterations.
 
-    `measure` is called outside the clock, at growing intervals: about `looks` times for each tenfold time.
+    `steps` are its iterations: each item is one. `measure` returns the objective, or another figure, and is called
+    outside the clock at growing intervals: about `looks` times for each tenfold time.
     """
     track = Track([0], [0.0], [measure()])
     spent, next_look, count = 0.0, 0.0, 0
@@ -67,19 +68,23 @@ def follow(
                 track.iterations.append(count)
                 track.seconds.append(spent)
                 track.objectives.append(measure())
+                # 2.3 is the natural logarithm of 10; at the beginning looks are further apart, so that they stay few
                 next_look = max(spent * (1 + 2.3 / looks), spent + budget / looks / 10)
     return track
 
 
 def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
-    """Return the iterations of a solver of the engine; it works in place on the factors of `start`."""
+    """Return the iterations of a solver, a name in SOLVERS; it works in place on the factors `start`, Wt and H."""
     return SOLVERS[solver].iterate(problem, *start, max_iter=MANY)
 
 
 def solver_track(
     solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
 ) -> Track:
-    """Follow a solver from a copy of a start; by default its objective."""
+    """Follow a solver from a copy of the factors `start`, Wt (r, m) and H (r, n), for `budget` CPU seconds.
+
+    ``measure(Wt, H)`` returns what is recorded; by default it is the objective.
+    """
     own = start[0].copy(), start[1].copy()
     return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
 
@@ -87,17 +92,19 @@ def solver_track(
 def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> None:
     """Run one iteration of each, which loads the kernels and is not to be timed."""
     for solver in solvers:
-        solver_track(solver, problem, start, 1e-9)
+        solver_track(solver, problem, start, 1e-9)  # a budget that the first iteration spends
 
 
 def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array]) -> dict[str, Any]:
     """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
 
-    `show` maps objectives to what is drawn.
+    `tracks` are the runs of each method, and `show` maps objectives to what is drawn. The marks are spread evenly over
+    a logarithmic axis, from where all runs have had their first look to where the first one ends.
     """
     curves = {}
     for name, runs in tracks.items():
         ends = [getattr(run, axis)[-1] for run in runs]
+        # entry 0 is the start, at 0, which a logarithmic axis cannot show
         firsts = [getattr(run, axis)[min(1, len(run.seconds) - 1)] for run in runs]
         low, high = max(max(firsts), 1e-6), max(min(ends), 1e-5)
         marks = np.geomspace(min(low, high), high, MARKS)
@@ -111,7 +118,10 @@ def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[
 def track_panels(
     title: str, tracks: Mapping[str, Sequence[Track]], y: str, axes: Sequence[str], show: Callable[[Array], Array]
 ) -> list[Panel]:
-    """Return a panel for each axis, "iterations" or "seconds"."""
+    """Return a panel with the curves of all methods for each of `axes`, "iterations" or "seconds".
+
+    `tracks` are the runs of each method, `y` names the vertical axis, and `show` maps objectives to what is drawn.
+    """
     labels = {"iterations": "iterations", "seconds": "CPU seconds"}
     return [Panel(title, labels[axis], y, curves_of(tracks, axis, show), log_x=True) for axis in axes]
 
@@ -139,7 +149,10 @@ def arrival_rows(
     axis: str = "seconds",
     near: float = NEAR,
 ) -> list[Row]:
-    """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
+    """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`.
+
+    `what` names the problem. A method has arrived when it is at most the share `near` above the lowest objective.
+    """
     found = arrivals(tracks, axis, near)
     return [
         compared(f"{what}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse])
@@ -148,7 +161,7 @@ def arrival_rows(
 
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
-    """Return what each method reached: a line for each problem and method."""
+    """Return what each method reached, as mean and deviation of its runs: a line for each problem and method."""
     table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
     for problem, methods in tracks.items():
         for name, runs in methods.items():

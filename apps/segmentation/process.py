@@ -69,6 +69,7 @@ class SegmentationReport(Report):
     seconds: float
 
     def _figures(self) -> dict[str, Any]:
+        """Return the figures of the report for JSON, with a row of label and pixels for each segment."""
         return {
             "input": self.inputs[0],
             "shape": list(self.shape),
@@ -108,6 +109,7 @@ class PaperReport(Report):
     seconds: float
 
     def _figures(self) -> dict[str, Any]:
+        """Return the figures of the report for JSON, with the sizes of the segments, in pixels, for each method."""
         return {
             "input": self.inputs[0],
             "shape": list(self.shape),
