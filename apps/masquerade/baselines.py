@@ -220,7 +220,8 @@ class MexPereraNMF(_CountFactors):
 
     def _score(self, session: Symbols) -> float:
         """Return ``||a - W h||_2 (N + 1)``: `a` (n_commands,) weighted counts, `h` their code, `N` unseen commands."""
-        # v (n_commands,): counts of the known commands; their sum is L - N of the paper.
+        # `_counts` are those of the training sessions. v (n_commands,) are the session's counts of the commands in
+        # them; their sum is L - N of the paper. `_information` is -log(p), with p the share of a command in training.
         v, unseen = self._counts.vector(session)
         if not v.any():
             return self.unseen_distance * (unseen + 1)
@@ -231,7 +232,7 @@ class MexPereraNMF(_CountFactors):
     def update(self, session: Symbols) -> None:
         """Learn one more session."""
         self._counts.add(session)
-        A = self._weigh(self._counts.matrix())
+        A = self._weigh(self._counts.matrix())  # (n_commands, n_sessions), with the new commands and the new session
         # New commands start with an average weight in every component, and the new session with its own code.
         new = np.full((len(A) - len(self.basis_), self.n_components), self.basis_.mean())
         self.basis_ = np.vstack([self.basis_, new])
@@ -256,7 +257,7 @@ class WangNMF(_CountFactors):
         self._factorise_frequencies()
 
     def _factorise_frequencies(self) -> None:
-        """Factorise the relative frequencies of the commands in each session."""
+        """Factorise the relative frequencies of the commands in each session counted so far, a column each."""
         V = self._counts.matrix()
         self._factorise(V / np.maximum(V.sum(axis=0), 1.0))
 

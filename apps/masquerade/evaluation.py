@@ -77,7 +77,10 @@ class Evaluation(Report):
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def summary(self) -> str:
-        """Return one line, a table if there are several methods, and a line for each skipped file."""
+        """Return one line, a table if there are several methods, and a line for each skipped file.
+
+        `missing` has the percentage of missed intruders by the false alarm rate in %.
+        """
         at = ", ".join(f"{value:.0f} % at {rate} %" for rate, value in self.missing.items())
         line = (
             f"{self.n_users} users, {self.n_own} own sessions, {self.n_intruders} of other users: AUC {self.auc:.3f}; "
@@ -195,7 +198,7 @@ def _tasks(
     """Return a task for each user: the first sessions to train on, then the later ones and intruders to test on.
 
     Intruders are test sessions of other users, drawn at random. Users with too few sessions are left out, and
-    UnreadableError is raised if fewer than two users remain.
+    UnreadableError is raised if fewer than two users remain; it repeats the sentences about files that were `skipped`.
     """
     split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}  # each user's sessions to train on, and to test on
     for name, own in ((name, list(own)) for name, own in sessions.items()):
@@ -346,7 +349,7 @@ def _errors(scores: Floats, labels: NDArray[np.bool_]) -> tuple[NDArray[Any], ND
 
 
 def _area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
-    """Return the area under the ROC curve; ties count half."""
+    """Return the area under the ROC curve of scores (n,); `labels` are true for masquerades, and ties count half."""
     own, other = np.sort(scores[~labels]), scores[labels]
     # The area is the share of pairs (own, other) in the right order. A tie is counted by one of the two searches.
     below = np.searchsorted(own, other, "left") + np.searchsorted(own, other, "right")

@@ -227,7 +227,10 @@ def _format_of(texts: list[str]) -> str:
 
 
 def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
-    """Return what reads one line after the other of the log `name`; it may keep what earlier lines said."""
+    """Return a function that reads one line after the other of the log `name`; it may keep what earlier lines said.
+
+    It returns what a line says, or None for a line without a command.
+    """
     readers: dict[str, Callable[[str], _Found | None]] = {
         "plain": _Found,
         "bash": _BashReader(),
@@ -300,7 +303,8 @@ class _AuditReader:
     def __call__(self, line: str) -> _Found | None:
         """Keep the user of a SYSCALL record by its serial number, and return an EXECVE record's program with that user.
 
-        The groups of _AUDIT are the type of the record, its time in seconds, and its serial number.
+        `owners` has the users of the latest serial numbers, whose EXECVE records may still come. The groups of _AUDIT
+        are the type of the record, its time in seconds, and its serial number.
         """
         match = _AUDIT.search(line)
         if match and match[1] == "SYSCALL":

@@ -244,7 +244,10 @@ class _Reader:
                 self.on_error(str(error))
 
     def _events(self, path: str) -> Iterator[Event | None]:
-        """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
+        """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file.
+
+        `source` has the format, or "auto", and the user of a log that names no users; by default it is the file's name.
+        """
         lines: str | Iterator[Line] = path
         user, format = self.source.user, self.source.format
         if path == STANDARD_INPUT:
@@ -260,7 +263,10 @@ class _Reader:
 
 
 def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[SessionResult]:
-    """Judge sessions and yield their results; a growing session is only reported if it is a new alarm."""
+    """Judge the sessions of a reader and yield their results; a growing session is only reported if it is a new alarm.
+
+    `n_jobs` is the number of processes.
+    """
     alarmed: dict[str, int] = {}  # number of commands of a user's growing session at its last alarm
     for session, judgement in _judged(reader, judging, n_jobs):
         result = _result(session, judgement)
@@ -320,7 +326,8 @@ def _judged_in_rounds(
 ) -> Iterator[_Judged]:
     """Judge sessions in the processes of a pool, one round while the next one is read.
 
-    Yields each session in its order with its judgement. Scorers that have learnt replace those in `scorers`.
+    Yields each session that is `found` in its order, with its judgement. Scorers that have learnt replace those in
+    `scorers`.
     """
     finish: Callable[[], Iterable[_Judged]] = tuple  # before the first round there is nothing to yield
     # lists of the next ROUND sessions, up to the first empty list

@@ -197,7 +197,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             If no session has a command, a session is not a sequence of hashable symbols, or a parameter is not allowed.
         """
         self.check_parameters()
-        self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""
+        self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""  # of the hashes that replace commands
         self._hashes: dict[Hashable, Hashable] = {}  # the cache of hashes with this salt; see `_symbol`
         counted = [session for session in self._count_all(X) if session.length]
         if not counted:

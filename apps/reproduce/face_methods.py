@@ -165,8 +165,9 @@ class FittedFactorisation(NamedTuple):
     def score(self, rules: tuple[str, ...], clean: Array) -> Rows:
         """Classify the test sets by these rules; `clean` are the training images before corruption.
 
-        A row has ``rule``, ``test``, ``accuracy`` (%), and ``train_error`` and ``test_error``: the squared distance of
-        the reconstructions from the clean images over the square of these.
+        The model was fitted to the training images of `split`, and `codes` are its codes of them. A row has ``rule``,
+        ``test``, ``accuracy`` (%), and ``train_error`` and ``test_error``: the squared distance of the reconstructions
+        from the clean images over the square of these.
         """
         split = self.split
         train_error = _error(self.model.inverse_transform(self.codes), clean)

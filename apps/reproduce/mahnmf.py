@@ -330,7 +330,7 @@ def cluster_people(
     most: int | None = None,
     masked: Sequence[str] = (),
 ) -> dict[str, tuple[float, float]]:
-    """Cluster the images, `most` of each at most, of people drawn at random by k-means on the codes of each model.
+    """Cluster images of people drawn at random by k-means on the codes of each model, at most `most` images of each.
 
     `trial` is the seed, and `condition` the kind and severity of the corruption. Models named in `masked` do not see
     opaque blocks. Returns the accuracy, 0 to 1, and the mutual information of the clusters for each model.

@@ -56,8 +56,9 @@ def match_boundaries(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Match the boundary pixels of two maps one to one, and return those of each that have a partner.
 
-    Partners are at most `tolerance` times the picture's diagonal apart. The matching is the one of least cost: a pair
-    costs its distance, and a true pixel left alone ALONE times the largest distance, so as many as possible are paired.
+    `found` and `truth` (height, width) are true on boundaries. Partners are at most `tolerance` times the picture's
+    diagonal apart. The matching is the one of least cost: a pair costs its distance, and a true pixel left alone ALONE
+    times the largest distance, so as many as possible are paired.
     """
     radius = tolerance * np.hypot(*found.shape)
     ours, theirs = np.argwhere(found), np.argwhere(truth)

@@ -164,7 +164,7 @@ class SegmentationScoresReport(Report):
         str
             One line for each method.
         """
-        boundaries = "boundary_f" in self.methods[0]
+        boundaries = "boundary_f" in self.methods[0]  # the scores of each method; all have the same keys
         heading = f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15} {'scale':>7} {'s':>6}"
         if boundaries:
             heading += f" {'boundary F':>15} {'precision':>9} {'recall':>6}"
@@ -316,8 +316,9 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
     """Return the rows of one image file, `source`: a row with its scores for each method and scale.
 
-    `files` hold the annotators' segmentations, and `boundaries` says whether boundaries are matched as well. A method
-    in DEFAULTS has another row, named "<method>, default", for what it gives without options.
+    `files` hold the annotators' segmentations, `methods` are names in METHODS, and `boundaries` says whether boundaries
+    are matched as well. A method in DEFAULTS has another row, named "<method>, default", for what it gives without
+    options.
     """
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:

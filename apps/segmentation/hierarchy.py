@@ -106,8 +106,9 @@ class Hierarchy:
     def without(self, scale: float) -> Hierarchy:
         """Return the tree whose regions are the segments at a scale.
 
-        Merges up to that scale are done, and the nodes that are left are renumbered. The strength of a border in the
-        new tree is the mean over the old borders between its two segments.
+        Merges up to that scale are done, and the nodes that are left are renumbered. `children` are the two nodes of
+        each merge. `edges` are the pairs of regions that touch, and `strengths` those of their borders. The strength of
+        a border in the new tree is the mean over the old borders between its two segments.
 
         Returns
         -------
@@ -137,7 +138,10 @@ class Hierarchy:
         )
 
     def _cut_after(self, n_merges: int) -> NDArray[np.int64]:
-        """Return the segment of each region after the first `n_merges` merges, numbered by first region."""
+        """Return the segment of each region after the first `n_merges` merges, numbered by first region.
+
+        `children` (n - 1, 2) are the two nodes that each merge joins.
+        """
         n = self.n_regions
         # The topmost node above each node (merge k is node n + k); from the last merge down, children inherit it.
         top = np.arange(n + n_merges)
@@ -148,7 +152,9 @@ class Hierarchy:
         return np.argsort(np.argsort(first))[names.reshape(n)]
 
     def find_merges(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the merge, as a place in `children`, at which the two regions of each pair (m, 2) meet.
+        """Return the merge at which the two regions of each pair (m, 2) meet, as a place in `children`.
+
+        `children` (n - 1, 2) are the two nodes that each merge joins.
 
         Returns
         -------

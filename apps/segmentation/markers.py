@@ -70,7 +70,8 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     """Find the marker of each region of the hierarchy, -1 for none.
 
     A region that holds several markers is divided by the watershed of the picture's gradient: its first marker keeps
-    the region's number, and the other pieces get new ones. The tree then joins these pieces first.
+    the region's number, and the other pieces get new ones. The tree then joins these pieces first. `markers` are the
+    flat places of the marked pixels and the number of the marker at each, and `image` is the picture.
     """
     # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two.
     count = int(markers.numbers.max()) + 1
@@ -111,7 +112,8 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
 def _divide(image: NDArray[Any], seeds: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[Any]:
     """Divide a region among its markers; returns the seed of each pixel, and 0 outside the region.
 
-    All arrays are those of the region's box. `seeds` are the markers, numbered from 1, at their pixels; 0 elsewhere.
+    All arrays are those of the region's box, `inside` is true in the region, and `image` is the picture. `seeds` are
+    the markers, numbered from 1, at their pixels; 0 elsewhere.
     """
     picture = to_eight_bits(image)
     slopes = [np.abs(cv2.Scharr(picture, cv2.CV_32F, *order)) for order in ((1, 0), (0, 1))]
@@ -198,7 +200,7 @@ def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
     regions that touch, there is one pair for each merge of islands of a mask, which do not touch.
     """
     n = hierarchy.n_regions
-    first = list(range(n))  # a region of each node
+    first = list(range(n))  # a region of each node: of regions, then of merges, which join the two nodes in `children`
     for i, _ in hierarchy.children.tolist():
         first.append(first[i])
     merges, strengths = hierarchy.find_merges(hierarchy.edges), hierarchy.strengths

@@ -226,9 +226,9 @@ def process_paper(
 ) -> PaperReport:
     """Segment a file by the method of the MahNMF paper and by the methods that it is compared with.
 
-    Each makes `n_segments` segments, or 5 for None and "auto".
-    Writes ``<stem>_paper.png``, the picture and the segments of each method side by side, and the labels of each as
-    ``<stem>_paper_<method>.png``, all or none.
+    Each makes `n_segments` segments, or 5 for None and "auto". Writes to the folder `out` ``<stem>_paper.png``, the
+    picture and the segments of each method side by side, and the labels of each as ``<stem>_paper_<method>.png``, all
+    or none.
     """
     begin = time.perf_counter()
     name, stem, folder = str(source), _stem(source), Path(out)

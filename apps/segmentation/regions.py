@@ -148,8 +148,8 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
     a sum of 0.7 to 1 times its length; one that closes on itself has none, and all directions count alike: xx and yy
     are then 1/2, and xy is 0. Others get a mixture, in which `trust`, 0 to 1, is the weight of the sum's direction.
 
-    For each pixel side, `edge` is the border to which it belongs, `towards` is 1 if the step across it goes from the
-    lower to the higher region, else -1, and `across` says whether the step is along x, else y.
+    For each pixel side, `edge` is the border to which it belongs, one of `n_edges`, `towards` is 1 if the step across
+    it goes from the lower to the higher region, else -1, and `across` says whether the step is along x, else y.
     """
     length = np.bincount(edge, minlength=n_edges)
     x = np.bincount(edge, towards * across, n_edges)

@@ -43,8 +43,9 @@ Array = NDArray[np.float64]
 def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
     """Compute how well n groups of regions are connected over weak borders: ``exp(-(d / 0.4)^2)``, symmetric (n, n).
 
-    d is the smallest sum of squared strengths of the borders along a path; `nodes` is the group of each region. The
-    border between two groups is as strong as the mean of the borders between their regions.
+    d is the smallest sum of squared strengths of the borders along a path. `nodes` is the group of each region, and
+    `edges` of the hierarchy are the pairs of regions with a border. The border between two groups is as strong as the
+    mean of the borders between their regions.
     """
     n = int(nodes.max()) + 1
     edges = np.sort(nodes[hierarchy.edges], axis=1)
@@ -61,8 +62,9 @@ def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
 def tree_connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
     """Compute how low in the tree n groups of regions meet: ``exp(-(h / 0.2)^2)``, symmetric (n, n).
 
-    h is the height at which the groups of a cut of the tree, `nodes`, meet. Borders are judged again after each merge,
-    so one gap in a border between two large segments does not connect them, as it does along a path.
+    h is the height of the merge at which the groups of a cut of the tree meet; `nodes` is the group of each region.
+    Borders are judged again after each merge, so one gap in a border between two large segments does not connect them,
+    as it does along a path.
     """
     n = int(nodes.max()) + 1
     regions = np.unique(nodes, return_index=True)[1]  # one of each group
