@@ -52,7 +52,7 @@ def powers_of(Y: Array, beta: float) -> Array | None:
         return None
     if Y.size and Y.min() >= LEAST_VALUE:
         return _raised(Y, beta)
-    # zeros cannot be raised to a negative power; they enter the divergence as they are
+    # zeros cannot be raised to a negative power, so 0 is written in place of their powers
     powers = _raised(np.maximum(Y, Y.dtype.type(LEAST_VALUE)), beta)
     np.copyto(powers, Y, where=Y <= 0)
     return powers

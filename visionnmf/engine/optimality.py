@@ -174,10 +174,11 @@ class Derivatives(NamedTuple):
         return total
 
     def rows(self, part: slice, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return for some rows the derivative, 0 at a zero residual, where it is zero, and the largest one there.
+        """Return for some rows the derivative of the loss, where residuals are zero, and the largest derivatives there.
 
-        `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components. The last result has one number for each
-        zero residual, in the order of the rows.
+        `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components. The first two results have the shape of
+        the rows: the derivative, which is taken as 0 at a zero residual, and a mask of these. The last has one number
+        for each zero residual, in the order of the rows.
         """
         M = self.M
         P = F[:, part].T @ A
@@ -238,7 +239,8 @@ class _Balance:
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
         """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
 
-        `row_squares` is the mean squared derivative of a row, to which the accuracy is relative.
+        `row_squares` is the mean squared derivative of a row, to which the accuracy is relative: the gradient of a row
+        is small enough below `enough`. The penalty of the codes counts through its gradient and its bounds.
         """
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)

@@ -337,9 +337,10 @@ class Groups(Proximal):
     def prox(self, F: Array, step: float | Array) -> None:
         """Apply the prox group by group, after clipping at 0.
 
-        The order is valid because the prox of a norm keeps signs and shrinks entries (Jenatton et al. 2011, for nested
-        norms). A group's penalty (`weight`) shrinks each row of its block; its bound, if there is one, is then met by a
-        projection onto the ball of the norm.
+        `F` is (n_components, n_points), the groups are index sets of points, and `step` is one number or one for each
+        component. The order is valid because the prox of a norm keeps signs and shrinks entries (Jenatton et al. 2011,
+        for nested norms). A group's penalty (`weight`) shrinks each row of its block; its bound, if there is one, is
+        then met by a projection onto the ball of the norm.
         """
         np.maximum(F, 0, out=F)
         if self.norm == 2 and self.bounds is None:
@@ -358,7 +359,7 @@ class Groups(Proximal):
 
     def feasible(self, F: Array) -> None:
         np.maximum(F, 0, out=F)
-        if self.bounds is None:
+        if self.bounds is None:  # then the groups are only a penalty, and everything >= 0 is feasible
             return
         for group, bound in zip(self.groups, self.bounds, strict=True):
             columns = _columns(group)

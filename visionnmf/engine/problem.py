@@ -67,7 +67,7 @@ class Problem:
         return self.loss_value(Wt, H) + self.penalty_value(Wt, H)
 
     def loss_value(self, Wt: Array, H: Array) -> float:
-        """Return the loss alone."""
+        """Return the loss alone, without penalties, for codes `Wt` (r, n_samples) and components `H` (r, n)."""
         if self.is_sparse:
             return sparse_loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
         return loss_value(self.X, Wt, H, self.loss, weights=self.weights)

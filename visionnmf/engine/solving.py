@@ -71,6 +71,9 @@ def run(
 ) -> Fit:
     """Take the steps of a solver until the rule or the callback stops it; `objective` evaluates the factors at the end.
 
+    A solver yields a :class:`.stopping.Progress` after each iteration, with the objective before it. `stopping` is the
+    rule with the history so far, and a true value of ``callback(iteration, objective)`` also stops the fit.
+
     Returns
     -------
     Fit
@@ -98,7 +101,11 @@ class PrintedProgress:
         self.held = ""  # the line of the last iteration if it has not been printed
 
     def __call__(self, iteration: int, objective: float) -> Any:
-        """Print or hold the line of an iteration; return what the user's callback does: a true value stops the fit."""
+        """Print or hold the line of an iteration; return what the user's callback does: a true value stops the fit.
+
+        `interval` is the number of iterations between two lines (0: none are printed), and `held` a line that has not
+        been printed, which :meth:`finish` prints.
+        """
         self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
         if self.interval and iteration % self.interval == 0:
             self.finish()

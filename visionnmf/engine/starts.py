@@ -34,7 +34,7 @@ def absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtyp
 
 
 def _scale(X: Any, n_components: int) -> float:
-    """Return the size of random starts of both factors at which the mean of their product is that of `X`."""
+    """Return the size of random starts of both factors at which their product has a quarter of the mean of `X`."""
     return scale_of(float(X.mean(dtype=np.float64)), n_components)
 
 
@@ -49,7 +49,10 @@ def scale_of(mean: float, n_components: int) -> float:
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Draw both factors at random; return ``Wt`` (n_components, n_samples) and ``H`` (n_components, n_features)."""
+    """Draw both factors at random; return ``Wt`` (n_components, n_samples) and ``H`` (n_components, n_features).
+
+    Entries are absolute normal numbers, scaled so that ``W @ H`` has a quarter of the mean of the data `X`.
+    """
     scale = _scale(X, n_components)
     H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
@@ -83,7 +86,7 @@ def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 
 
 def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Return the factors of :func:`nndsvd` with zeros replaced by the typical entry of a random start."""
+    """Return the factors (r, n_samples) and (r, n) of :func:`nndsvd`, zeros replaced by the size of a random start."""
     Wt, H = nndsvd(X, n_components, rng)
     fill = X.dtype.type(_scale(X, n_components))
     for F in (Wt, H):

@@ -75,7 +75,7 @@ def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
 
 
 def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
-    """Return the least-squares objective without the diagonal.
+    """Return the least-squares objective ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``, without the diagonal.
 
     `S` is (n, n), `H` (r, n), `c` (n,) are node weights. `E` holds the residuals of a block of rows.
     """
@@ -119,7 +119,7 @@ def _least_of_parabola(a: Array, z: Array, weights: Array, curvature: float) -> 
 
 
 def _paper_objective(S: Array, H: Array, c: Array) -> float:
-    """Return the Manhattan objective with the diagonal."""
+    """Return the Manhattan objective ``sum_{i, j} c_i c_j |S_ij - h_i . h_j|``, h_i column i of `H`, node weights c."""
     weights = c.astype(np.float64)
     return float(weights @ (np.abs(S - H.T @ H) @ weights))
 

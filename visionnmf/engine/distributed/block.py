@@ -295,6 +295,7 @@ class Block:
 
         `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1: `norms` (r,) are their
         norms. The derivatives are those that this block would choose if it were alone; :meth:`move` goes towards them.
+        A feature whose gradient has a norm below `enough` is left as it is. `H` are the components.
         """
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
         return (self._zeros.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)

@@ -110,7 +110,11 @@ class ClusterCrew(Crew):
             return None
 
     def _result(self, member: _Member, call: Any) -> Any:
-        """Wait for the result of a call that :meth:`_call` has begun; raise WorkerLostError if its worker is lost."""
+        """Wait for the result of a call that :meth:`_call` has begun; raise WorkerLostError if its worker is lost.
+
+        `call` is the future, or None if the worker was lost before. Whether it is still there is checked every
+        :data:`PATIENCE` seconds, and after an error, which may have come from the loss.
+        """
         while call is not None:
             try:
                 return call.result(timeout=PATIENCE)
@@ -206,8 +210,9 @@ class ClusterCrew(Crew):
     def _build(self, parts: dict[str, list[int]], data: dict[int, Any], workers: dict[str, int]) -> list[int]:
         """Make an actor on each worker for its blocks; return the blocks of workers that were lost meanwhile.
 
-        `parts` holds the numbers of the blocks of each address, `data` the futures of the blocks by number, and
-        `workers` the threads of each address. All messages so far are repeated for the new actors.
+        An actor is a :class:`.shard.Shard` that stays on its worker, and answers messages for its blocks. `parts` holds
+        the numbers of the blocks of each address, `data` the futures of the blocks by number, and `workers` the threads
+        of each address. All messages so far are repeated for the new actors.
         """
         starts, begun = self.starts, []
         for address, numbers in parts.items():

@@ -189,7 +189,7 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
     """Run the solver "admm" or "hals" on rows in blocks; update `H` in place, and yield its progress."""
     if solver == "admm":
         return admm.follow(AdmmRows(rows), H, max_iter=max_iter)
-    kind = "filled" if rows.weighted else "gram"
+    kind = "filled" if rows.weighted else "gram"  # with weights, the model fills in a part of each entry
     return hals.descend(SquaresRows(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
 
 
@@ -215,7 +215,11 @@ def report(rows: RowsInBlocks, H: Array) -> Report:
 
 
 def optimality(rows: RowsInBlocks, H: Array) -> float:
-    """Return :func:`..optimality.optimality` of the present codes and components."""
+    """Return how far the present codes and components `H` (r, n) are from a stationary point; 0 at one.
+
+    This is :func:`..optimality.optimality` of rows in blocks: the larger change of the model by one projected gradient
+    step on either factor, relative to the data. The crew passes a named message to all blocks and adds up the answers.
+    """
     crew, problem, sums = rows.crew, rows.problem, rows.sums
     H64 = H.astype(np.float64)
     squares_W, at_zero = crew.look("code_squares")
@@ -278,7 +282,8 @@ def fit(
 ) -> Fit:
     """Minimise a problem over the codes of all blocks, and over `H` in place; as :func:`..solving.fit`.
 
-    A divergence, whose objective has long plateaus, stops only if the gradient is small as well (`confirm`).
+    `solver` is "admm" or "hals". For a divergence, whose objective has long plateaus, the stopping rule asks for the
+    gradient as well (`confirm`). The crew passes a named message to all blocks and adds up their answers.
     """
     confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
     exact = rows.crew.look("exact")[0] if tol > 0 else 0.0

@@ -86,7 +86,7 @@ class Shard:
         bounds = np.linspace(0, len(self.blocks), count + 1).astype(int).tolist()
 
         def several(part: tuple[int, int]) -> Answer:
-            """Ask the blocks of one thread."""
+            """Ask the blocks ``part[0]:part[1]``, those of one thread, and add up their answers in double precision."""
             total: Answer | None = None
             for block in self.blocks[slice(*part)]:
                 answer = getattr(block, method)(*arguments) or ()

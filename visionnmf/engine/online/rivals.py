@@ -389,7 +389,7 @@ def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
     gram = turn @ gram @ turn.T + product(Wt[:, r:], Wt[:, r:].T)
     norms = np.linalg.norm(H, axis=1)
     norms[norms == 0] = 1
-    H /= norms[:, None]
+    H /= norms[:, None]  # to norm 1, so all codes are multiplied by the norms
     state["gram"] = gram * np.outer(norms, norms)
     return loss
 

@@ -316,7 +316,8 @@ class Half:
     def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
         """Update the codes of one chunk block by block while it is in cache; return its share of ``Wt @ V`` (r, n).
 
-        `V` are the cleaned data of a block, which are written over its product of codes and components.
+        `V` are the cleaned data of a block, which are written over its product of codes and components. `step` holds
+        what all blocks share: the components, their Gram matrix, ``1 / rho`` and the change of the dual.
         """
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)

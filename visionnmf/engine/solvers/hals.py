@@ -129,9 +129,10 @@ class Codes:
     """
 
     def __init__(self, Wt: Array, penalty: Penalties) -> None:
-        """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites.
+        """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites: `best` are the best codes so far.
 
-        Extrapolated codes are projected onto the constraint of `penalty`.
+        `last` and `ahead` are the last accepted codes before and after extrapolation, `new` and `next` those of the
+        present step. Extrapolated codes are projected onto the constraint of `penalty`.
         """
         self.best, self.penalty = Wt, penalty
         self.last, self.ahead = Wt.copy(), Wt.copy()
@@ -173,7 +174,10 @@ class InMemory:
     """
 
     def __init__(self, problem: Problem, Wt: Array, halves: Any) -> None:
-        """Take the problem, the codes and the updates that suit it, such as :class:`Gram`."""
+        """Take the problem, its codes `Wt` (r, n_samples), which change in place, and the updates that suit it.
+
+        `halves`, such as :class:`Gram`, updates codes and components in place, and evaluates the objective.
+        """
         self._problem, self._halves = problem, halves
         self._codes = Codes(Wt, problem.penalty_W)
 
@@ -287,9 +291,10 @@ class Filled(Gram):
     def __init__(
         self, problem: Problem, weights: Array, largest: float | None = None, out: Array | None = None
     ) -> None:
-        """Allocate the filled data; `weights` are those of the entries, and `largest` their maximum over all rows.
+        """Allocate the filled data, in which the model replaces a part of each entry of less than the largest weight.
 
-        `out` may be an array in the shape and dtype of the data that receives the filled data.
+        `weights` are those of the entries, and `largest` their maximum over all rows, also those of other blocks (None:
+        that of `weights`). `out` may be an array in the shape and dtype of the data that receives the filled data.
         """
         super().__init__(problem)
         self.weights = weights

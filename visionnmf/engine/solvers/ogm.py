@@ -159,6 +159,8 @@ class _Smoothed:
         """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed.
 
         The kink at feature i becomes a parabola of half-width ``smoothing * q_i``, q_i the norm of column i of `A`.
+        With ``options.relative`` these norms are divided by their mean, so that the scale of `A` does not matter. With
+        ``options.trace``, as in the paper, a trace bounds the curvature instead of the largest eigenvalue.
         """
         self.problem, self.A = problem, A
         q = np.linalg.norm(A, axis=0).astype(np.float64)

@@ -150,6 +150,7 @@ def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
 def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
     """Look for a better start at about the cost of one iteration, and write it over the factors; return success.
 
+    `Wt` (r, n_samples) and `H` (r, n) hold the given start, and `objective` is the value that a better one has to beat.
     Two starts are tried: the factors of a sample of the data, and those of least squares, whose iterations are much
     cheaper. For data with little noise, least squares ends next to the minimum of every divergence. For noisy data
     either start can be better.

@@ -103,7 +103,9 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
 def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
     """Update the codes `Ft` in place by sBCD on a beta-divergence of the stored entries; return the loss before.
 
-    The arguments are those of :func:`newton_half`; entries that are not stored are missing.
+    sBCD (:mod:`.sparse_rows`) minimises a least-squares model of the divergence, code by code. `Ft` is (r, n_rows), and
+    `A` (r, n) is fixed. A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times
+    its largest code. Entries that are not stored are missing.
     """
     wide = A.astype(np.float64)
 

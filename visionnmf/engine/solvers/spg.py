@@ -204,7 +204,10 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
-    """Start from a short fit without the penalties that coordinate descent lacks, in place, if that is better."""
+    """Start from a short fit without the penalties that coordinate descent lacks, in place, if that is better.
+
+    It keeps bounds, l1 and l2, and is moved into the constraint set afterwards. `objective` is that of the given start.
+    """
     easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()
     for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):

@@ -151,7 +151,7 @@ def check_solver(solver: Any) -> None:
 def choose(solver: str, problem: Problem, *, in_blocks: bool = False) -> str:
     """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
 
-    With `in_blocks` the rows of the data lie in blocks, and the problem has none itself.
+    With `in_blocks` the data are blocks of rows that are kept elsewhere, and the problem holds none.
     Raises ParameterError if there is no such solver or it cannot work on the problem; the message says why, and names
     the solvers that can.
     """

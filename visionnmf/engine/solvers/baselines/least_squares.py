@@ -182,7 +182,8 @@ class _ProjectedGradient:
 def _move(F: Array, gradient: Array, system: Array, penalty: Penalties, length: float) -> tuple[Array, bool]:
     """Return the projected step ``P(F - length * gradient) - F``, and whether it satisfies Lin's equation 17.
 
-    That equation demands a sufficient decrease: at least the share :data:`DECREASE` of the first-order prediction.
+    That equation demands a sufficient decrease: at least the share :data:`DECREASE` of the first-order prediction. All
+    factors are (r, n_points), and `system` (r, r) is the Hessian of the quadratic objective.
     """
     move = np.clip(F - F.dtype.type(length) * gradient, *penalty.box(F.dtype))
     move -= F
