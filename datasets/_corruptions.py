@@ -132,7 +132,11 @@ def _checked_images(images: ArrayLike) -> tuple[NDArray[Any], float]:
 
 
 def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
-    """Return the default severity for images (n_images, height, width)."""
+    """Return the default severity for images (n_images, height, width) in which white has the value `white`.
+
+    It is the side of a block in pixels, the scale of an error in the unit of the images, photons per unit (12.75 at
+    white), or a share of the pixels or lines.
+    """
     if kind == "occlusion":
         return max(1, round(0.375 * min(shape[1:])))
     by_white = {"laplace": 30 / 255 * white, "gaussian": 40 / 255 * white, "poisson": 0.05 * 255 / white}

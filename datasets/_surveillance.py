@@ -326,7 +326,7 @@ _BODY_COLOURS = np.array(
 
 
 def _paint(height: int, width: int, rng: np.random.Generator) -> Image:
-    """Return a patch of one colour with texture, darker towards the bottom."""
+    """Return a patch (height, width, 3) of one colour with texture, darker towards the bottom, in shares of white."""
     y, _ = _grid(height, width)
     texture = 1.08 - 0.25 * y + 0.08 * _grain(height, width, max(0.6, height / 12), rng)
     return np.clip(rng.choice(_BODY_COLOURS) * texture[..., None], 0.02, 0.9)

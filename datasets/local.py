@@ -82,7 +82,10 @@ class Corel:
 
 
 def data_folder() -> Path | None:
-    """Return the folder of research data (see the module), or None if there is none."""
+    """Return the folder of research data, or None if there is none.
+
+    The environment variable VISIONNMF_DATA names it; otherwise it is ``../shared/data`` next to the checkout.
+    """
     named = os.environ.get("VISIONNMF_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
     return folder if folder.is_dir() else None

@@ -181,7 +181,7 @@ def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...],
 
 
 def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> Array:
-    """Return the weights of samples if at least one is not 0."""
+    """Return the weights of samples (n_samples,) if they are finite and not negative, and at least one is not 0."""
     weight = check_nonnegative_array(value, "sample_weight", (n_samples,), dtype)
     if not weight.any():
         raise ParameterError("sample_weight must not be 0 for all samples; got only zeros")

@@ -269,7 +269,7 @@ def check_room(names: str, count: int, size: int) -> None:
 
 
 def divide_axis(size: int, parts: int) -> list[slice]:
-    """Return slices that divide an axis as :func:`count_in_cells` does."""
+    """Return `parts` slices that divide an axis of `size` pixels evenly, as :func:`count_in_cells` does."""
     # rounded up: place p lies in part floor(p * parts / size), so part i begins at the first p >= i * size / parts
     edges = [-(-i * size // parts) for i in range(parts + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]

@@ -130,7 +130,7 @@ class PatchNMF(Extractor):
         self.encoder_ = np.ascontiguousarray(np.linalg.pinv(self.components_.astype(np.float64)), np.float32)
 
     def _patches(self, image: PreparedImage) -> Array:
-        """Return all patches of an image as rows."""
+        """Return all patches of an image as rows (n, 6 * patch**2): what is above the mean, and what is below."""
         patches = split_patches(image.floats, self.patch, self.step)
         return patches.reshape(-1, patches.shape[-1])
 

@@ -130,6 +130,7 @@ class RawPixels(Extractor):
     kind = "raw-pixels"
 
     def __init__(self, size: tuple[int, int] = (32, 32), *, max_pixels: int | None = MAX_PIXELS) -> None:
+        """Keep the parameters: height and width of the grey image, and the pixels to which larger ones are reduced."""
         self.size = size
         self.max_pixels = max_pixels
 

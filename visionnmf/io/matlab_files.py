@@ -163,7 +163,10 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
 
 
 def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
-    """Return the value of an element within a cell or a structure; an element without content is an empty matrix."""
+    """Return the value of an element within a cell or a structure; an element without content is an empty matrix.
+
+    `part` is its type and its content, `order` the byte order, and `depth` how many further levels are read.
+    """
     kind, content = part
     if kind != _MATRIX:
         raise ValueError(f"an element of type {kind} where a matrix is due")

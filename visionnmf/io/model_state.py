@@ -64,7 +64,10 @@ class Place:
         return self.size(dimension) == size
 
     def require(self, holds: Any, wanted: str, value: Any = None) -> None:
-        """Raise StateError unless a condition holds; `value` is what was found instead."""
+        """Raise StateError unless a condition holds.
+
+        `wanted` completes the sentence "... must be", and `value`, if not None, is what was found instead.
+        """
         if not holds:
             found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
             raise StateError(

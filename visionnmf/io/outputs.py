@@ -222,7 +222,7 @@ def _keep(path: Path, old: Path) -> None:
     """Give a file that will be replaced the second name `old`, so that it can be restored."""
     try:
         os.link(path, old)
-    except OSError:  # a file system without hard links
+    except OSError:  # a file system without hard links, where the file itself is moved
         os.replace(path, old)
 
 
@@ -300,7 +300,7 @@ def _no_folder(path: Path) -> str:
 
 
 def check_outside(out: str | Path, source: str | Path) -> None:
-    """Refuse to write results into the folder `source` of faces, where the next run would take them for faces."""
+    """Raise ParameterError if `out` lies in the folder `source` of faces: the next run would take it for faces."""
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
         raise ParameterError(
             f"out must lie outside {source}, where results would be taken for faces; got {out}; give another"

@@ -242,7 +242,7 @@ class _Texts:
         self._file, self._size = file, 0
 
     def add(self, text: str) -> None:
-        """Append a text."""
+        """Append a text, and add the memory that it takes to `_size`; raise TooLargeError if there is no room."""
         self.check(1, len(text))
         self._size += TEXT_BYTES + len(text)
         self.values.append(text)

@@ -265,7 +265,10 @@ def open_crew(data: DaskRows, check: BlockCheck, need: MemoryEstimate) -> Crew:
 
 
 def _check_disk(need: MemoryEstimate) -> None:
-    """Raise TooLargeError if the folder for temporary files has no room for the blocks."""
+    """Raise TooLargeError if the folder for temporary files has no room for the blocks.
+
+    `need` is the memory of the fit in bytes, of which data, weights and dual go to files.
+    """
     folder = tempfile.gettempdir()
     size, free = need.data + need.weights + need.dual, shutil.disk_usage(folder).free
     if size > free:

@@ -165,7 +165,10 @@ def check_range(data: Any, *, small: bool = False) -> None:
 
 
 def check_mean(size: float, dtype: Any, *, small: bool = False) -> None:
-    """Raise ParameterError if the mean size of the data is too large or too small for its dtype."""
+    """Raise ParameterError if the mean size of the data is too large or too small for products in its dtype.
+
+    `small` allows small data, for estimators that scale them.
+    """
     limit = SIZES[np.dtype(dtype).name]
     # a mean of 0 passes, because all entries are then 0; `not size <= limit` is true for NaN as well
     if (size and not (small or 1 / limit <= size)) or not size <= limit:
@@ -214,7 +217,7 @@ def check_weights(
 
 
 def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the checked weights of samples, and the indices of the samples whose weight is not 0."""
+    """Return the checked weights of samples, None if all are 1, and the indices of samples whose weight is not 0."""
     if sample_weight is None:
         return None, np.arange(n_samples)
     checked = check_sample_weight(sample_weight, n_samples, dtype)

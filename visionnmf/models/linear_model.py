@@ -79,7 +79,7 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`.
 
-        That of a Dask array is one as well.
+        If `X` is an array of Dask, so is the result.
         """
         check_is_fitted(self)
         if is_dask(X):

@@ -199,7 +199,8 @@ def _part(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.
 def _trimmed_errors(residuals: Array, values: Array, weights: Array) -> Array:
     """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts.
 
-    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries.
+    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries. The entries
+    whose smallest residual is largest are left out as outliers, a fifth as many as there are positive values.
     """
     n_outliers = int(OUTLIERS * np.count_nonzero(values))
     kept = np.argsort(residuals.min(axis=0), kind="stable")[: len(values) - n_outliers]

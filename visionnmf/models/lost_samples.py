@@ -25,7 +25,7 @@ class Lost(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, Wt: Array) -> Lost:
-        """Count in the data of a problem and its codes `Wt` (n_components, n_samples)."""
+        """Return the counts for the data of a problem and its codes `Wt` (n_components, n_samples)."""
         full: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
         n_lost = int((full & ~np.asarray(Wt.any(axis=0))).sum())
         n_nonzero = np.count_nonzero(problem.X.data if problem.is_sparse else problem.X)

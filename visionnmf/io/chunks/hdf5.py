@@ -171,7 +171,11 @@ def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int
     end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
 
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk
-        """Note a chunk that may be large, and return True if its place in the array or the file cannot be right."""
+        """Note a chunk that may be large, and return True if its place in the array or the file cannot be right.
+
+        Deflate packs to 1/1032 at best, so the size of a chunk in the file bounds its unpacked size. A chunk must begin
+        in the array, have `least` bytes, and lie before `end`, the length of the file.
+        """
         if chunk.size * DEFLATE_RATIO > SMALL:
             large.setdefault(chunk.chunk_offset[0], []).append(chunk.chunk_offset)
         begins = all(start < length for start, length in zip(chunk.chunk_offset, dataset.shape, strict=True))

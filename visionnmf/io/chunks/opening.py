@@ -107,7 +107,7 @@ def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chu
 
 
 def _require(name: str, path: Path, extra: str) -> None:
-    """Raise UnsupportedError, with the cure, where an optional library is missing."""
+    """Raise UnsupportedError where the optional library `name` is missing; `extra` is what installs it."""
     try:
         import_module(name)
     except ImportError as error:

@@ -59,7 +59,8 @@ class _Folder(LocalStore):
         """Wait until zarr reads nothing more from this folder, after one chunk has failed.
 
         zarr leaves the reading of the other chunks behind, and asyncio would print a traceback for each of those that
-        are not done when the process ends.
+        are not done when the process ends. While `_abandoned` is true, :meth:`get` refuses to read. `_loop` is the
+        event loop of zarr, or None before the first reading.
         """
         self._abandoned = True
         if self._loop is not None:

@@ -375,7 +375,10 @@ def _is_mp4(file: Any) -> bool:
 
 
 def _came_to_its_end(decoder: Decoder) -> bool:
-    """Return whether the packets ended without an error; without a length in HTTP, FFmpeg reports any end as EIO."""
+    """Return whether the packets ended without an error, or with one that only means the end of the stream.
+
+    If the server does not say the length (a size below 0), FFmpeg reports any end as EIO.
+    """
     error = decoder.reading_error
     return error is None or (getattr(error, "errno", None) == errno.EIO and decoder.container.size < 0)
 

@@ -296,7 +296,7 @@ class PictureSequence:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about the last loop."""
+        """Sentences about the last loop: its problem, and each note with the first picture that has it."""
         said = [f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in self._said.items()]
         return [*([] if self.problem is None else [self.problem]), *said]
 
