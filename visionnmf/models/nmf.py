@@ -205,8 +205,7 @@ class NMF(WithPenalties, LinearModel):
 
         `penalty_W` is the penalty of the codes, `penalty_H` that of the components, and `nuclear` the strength of a
         ridge on both. `zero_weight` is the weight of the entries that a sparse `X` does not store, and `n_init` the
-        number of starts. For a name that another library uses for a parameter, `explains` raises an error with the name
-        used here.
+        number of starts. `explains` refuses other libraries' names of parameters with the name used here.
         """
         self.n_components = n_components
         self.loss = loss
@@ -488,8 +487,7 @@ class NMF(WithPenalties, LinearModel):
     ) -> Array:
         """Find and return codes for the `given` components, which stay fixed, and set the attributes of a fit.
 
-        The codes are found without `sample_weight` (n_samples,), as `transform` finds them; the weights count only in
-        the reported objective.
+        As in `transform`, they do not depend on `sample_weight` (n_samples,), which the reported objective does.
         """
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
@@ -570,12 +568,9 @@ class NMF(WithPenalties, LinearModel):
         return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
 
     def _transform_penalty(self, dtype: Any) -> Any:
-        """Return the penalty of the codes of new data, which leaves out what couples training samples.
-
-        `ridge_`, the weight of the squared codes that stands for the nuclear norm, is added to it.
-        """
+        """Return the penalty of the codes of new data, which leaves out what couples training samples."""
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
-        return replace(penalty, l2=penalty.l2 + self.ridge_)
+        return replace(penalty, l2=penalty.l2 + self.ridge_)  # the ridge stands for the nuclear norm
 
 
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:
