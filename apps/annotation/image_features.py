@@ -95,7 +95,7 @@ def names_of(source: Sources) -> list[str]:
 
 
 def is_table(source: Sources) -> bool:
-    """Return whether a source is one table of features instead of images."""
+    """Return whether a source is one table of features (``.npz``) instead of images."""
     sources = names_of(source)
     return len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz"
 

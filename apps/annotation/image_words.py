@@ -159,7 +159,7 @@ def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> li
     own = 0  # number of sidecars that visionnmf wrote
     for image in images:
         try:
-            found = find_keywords(image, own=False)
+            found = find_keywords(image, own=False)  # without the words of such sidecars
         except UnreadableError as error:
             skipped.append(str(error))
             of_images.append([])

@@ -67,7 +67,8 @@ def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> 
     """Return the weights of the distances (n_distances,) that maximise the likelihood; they are not negative.
 
     `D` (n_images, k, n_distances) holds the distances of the training images `rows` to their neighbours `which`
-    (n_images, k) without themselves, and `Y` the words of all training images.
+    (n_images, k) without themselves, and `Y` the words of all training images. The likelihood is that of the words of
+    these images, predicted from their neighbours; `start` (n_distances,) are the weights to begin with.
     """
     objective = _Likelihood(D, which, Y, rows)
     with one_blas_thread():

@@ -216,13 +216,14 @@ def _mean(rows: Rows, name: str) -> float | None:
 
 
 def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[str, Any]:
-    """Run a method over a clip and return the values that `COLUMNS` names; `folder` also gets the masks.
+    """Run a method over a clip and return its scores and costs by name; `folder`, unless it is None, gets the masks.
 
-    The seconds are those of the processor without reading the frames. The memory is what the work took beyond what the
-    process held before, None where the system does not say.
+    Only frames with a true mask are scored, and only a clip with a true background has errors of the background; they
+    are None otherwise. The seconds are those of the processor without reading the frames. The memory is what the work
+    took beyond what the process held before, None where the system does not say.
     """
     aside = _Stopwatch()  # measures what is not the method's work: reading frames and scoring masks
-    held = _reset_peak()
+    held = _reset_peak()  # memory of the process before the work, in KiB
     start, began = time.process_time(), time.perf_counter()
     separator = make_separator(method).fit(aside.around(clip.frames()))
     counts = Confusion()

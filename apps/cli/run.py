@@ -103,7 +103,10 @@ class Run:
         return progress_bar(f"{Path(without_password(source)).name}{self._position()}", rate_of)
 
     def _print_summary(self, report: Any) -> None:
-        """Print a report for a person; names of files in it cannot steer the terminal."""
+        """Print a report for a person; names of files in it cannot steer the terminal.
+
+        The library's hints, such as that `force` must be true, become those at options of the command line.
+        """
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
         self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
 
@@ -208,7 +211,10 @@ class Run:
             ended = 0
 
             def keep(key: str, outcome: Outcome) -> None:
-                """Take the outcome of one input, and print all those that no earlier input holds back any more."""
+                """Take the outcome of one input, and print all those that no earlier input holds back any more.
+
+                `key` is the index of the input, as text; `ended` counts the outcomes for the bar of progress.
+                """
                 nonlocal ended
                 ended += 1
                 waiting[int(key)] = outcome

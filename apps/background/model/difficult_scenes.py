@@ -436,9 +436,9 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
         """
         start, stop = block
         first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
-        w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
+        w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)  # (k, m), 0 to 1: how still they are
         scratch = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
-        asked = np.empty(stop - start, np.bool_)
+        asked = np.empty(stop - start, np.bool_)  # which pixels may have another level
         limits = modes.near, modes.apart, modes.held
         find_candidates(frames, w, picks, H, Wt, *limits, modes.second_share, *scratch, asked, start)
         at = np.flatnonzero(asked)

@@ -150,12 +150,16 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         self._derive()
 
     def _derive(self) -> None:
-        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file."""
+        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file.
+
+        It has the components `H` (n_components, n_pixels, channels), the codes `Wt` (n_components, n) of the learnt
+        frames, and ``chosen``, the pixels that determine the codes of a frame.
+        """
         learnt = self._learnt
         n_components = self.n_components_ = len(learnt.H)
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
-        # At least half of the pixels have the floor of the camera.
+        # At least half of the pixels have the noise floor of the camera, which therefore is the minimum.
         self._decision = MaskDecision(learnt.noise_scale, float(learnt.noise_scale.min()), learnt.dynamic)
         # What `find_codes` needs for a new frame: how near a pixel must be to agree, the components at the pixels that
         # determine the codes, and the learnt codes with their median as starting points.

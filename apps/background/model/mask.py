@@ -35,7 +35,10 @@ class MaskDecision:
 
     @cached_property
     def _noise(self) -> Floats:
-        """Return the noise of each pixel, where the background moves blended with the noise over the clip."""
+        """Return the noise of each pixel (height, width), in grey levels.
+
+        Where the background moves, with the certainty `share` from 0 to 1, it is blended with the noise over the clip.
+        """
         noise = self.noise
         if self.dynamic is not None:
             noise = noise + self.dynamic.share * (self.dynamic.noise - noise)
@@ -45,7 +48,8 @@ class MaskDecision:
         """Return the mask (height, width) of a frame: 255 foreground, 0 background.
 
         `background` has the shape of the frame, and shows what is behind the foreground in the frame's illumination.
-        Foreground deviates from it by `threshold` times the noise.
+        Foreground deviates from it by `threshold` times the noise, which is `_noise`, but not below a share of the
+        light; that floor lies between the camera's own, in the dark, and the usual one.
         """
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
