@@ -10,11 +10,10 @@ stays. What passes in front shifts the mean. The share of the residual's energy 
 tells the two apart.
 
 **Alternating modes.** The learnt scene is a weighted median, which something that hides a pixel most of the time, or
-many things in turn, draw away from it. Two questions are asked of each pixel. Under the capped loss
-``sum_t m_t min(|y_t|, cap)`` the scene is where most still samples agree, however far away the others are: that level
-replaces the median where it has much more support. Where samples have a second level, as before and after someone
-leaves, the scene is the level that continues the picture around it: an object has a contour, the scene behind it has
-none.
+many things in turn, draw away from it. Under the capped loss ``sum_t m_t min(|y_t|, cap)`` the scene is where most
+still samples agree, however far away the others are: that level replaces the median where it has much more support.
+Where samples have a second level, as before and after someone leaves, the scene is the level that continues the picture
+around it: an object has a contour, the scene behind it has none.
 """
 
 from __future__ import annotations
@@ -80,9 +79,8 @@ class Registration:
 
     @cached_property
     def _bright(self) -> tuple[NDArray[np.bool_], Floats]:
-        """Where the scene's thumbnail is bright, and its values there."""
+        """Where the scene's thumbnail is bright, in a dark scene its brighter half, and its values there."""
         scene = _thumbnail(self.scene)
-        # Ratios of dark pixels are mostly noise; in a dark scene the brighter half of the pixels must do.
         bright = scene > min(tuning.TUNING.camera_shake.dark, float(np.median(scene)))
         return bright, scene[bright]
 
@@ -121,10 +119,7 @@ class Registration:
         return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 
     def _in_illumination_of_scene(self, grey: Floats) -> Floats:
-        """Return a grey frame (height, width) scaled by the median ratio of its thumbnail to that of the scene.
-
-        `_bright` has the pixels of the scene's thumbnail that are bright enough, and its values there.
-        """
+        """Return a grey frame scaled by the median ratio of its thumbnail to the scene's, where that is bright."""
         bright, scene = self._bright
         ratio = float(np.median(_thumbnail(grey)[bright] / scene)) if len(scene) else 1.0
         return grey if ratio <= 0 else grey * np.float32(1 / ratio)
@@ -138,9 +133,8 @@ def _thumbnail(grey: Floats) -> Floats:
 
 
 def _most_typical(frames: list[FrameArray]) -> int:
-    """Return which frame (height, width, channels) correlates best with the median of all."""
+    """Return which frame (height, width, channels) has the thumbnail that correlates best with the median of all."""
     small = np.array([_thumbnail(channel_mean(frame).astype(np.float32)).ravel() for frame in frames])
-    # Without mean and deviation, so that the product with the median is a correlation and illumination does not count.
     small -= small.mean(axis=1, keepdims=True)
     small /= np.maximum(small.std(axis=1, keepdims=True), 1)
     return int(np.argmax(np.einsum("ip,p->i", small, np.median(small, axis=0))))
@@ -158,7 +152,6 @@ def _level(scene: Floats, times: int) -> _Level:
     """Return a level of the pyramid, reduced `times`: the scene, and its gradients where they are strongest."""
     shake = tuning.TUNING.camera_shake
     smooth = _reduced(scene, times)
-    # the weights of Sobel's differences over two pixels have the sum 4, hence an eighth for gradients a pixel
     right, down = (np.asarray(cv2.Sobel(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 8), np.float32) for x in (1, 0))
     strength = np.zeros_like(smooth)
     margin = max(2, shake.margin // times)
@@ -231,10 +224,7 @@ class _Measured:
 
 
 def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """Return the absolute value of a smoothed residual (height, width), which has signs, at half the size.
-
-    `shape` is (height, width) of the residual.
-    """
+    """Return the absolute value of a smoothed residual with signs, of `shape` (height, width), at half the size."""
     dynamic = tuning.TUNING.dynamic_background
     height, width = shape
     half = cv2.resize(residual, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
@@ -262,11 +252,7 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the frames `some` at the pixels from block[0] to block[1].
-
-            This fills `means` (held, n_pixels), and adds to `energy` and `above` (n_pixels,); `residual` and `size` are
-            scratch.
-            """
+            """Measure the frames `some` at the pixels of a block: fill `means` there, add to `energy` and `above`."""
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
@@ -286,11 +272,7 @@ def _rank(quantile: float, count: int) -> int:
 
 
 def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Floats:
-    """Return a quantile (0 to 1) of the residual over the measured frames (height, width), and 0 outside `where`.
-
-    `what` has the frames and the model of their background; the residual of a pixel is a root mean square over
-    channels.
-    """
+    """Return a quantile (0 to 1) of the residual over the measured frames (height, width), and 0 outside `where`."""
     usual = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
 
@@ -321,7 +303,6 @@ def find_dynamic_background(
     share, sizes = _certainty(what, dynamic.restless * scale)
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
-    # The noises there: of the smoothed residual a multiple of its median size, of the residual a high quantile.
     typical = np.median(sizes, axis=0, overwrite_input=True)
     del sizes  # frees much memory where pictures are large
     usual = dynamic.typical * cv2.resize(typical, (width, height), interpolation=cv2.INTER_LINEAR)
@@ -389,10 +370,9 @@ class _Levels:
 def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Floats:
     """Correct the components `H` (n_components, n_pixels, channels) in place, and return them.
 
-    `frames` has shape (n, n_pixels, channels); `weights` (n, n_pixels), from 1 to 255, say how still each pixel is;
-    `Wt` (n_components, n) are the codes, and `shape` is (height, width). Where a pixel shows two levels, the components
-    get the one that is the scene. Nothing is changed where the frames are too few, or of too different illumination, to
-    say.
+    `frames` (n, n_pixels, channels) have the codes `Wt` (n_components, n); `weights` (n, n_pixels), from 1 to 255, say
+    how still each pixel is; `shape` is (height, width). Where a pixel shows several levels in turn, the components get
+    the one that is the scene, unless the frames are too few, or of too different illumination, to say.
     """
     modes = tuning.TUNING.alternating_modes
     # Levels are compared over frames whose illumination, the sum of their codes, is near the median.
@@ -415,8 +395,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floats, Wt: Floats) -> _Levels:
     """Find the levels of all pixels, in bytes and block by block to bound the memory of large pictures.
 
-    A level is a colour that a pixel shows in many of the frames `picks`: `frames` is (n, n_pixels, channels), `weights`
-    (n, n_pixels) say how still each pixel is, and the background has components `H` and codes `Wt`.
+    A level is a colour that a pixel shows in many of the frames `picks`; the arguments are those of `correct_scene`.
     """
     modes = tuning.TUNING.alternating_modes
     n_pixels, channels = frames.shape[1:]
@@ -429,13 +408,9 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it.
-
-        Everywhere else both levels, `first` and `other`, are the modelled background in the illumination `typical`.
-        `replaced` and `found` say where the first level is another one, and where there is a second.
-        """
+        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it."""
         start, stop = block
-        first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
+        first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))  # the modelled level
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)  # (k, m), 0 to 1: how still they are
         scratch = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
         asked = np.empty(stop - start, np.bool_)  # which pixels may have another level
@@ -450,7 +425,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
         at += start  # from positions in the block to pixels
         strength = modes.stronger, modes.second_share
         find_levels(frames, w, picks, H, Wt, *limits, *strength, levels[0], levels[1], share, at)
-        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0
+        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0  # another first level; a second one
         first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
 
     map_blocks(fill, blocks(n_pixels, tuning.TUNING.sample.block_pixels))
@@ -458,10 +433,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
-    """Put the modelled background back where the neighbours of a replaced level are not replaced.
-
-    ``levels.replaced`` (n_pixels,) and ``levels.first`` change in place; `shape` is (height, width).
-    """
+    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced."""
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
@@ -589,13 +561,9 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     turned, follows = np.empty((2, len(pixels)), np.bool_)
 
     def fill(block: tuple[int, int]) -> None:
-        """Set `turned` and `follows` for a block of the region's pixels.
-
-        `course` and `together` (k,) say which picture is seen in each of k frames, `shown` (k, n) which level a pixel
-        shows. It follows the region if it agrees in most of the frames in which it shows a level.
-        """
+        """Set `turned` and `follows` for a block of the region's pixels."""
         part = slice(*block)
-        shown = levels.sides(pixels[part]).astype(np.float32)
+        shown = levels.sides(pixels[part]).astype(np.float32)  # (k, n_block): the level in each frame, -1, 0 or 1
         turned[part] = course @ shown < 0
         agreement = np.where(turned[part], -1, 1) * (together @ shown)
         follows[part] = agreement >= modes.follows * np.abs(shown).sum(axis=0)
