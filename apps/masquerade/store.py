@@ -229,10 +229,9 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     if isinstance(model, SessionScorer):
         model = MasqueradeModel({"user": model})
     users: list[dict[str, Any]] = []
-    # Of all users, one after the other. Commands are numbered anew for each user.
-    texts: list[bytes] = []  # commands
+    texts: list[bytes] = []  # commands of all users, one user after the other, as in all lists below
     weights: list[float] = []  # of commands, in sessions
-    pairs: list[tuple[int, int, float]] = []  # the numbers of two commands, and the weight of the pair
+    pairs: list[tuple[int, int, float]] = []  # the user's numbers of two commands, and the weight of the pair
     rows: list[tuple[Counter[Hashable], float]] = []  # counts and weights of sessions, for factorisations
     entries: list[tuple[int, int]] = []  # commands and counts of all rows
     components: list[NDArray[np.float64]] = []

@@ -164,8 +164,7 @@ def face_race(sizes: Sizes) -> Result:
 def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions.
 
-    PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set. The
-    rows are these beside ours, and the claims about heavy noise. `sizes` says whether the run is a quick one.
+    PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set.
     """
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
     plan = FacePlan(
@@ -196,8 +195,7 @@ def relative_errors(sizes: Sizes) -> Result:
 def accuracies(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`.
 
-    Clean test images are recognised by Algorithm 4, the rule "pseudo-inverse", and corrupted ones by Algorithm 5, the
-    rule "codes". `sizes.pick` takes its first argument in a full run, and its second in a quick one.
+    Clean test images are recognised by the rule "pseudo-inverse", Algorithm 4, corrupted ones by "codes", Algorithm 5.
     """
     conditions = sizes.pick(FIGURE, FIGURE[:4])
     methods, ranks = (
@@ -239,11 +237,7 @@ class CorruptedFits(NamedTuple):
 
 
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
-    """Fit NMF with three losses, at rank 50, to corrupted images of the set of faces with the file `name`.
-
-    `condition` is the kind of the corruption and its severity. Seven images of each person train, and the others test.
-    A quick run (`sizes`) has 12 people and fewer iterations.
-    """
+    """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
     faces = load(name, sizes.pick(None, 12))
     order = np.random.default_rng(FIRST).permutation(len(faces.labels))
     train = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
@@ -260,10 +254,7 @@ def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFi
 
 
 def foreign_share(components: Array, clean: Array) -> float:
-    """Return the share of the components' energy outside the first 50 singular vectors of clean images.
-
-    Components and images are rows. Each component counts alike, because it is scaled to norm 1.
-    """
+    """Return the share of the components' energy outside the first 50 singular vectors of clean images, as rows."""
     unit = components / np.linalg.norm(components, axis=1, keepdims=True)
     faces = np.linalg.svd(clean, full_matrices=False)[2][:RANK]
     return 1 - float(np.square(unit @ faces.T).sum() / len(unit))
@@ -272,8 +263,8 @@ def foreign_share(components: Array, clean: Array) -> float:
 def bases(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
 
-    `name` is the file of the set of faces. The paper judges by eye. The rows compare how much of the components is no
-    clean face, for the three corruptions that it says MahNMF suppresses. `sizes` says whether the run is a quick one.
+    The paper judges by eye. The rows compare how much of the components is no clean face, for the three corruptions
+    that MahNMF suppresses according to the paper.
     """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:
@@ -294,10 +285,7 @@ def bases(sizes: Sizes, *, name: str) -> Result:
 
 
 def reconstructions(sizes: Sizes) -> Result:
-    """Repeat figure 9 of the MahNMF paper: average reconstructions of training and test images by each method.
-
-    An image is reconstructed from its projection on the components. `sizes` says whether the run is a quick one.
-    """
+    """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components."""
     pictures: dict[str, list[Array]] = {}
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
         for condition in FIGURE:
@@ -353,8 +341,7 @@ def cluster_people(
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:
     """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
 
-    `name` is the file of the set of faces, `counts` are the numbers of people, and `each` the largest number of images
-    of one person. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
+    `name` is the file of faces, `counts` are the numbers of people, and `each` is that of images of a person at most.
     """
     faces = load(name)
     conditions, trials = FIGURE, sizes.pick(20, 2)
@@ -397,8 +384,7 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
     """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts.
 
-    Shown are `count` test photographs of BSDS500 from number `first` on, in a quick run at most two, and each segment
-    alone. The rows compare the covering of people's segmentations.
+    Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone.
     """
     count = sizes.pick(count, min(count, 2))
     sheet: list[list[Array]] = []
@@ -431,11 +417,7 @@ def _framed(image: Array, frame: Array) -> Array:
 
 
 def similarity_matrices(sizes: Sizes) -> Result:
-    """Repeat figure 15 of the MahNMF paper: normalised similarities of pixels, and their approximation of rank 5.
-
-    Both matrices are ordered by three segments, so blocks on the diagonal are segments. `sizes` makes a quick run
-    smaller.
-    """
+    """Repeat figure 15 of the MahNMF paper: similarities of pixels, ordered by segment, and their approximation."""
     sheet: list[list[Array]] = []
     rows, most = [], sizes.pick(1200, 400)
     for photograph in islice(load_bsds(), sizes.pick(4, 2)):
@@ -481,11 +463,7 @@ RULES = "Clean test images are recognised by Algorithm 4, corrupted ones by Algo
 
 
 def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of accuracies, by its number in the MahNMF paper.
-
-    `name` is the file of the set of faces and `data` its name, `claim` says what the paper finds, and `replaced` which
-    data these stand for.
-    """
+    """Return the experiment of a figure of accuracies; `name` is the file of faces, and `data` says what they are."""
     run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)
     return Experiment(
         f"mahnmf/fig-{number}", f"accuracy against rank, {data}", claim, run, data, (name,), replaced, protocol
@@ -493,11 +471,7 @@ def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "")
 
 
 def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of clusterings, by its number in the MahNMF paper.
-
-    `name` is the file of the set of faces, `counts` are the numbers of people, `each` is the largest number of images
-    of one person, and `replaced` says which data these stand for.
-    """
+    """Return the experiment of a figure of clusterings; its other arguments are those of :func:`clusterings`."""
     return Experiment(
         f"mahnmf/fig-{number}",
         "clusters against the number of people",
