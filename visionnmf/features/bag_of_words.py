@@ -89,7 +89,7 @@ class BagOfWords(Extractor):
         return math.prod(self.layout) * len(self.dictionary_)
 
     def _describe(self, image: PreparedImage) -> Array:
-        """Return how often each word occurs in each cell of an image."""
+        """Return how often each word, a row of `dictionary_`, occurs in each cell, as shares of the points."""
         points = self._points(image)
         words = nearest_words(self._descriptors(image, points), self.dictionary_)
         places = points[:, :2] / image.grey.shape  # row and column as shares of height and width
@@ -108,7 +108,10 @@ class OnGrid(BagOfWords):
         check_grid(self.scales, self.step)
 
     def _points(self, image: PreparedImage) -> Array:
-        """Return the points of the grid: row, column and scale."""
+        """Return the points of the grid (n, 3): row, column and scale, in pixels; `step` is in multiples of the scale.
+
+        Raises ParameterError if the descriptors of so many points would take too much memory.
+        """
         height, width = image.grey.shape
         count = sum(rows * columns for rows, columns in grid_size(height, width, self.scales, self.step))
         check_room("scales and step", count, self._descriptor_size())

@@ -139,7 +139,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         ndarray of float32 [shape=(n_features,), >= 0]
         """
         height, width = image.rgb.shape[:2]
-        needed = self.WORKING * height * width
+        needed = self.WORKING * height * width  # bytes a pixel
         if needed > LARGE:
             check_memory(f"{self.view} of {width} x {height} pixels", needed)
         with one_blas_thread():  # more threads cost much and gain nothing in products of an image's size

@@ -62,7 +62,10 @@ class HueWords(BagOfWords):
         return self.n_bins
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
-        """Return a hue histogram (n, n_bins) for each patch; `points` (n, 3) are row, column and scale."""
+        """Return a histogram of `n_bins` hues for each patch; `points` (n, 3) are row, column and scale in pixels.
+
+        `grey` is the saturation at which a histogram has half its length.
+        """
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey)
 
 

@@ -120,7 +120,10 @@ class PatchNMF(Extractor):
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
-        """Learn the parts from patches of randomly chosen images, an equal number of each."""
+        """Learn the parts from patches of randomly chosen images, an equal number of each.
+
+        `components_` (n_components, 6 * patch**2) are the parts, and `encoder_` is their pseudo-inverse.
+        """
         rng = check_generator(self.random_state)
         patches = sample_rows(images, self.max_pixels, self.n_samples, rng, self._patches)
         from visionnmf.models import OnlineNMF  # fitted extractors do not need it
@@ -149,7 +152,8 @@ class PatchNMF(Extractor):
     def _describe(self, image: PreparedImage) -> Array:
         """Return the features of an image: the mean codes of the patches of each cell, cell by cell.
 
-        Patches are cut and encoded one strip, of a patch's height, at a time, to limit memory.
+        Patches are cut and encoded one strip, of a patch's height, at a time, to limit memory. The codes of a patch are
+        its product with `encoder_` (6 * patch**2, n_components), without negative values.
         """
         # `last` is the first row of the last strip; a smaller image gives one patch, extended by its border
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)

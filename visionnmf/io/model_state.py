@@ -48,7 +48,8 @@ class Place:
     def size(self, dimension: str | float) -> float:
         """Return a number, or the size of a named dimension or of a product of them, such as ``"height*width"``.
 
-        Factors that are whole numbers stand for themselves. Raises KeyError for a name that has no size yet.
+        `_sizes` has the names that have a size so far. Factors that are whole numbers stand for themselves. Raises
+        KeyError for a name that has no size yet.
         """
         if not isinstance(dimension, str):
             return dimension
@@ -148,7 +149,8 @@ class Array(_Ranged):
         """Raise StateError if the type, the shape or the values do not fit the field.
 
         A last dimension that ends in ``?`` is left out if its size is 1. A dimension without a size yet gets that of
-        the array, which later arrays must then have as well.
+        the array, which later arrays must then have as well. `finite` and `increasing` are required of the values if
+        true, and `empty` says whether there may be none.
         """
         dimensions = self.shape.split()
         if dimensions and dimensions[-1].endswith("?"):

@@ -234,7 +234,8 @@ class _Stream:
         """Continue from a checkpoint; raise ParameterError if it is of another model or another stream.
 
         With `any_seed`, the seed of the checkpoint replaces that of this stream. A `live` source is read on from where
-        it is now, because what was learnt earlier cannot be read again.
+        it is now, because what was learnt earlier cannot be read again. `epoch` counts passes, `samples` those learnt
+        in the current pass and `done` those learnt in all; `skip` are left out at the beginning of the source.
         """
         saved, stream = load_checkpoint(path)
         if not same_parameters(saved, self.model):

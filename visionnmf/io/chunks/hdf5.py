@@ -67,8 +67,9 @@ class HDF5Rows(Stored):
     def _check_unpacked(self, offset: tuple[int, ...]) -> None:
         """Raise where a chunk unpacks to more than its declared size: HDF5 would unpack all of it.
 
-        `skipped` is a bit mask of the filters that this chunk did not go through. The last filter of `used` was applied
-        last, so it is the first to be undone: perhaps a checksum, and then the compressor.
+        `_filters` has the codes of the filters of all chunks in the order in which they were applied, and `skipped` is
+        a bit mask of those that this chunk did not go through. The last filter of `used` is the first to be undone:
+        perhaps a checksum, and then the compressor.
         """
         skipped, packed = self._dataset.id.read_direct_chunk(offset)
         used = [code for number, code in enumerate(self._filters) if not skipped >> number & 1]

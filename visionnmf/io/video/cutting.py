@@ -178,8 +178,9 @@ class _Part:
         """Write a packet if it belongs to the part, and close the part after the last one.
 
         `number` counts the picture packets of the video, and `streams` holds the copied streams, pictures first. Three
-        kinds of packets are left out: sound outside the part; pictures shown before its key frame, which cannot be
-        decoded; and pictures after its end, unless others in the part depend on them.
+        kinds of packets are left out: sound outside the part; pictures shown before its key frame `beginning`, which
+        cannot be decoded; and pictures after its end `_end`, unless others in the part depend on them. `_last` is the
+        latest time of a picture that was written; times are in seconds.
         """
         time = _time(packet, packet.pts)
         wanted = self.beginning.time <= time
@@ -198,7 +199,7 @@ class _Part:
             self._files.close()
 
     def _write(self, packet: Packet, streams: list[Any]) -> None:
-        """Copy a packet; its times count from the beginning of the part.
+        """Copy a packet into the stream that `_targets` has for it; its times count from the beginning of the part.
 
         `pts` is when a picture is shown, `dts` when it is decoded, both in units of the packet's ``time_base``.
         """

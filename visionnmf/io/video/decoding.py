@@ -178,9 +178,9 @@ class Clock:
     def read(self, frame: VideoFrame) -> float:
         """Return the time of the next frame in seconds from the beginning of the file; times always increase.
 
-        A frame without a time stamp, or whose time is not later than the last one or is more than a day after it, gets
-        the last time plus `_step`. A first frame that lies before the declared beginning (`_start`) becomes the
-        beginning, and a first frame without a valid time gets 0.
+        A time stamp counts ticks of `_unit` seconds. A frame without one, or whose time is not later than the last one
+        or is more than a day after it, gets the last time, `_last`, plus `_step`. A first frame that lies before the
+        declared beginning (`_start`) becomes the beginning, and a first frame without a valid time gets 0.
         """
         ticks = frame.pts if frame.pts is not None else frame.dts
         if ticks is None or self._unit is None:

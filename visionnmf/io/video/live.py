@@ -177,7 +177,10 @@ class LiveReader:
         """Yield the time in seconds and the picture of every undamaged frame, and reconnect when a URL is lost.
 
         Times go on over all connections and include the gaps between them. Before the first frame, errors are raised.
-        Later a lost source is tried again after pauses that double, until `patience` is over or `until` returns True.
+        Later a lost source is tried again after pauses that double, until `_patience` seconds are over or `until`
+        returns True. `_error` is the latest error in words, `_said` collects sentences about what was lost, and `_step`
+        is the time between two frames. After a stream that ended by itself, `_again_after_end` decides whether to
+        connect again.
         """
         if camera := CAMERA.fullmatch(self.source):
             yield from self._of_camera(int(camera[1] or camera[2]))
@@ -258,7 +261,11 @@ class LiveReader:
         return "" if self._error is None else f" ({self._error})"
 
     def _of_connection(self, decoder: Decoder) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-        """Yield the time since the connection began and the picture of each frame, and count damaged ones."""
+        """Yield the time since the connection began and the picture of each frame, and count damaged ones.
+
+        The first connection also sets `frame_rate` and `has_sound`. `_step` is the seconds between two frames,
+        `_nothing` the message if none comes, and `_error` afterwards the first error of the decoder in words.
+        """
         converter = VideoReformatter()
         if not self.frames_read:
             self.frame_rate = rate_of(decoder.stream)
@@ -294,7 +301,8 @@ class LiveReader:
     def _connected(self) -> Iterator[Decoder]:
         """Connect to the source, and yield a decoder of its video stream; leaving the block disconnects.
 
-        FFmpeg may use only the protocols and containers of that kind of source.
+        FFmpeg may use only the protocols and containers of that kind of source. `_raw` has its options for raw frames
+        on standard input, or is None if the input describes itself. `_timeout` is in seconds.
         """
         _limit_memory()
         limit = {"max_pixels": str(MAX_FRAME_PIXELS)}

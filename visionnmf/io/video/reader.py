@@ -203,7 +203,10 @@ class VideoReader:
                 yield upright(self.path, frame, converter, self._turn, (self.width, self.height))
 
     def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
-        """Yield all frames with their times in seconds, and judge the file after the last one."""
+        """Yield all frames with their times in seconds, and judge the file after the last one.
+
+        All frames must have the size of the first, `_coded_size`, (width, height) before rotation and scaling.
+        """
         clock = Clock(decoder, float(1 / self.frame_rate))
         for frame in decoder.frames():
             if (frame.width, frame.height) != self._coded_size:
@@ -303,7 +306,9 @@ class PictureSequence:
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         """Yield the wanted pictures as RGB frames, from the first one again in each loop.
 
-        A picture's time follows from its number, and only pictures that are wanted are read.
+        A picture's time follows from its number, and only pictures that are wanted are read. One that cannot be read,
+        or has another size than the first (`_size`, width and height), is left out; `damaged` counts and `problem`
+        names them.
         """
         self.frames_read = self.damaged = 0
         self.problem = None

@@ -158,7 +158,11 @@ class VideoWriter:
                 self._verify(temporary)
 
     def _start(self) -> None:
-        """Add the video stream to the open container, with the chosen encoder, size and colours."""
+        """Add the video stream to the open container, with the chosen encoder, size and colours.
+
+        `_time_base` is the unit of the frames' times in seconds. `_colours` are options for the conversion to BT.709,
+        empty for lossless video.
+        """
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
