@@ -149,9 +149,9 @@ class FactorProfile(Profile):
 
     def _approximate(self, session: CountedSession) -> tuple[Floats, Floats, float]:
         """Return a session's row and its approximation ``h H``, both (n_commands,), and the sum of the codes `h`."""
-        components = self.learn()
+        components = self.learn()  # of all sessions so far, (n_components, n_commands)
         row = self._rows([session.commands])
-        if not row.nnz:
+        if not row.nnz:  # all of its commands are new
             return np.zeros(row.shape[1]), np.zeros(row.shape[1]), 0.0
         codes = solve_codes(Problem(row, Loss(self.loss), zero_weight=self._zero_weight), components)[:, 0]
         return row.toarray()[0], codes @ components, float(codes.sum())

@@ -308,6 +308,7 @@ class _AuditReader:
         """
         match = _AUDIT.search(line)
         if match and match[1] == "SYSCALL":
+            # the preferred field first; some of its values mean that there is no user
             names = (found[1] for pattern in _AUDIT_USERS if (found := pattern.search(line)))
             self.owners[match[3]] = clean(next((name for name in names if name not in _NO_USER), ""))
             self.owners.move_to_end(match[3])

@@ -258,7 +258,8 @@ class _Cutter:
     def grown(self) -> Iterator[Session]:
         """Yield, unfinished, the sessions with new commands that have grown by half since they were last yielded.
 
-        `changed` are the users with new commands, and a session was last yielded with `judged` commands.
+        The first time they need MIN_JUDGED commands. `changed` are the users with new commands, and a session was last
+        yielded with `judged` commands.
         """
         for user in list(self.changed):
             session = self.growing.get(user)

@@ -53,7 +53,8 @@ class Row:
     def cells(self) -> list[str]:
         """Format the row as texts.
 
-        The difference of two numbers, ours minus the paper's, is computed if none is given.
+        The difference of two numbers, ours minus the paper's, is computed if none is given. `deviation` is that of ours
+        over starts or splits, or None.
 
         Returns
         -------

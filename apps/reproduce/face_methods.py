@@ -283,7 +283,8 @@ class ChosenFactorisation:
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return the rows of :meth:`FittedFactorisation.score`, in the order of the rules.
 
-        For each rule they are those of the candidate that identifies most left-out training images.
+        For each rule they are those of the candidate that identifies most left-out training images. `clean` are the
+        training images before corruption, and `plan` has the rules and the number of iterations.
         """
         assert rank is not None
         rules = tuple(dict.fromkeys(plan.rules))

@@ -263,8 +263,8 @@ def foreign_share(components: Array, clean: Array) -> float:
 def bases(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
 
-    The paper judges by eye. The rows compare how much of the components is no clean face, for the three corruptions
-    that MahNMF suppresses according to the paper.
+    `name` is the file of faces. The paper judges by eye. The rows compare how much of the components is no clean face,
+    for the three corruptions that MahNMF suppresses according to the paper.
     """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:

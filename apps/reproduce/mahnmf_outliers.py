@@ -52,7 +52,10 @@ def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
 
 
 def scene(name: str, sizes: Sizes) -> Array:
-    """Return grey frames (n, height, width) of a video, 0 to 255; a quick run has 40 of half the size."""
+    """Return grey frames (n, height, width) of a video, 0 to 255; a quick run has 40 of half the size.
+
+    `name` is "Bootstrap", or a key of SCENES, the videos of I2R. At most FRAMES frames are taken.
+    """
     if name == "Bootstrap":
         frames = load_video_with_masks(BOOTSTRAP).frames
     else:

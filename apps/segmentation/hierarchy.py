@@ -186,11 +186,12 @@ class Hierarchy:
             (self.labels[:, :-1], self.labels[:, 1:], found[:, :-1]),
             (self.labels[:-1], self.labels[1:], found[:-1]),
         ):
-            differ = (first != second) & (np.minimum(first, second) >= 0)
+            differ = (first != second) & (np.minimum(first, second) >= 0)  # the label -1 is outside a mask
             a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
             sides.append((out, differ, np.minimum(a, b) * self.n_regions + np.maximum(a, b)))
         # at full size pairs may touch that are not edges, which are those of the reduced picture
         codes, pair = np.unique(np.concatenate([side[2] for side in sides]), return_inverse=True)
+        # the height of the merge at which the two regions of each pair meet
         heights = self.heights[self.find_merges(np.stack(np.divmod(codes, self.n_regions), axis=1))].astype(np.float32)
         across, down = np.split(heights[pair], [len(sides[0][2])])
         for (out, differ, _), height in zip(sides, (across, down), strict=True):

@@ -115,7 +115,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
 
     The first component goes from black to white, the second from green to red, the third from blue to yellow, all with
     one scale. So distances of colours are those of the components, and neither the order of the bands matters nor a
-    gain and an offset that they have in common.
+    gain and an offset that they have in common. The components are those of the pixels `inside`, or of all for None.
     """
     flat = values.reshape(-1, values.shape[2])
     places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)

@@ -310,7 +310,7 @@ def join_coco(sources: Sequence[str], folders: Sequence[Path], target: Path, *, 
 
 
 def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> None:
-    """Write text as UTF-8, bytes as they are, or a dict as JSON, completely or not at all."""
+    """Write text as UTF-8, bytes as they are, or a dict as JSON, completely or not at all; `force` replaces a file."""
     text = json.dumps(content) if isinstance(content, dict) else content
     with io.output_file(file, force=force) as temporary:
         temporary.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
