@@ -37,7 +37,13 @@ Sources = Annotated[
     typer.Argument(metavar="VIEWS...", help="PATH or NAME=PATH of .npy, .npz, .csv, .parquet or a folder of images."),
 ]
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="COLUMN", help="Match rows by this column; by position if left out.")
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="COLUMN",
+        help="Match rows by this column; by position if left out. The key of an image in a folder is its file name, "
+        "with or without the extension.",
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that `fit` has written.")]
 

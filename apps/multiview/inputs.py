@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import find_files
@@ -19,7 +20,9 @@ Array = NDArray[Any]
 
 MOST_NAMED = 5  # keys of missing rows that are named
 MOST_LETTERS = 60  # of each of these keys
+MOST_QUOTED = 2  # keys of each view that are named if views have none in common
 IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
+DEEPER = "its sub-folders are not read; put the images of a view into one folder"
 
 
 @dataclass
@@ -50,8 +53,9 @@ def read_views(
     sources : sequence of str or path
         Files of arrays or tables or folders of images, each ``PATH`` or ``NAME=PATH``.
     key : str or None, default=None
-        The column (or array) by which rows are matched; the key of an image is its name without suffix. None matches
-        rows by position.
+        The column (or array) by which rows are matched. The key of an image in a folder is the name of its file
+        without the extension. A key that ends in the extension of an image is also matched without it, if that leaves
+        no doubt. None matches rows by position.
     extraction : FeatureExtraction or None, default=None
         A fitted one for images; None fits one to features of these `kinds`.
     kinds : sequence of str or None, default=None
@@ -63,7 +67,8 @@ def read_views(
     Raises
     ------
     MediaError
-        If a file cannot be read, two views have the same name or come from folders, or rows do not match.
+        If a file cannot be read, two views have the same name or come from folders, rows do not match, or a view has
+        no key in common with the others.
 
     Examples
     --------
@@ -104,12 +109,12 @@ def read_views(
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
     """Return the labels of samples, from a text file with one in each line or from a column of a ``.csv`` file.
 
-    With `by_key` the first column of the latter holds the keys by which rows are matched. Raises UnreadableError if
-    samples and labels do not match.
+    With `by_key` the first column of the latter holds the keys by which rows are matched, as :func:`read_views` does.
+    Raises UnreadableError if samples and labels do not match.
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:
-        known = dict(zip(keys, values, strict=True))
+        known = dict(zip(_known_keys(keys, views.keys), values, strict=True))
         absent = [name for name in views.keys if name not in known]
         if absent:
             raise UnreadableError(
@@ -151,30 +156,91 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
     Samples are ordered by the first table that has them. A table that lacks a sample has a row of NaN, and a note.
     """
     order: dict[str, int] = {}
+    rows: list[list[int]] = []  # for each table the numbers of the samples of its rows
     for table in tables:
         if table.keys is None:
             raise UnreadableError(f"{table.name}: has no keys; a matrix without keys is matched by position")
         twice = [name for name, count in Counter(table.keys).items() if count > 1]
         if twice:
             raise UnreadableError(f"{table.name}: the key {twice[0]!r:.60} stands in two rows")
-        for name in table.keys:
-            order.setdefault(name, len(order))
+        rows.append([order.setdefault(name, len(order)) for name in _known_keys(table.keys, order)])
     result.keys = list(order)
-    for table in tables:
+    there = np.zeros((len(order), len(tables)), bool)  # which samples have which views
+    for v, table in enumerate(tables):
+        there[rows[v], v] = True
         full = np.full((len(order), table.X.shape[1]), np.nan, table.X.dtype)
-        full[[order[name] for name in table.keys or []]] = table.X
+        full[rows[v]] = table.X
         result.views[table.name] = full
-        known = set(table.keys or [])
-        absent = [name for name in order if name not in known]
-        if absent:
-            shown = [f"{' '.join(name.split()):.{MOST_LETTERS}}" for name in absent[:MOST_NAMED]]
+    _check_joined(tables, there)
+    result.notes += _gap_notes(list(result.views), result.keys, there)
+
+
+def _known_keys(keys: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Return for each key the known one that it means, or itself if it is new.
+
+    It means the one that is equal, or else the one that is equal without the extension of an image file. The latter
+    holds only if there is one such key on either side.
+    """
+    exact = set(known)
+    counts, own = Counter(map(_without_extension, exact)), Counter(map(_without_extension, keys))
+    stems = {_without_extension(key): key for key in exact}
+    return [
+        key if key in exact or counts[stem] != 1 or own[stem] > 1 else stems[stem]
+        for key, stem in zip(keys, map(_without_extension, keys), strict=True)
+    ]
+
+
+def _without_extension(key: str) -> str:
+    """Return a key without the extension of an image file, if it has one."""
+    stem, dot, extension = key.rpartition(".")
+    return stem if stem and f"{dot}{extension}".lower() in IMAGES else key
+
+
+def _check_joined(tables: Sequence[Table], there: Array) -> None:
+    """Raise UnreadableError if no chain of common samples leads from the first table to some other.
+
+    `there`, bool (n_samples, n_tables), marks the samples that each table has.
+    """
+    part = connected_components(there.T.astype(np.int64) @ there, directed=False)[1]
+    if not part.any():
+        return
+    pair = tables[0], tables[int(np.flatnonzero(part)[0])]
+    quoted = [", ".join(map(_short_key, (table.keys or [])[:MOST_QUOTED])) for table in pair]
+    raise UnreadableError(
+        f"{pair[0].name} and {pair[1].name} have no key in common: one has keys such as {quoted[0]}, the other such as "
+        f"{quoted[1]}; write the same keys into both (the key of an image in a folder is its file name), or match the "
+        "rows by position"
+    )
+
+
+def _gap_notes(names: Sequence[str], keys: Sequence[str], there: Array) -> list[str]:
+    """Return how many samples have all views, and a sentence for each view that some samples lack, with their keys.
+
+    `there`, bool (n_samples, n_views), marks the samples that have each view.
+    """
+    if there.all():
+        return []
+    every = "both" if len(names) == 2 else f"all {len(names)}"
+    alone = there & (there.sum(axis=1, keepdims=True) == 1)
+    only = [f"{count} have only {name}" for name, count in zip(names, alone.sum(axis=0), strict=True) if count]
+    notes = [", ".join([f"{there.all(axis=1).sum()} of {len(keys)} samples have {every} views", *only])]
+    for v, name in enumerate(names):
+        absent = np.flatnonzero(~there[:, v])
+        if len(absent):
+            shown = [_short_key(keys[i]) for i in absent[:MOST_NAMED]]
             listed = ", ".join(shown) + (", ..." if len(absent) > MOST_NAMED else "")
-            result.notes.append(f"{table.name} is missing for {len(absent)} of {len(order)} samples: {listed}")
+            notes.append(f"{name} is missing for {len(absent)} of {len(keys)} samples: {listed}")
+    return notes
+
+
+def _short_key(key: str) -> str:
+    """Return a key for a message, on one line and shortened."""
+    return f"{' '.join(key.split()):.{MOST_LETTERS}}"
 
 
 def _images(folder: str) -> list[str]:
     """Return the image files of a folder."""
-    return [str(Path(folder) / name) for name in find_files(folder, IMAGES)]
+    return [str(Path(folder) / name) for name in find_files(folder, IMAGES, deeper=DEEPER)]
 
 
 def _describe(

@@ -79,12 +79,18 @@ def _any_case(pattern: str) -> str:
     return pattern[: suffix.start()] + "".join(letters)
 
 
-def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool = False) -> list[str]:
+def find_files(
+    folder: str | Path,
+    suffixes: Sequence[str],
+    *,
+    recursive: bool = False,
+    deeper: str = "recursive=True looks into its folders",
+) -> list[str]:
     """Return the files of a folder whose names end in one of `suffixes`, as sorted paths relative to the folder.
 
     The suffixes, in small letters, also match in capitals. Hidden files and folders (with a leading dot) are left out,
     and links to folders are not followed. Raises UnreadableError if there is no such file, or the folder may not be
-    read.
+    read. `deeper` is the advice at the end of that message if the folder holds other folders.
     """
     wanted = tuple(suffixes)
     found = []
@@ -102,8 +108,8 @@ def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool =
         raise UnreadableError(f"{folder}: the folder cannot be read ({error.strerror})") from error
     if not found:
         kinds = ", ".join(sorted(suffix.removeprefix(".") for suffix in wanted))
-        deeper = not recursive and any(entry.is_dir() for entry in Path(folder).iterdir())
-        hint = "; recursive=True looks into its folders" if deeper else ""
+        has_folders = not recursive and any(entry.is_dir() for entry in Path(folder).iterdir())
+        hint = f"; {deeper}" if has_folders else ""
         raise UnreadableError(f"{folder}: no file in this folder ends in {kinds}{hint}")
     return sorted(found, key=lambda name: Path(name).parts)
 

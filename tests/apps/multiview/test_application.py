@@ -108,7 +108,10 @@ def test_rows_are_matched_by_key_and_gaps_named(files, made):
     np.testing.assert_allclose(found.views["sounds"], made[0]["sounds"])
     np.testing.assert_allclose(found.views["images"][5:], made[0]["images"][5:])
     assert np.isnan(found.views["images"][:5]).all()
-    assert found.notes == ["images is missing for 5 of 60 samples: s0, s1, s2, s3, s4"]
+    assert found.notes == [
+        "55 of 60 samples have both views, 5 have only sounds",
+        "images is missing for 5 of 60 samples: s0, s1, s2, s3, s4",
+    ]
     result = run_command("multiview", "fit", "sounds.csv", "images.csv", "--key", "id", "--model", "m.npz", "--rank", 3)
     assert result.exit_code == 0 and "images is missing for 5 of 60 samples" in result.stdout
 

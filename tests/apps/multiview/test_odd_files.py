@@ -8,6 +8,7 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.multiview import read_views
+from visionnmf.apps.multiview.inputs import read_labels
 from visionnmf.exceptions import UnreadableError
 
 
@@ -50,7 +51,65 @@ def test_keys_stay_on_their_line(here):
     (here / "one.csv").write_text('key,a\n"x\nwrote other.npz",1\ny,2\n' + "z" * 1000 + ",3\n")
     (here / "two.csv").write_text("key,b\ny,1\n")
     notes = read_views(["one.csv", "two.csv"], key="key").notes
-    assert notes == [f"two is missing for 2 of 3 samples: x wrote other.npz, {'z' * 60}"]
+    assert notes[1:] == [f"two is missing for 2 of 3 samples: x wrote other.npz, {'z' * 60}"]
+
+
+def write_keys(path, keys):
+    path.write_text("key,value\n" + "".join(f"{key},{number + 1}\n" for number, key in enumerate(keys)))
+
+
+def test_views_without_a_common_key_are_refused(here):
+    """The fit ended with exit code 0 and called components shared, although no sample had both views."""
+    for name, keys in (("one", "abc"), ("two", "bcd"), ("three", "xyz")):
+        write_keys(here / f"{name}.csv", keys)
+    arguments = ("multiview", "fit", "one.csv", "two.csv", "three.csv", "--key", "key", "--model", "m.npz")
+    refused = run_command(*arguments)
+    assert refused.exit_code == 2 and refused.stderr.count("\n") == 1 and not (here / "m.npz").exists()
+    assert "one and three have no key in common: one has keys such as a, b, the other such as x, y" in refused.stderr
+    assert "match the rows by position" in refused.stderr
+    write_keys(here / "bridge.csv", "cx")  # leads from one to three
+    assert len(read_views(["one.csv", "three.csv", "bridge.csv"], key="key").keys) == 6
+
+
+def test_samples_that_only_one_view_has_are_counted(here):
+    for name, keys in (("one", "abcd"), ("two", "cdef"), ("three", "acd")):
+        write_keys(here / f"{name}.csv", keys)
+    assert read_views(["one.csv", "two.csv"], key="key").notes == [
+        "2 of 6 samples have both views, 2 have only one, 2 have only two",
+        "one is missing for 2 of 6 samples: e, f",
+        "two is missing for 2 of 6 samples: a, b",
+    ]
+    assert read_views(["one.csv", "two.csv", "three.csv"], key="key").notes[0] == (
+        "2 of 6 samples have all 3 views, 1 have only one, 2 have only two"
+    )
+    assert read_views(["one.csv", "one_again=one.csv"], key="key").notes == []
+
+
+def test_keys_match_with_or_without_the_extension_of_an_image(here):
+    """Keys of images have none, and tables often name the files."""
+    write_keys(here / "one.csv", ["p1", "p2", "v1.2"])
+    write_keys(here / "two.csv", ["p2.PNG", "p1.jpg", "v1.3"])
+    found = read_views(["one.csv", "two.csv"], key="key")
+    assert found.keys == ["p1", "p2", "v1.2", "v1.3"]
+    np.testing.assert_array_equal(found.views["two"][:2], [[2], [1]])
+    write_keys(here / "labels.csv", ["p2", "p1.png", "v1.3", "v1.2"])
+    assert list(read_labels("labels.csv", found, by_key=True)) == ["2", "1", "4", "3"]
+
+
+def test_keys_that_may_mean_two_images_are_not_matched(here):
+    write_keys(here / "one.csv", ["p.png", "p.jpg", "q"])
+    write_keys(here / "two.csv", ["p", "q"])
+    assert read_views(["one.csv", "two.csv"], key="key").keys == ["p.png", "p.jpg", "q", "p"]
+    write_keys(here / "three.csv", ["q.png", "q.jpg", "p"])
+    assert read_views(["two.csv", "three.csv"], key="key").keys == ["p", "q", "q.png", "q.jpg"]
+
+
+def test_a_folder_of_folders_is_refused_with_advice_for_the_command_line(here):
+    """The advice was recursive=True, which is no option of this command."""
+    (here / "photos" / "one").mkdir(parents=True)
+    refused = run_command("multiview", "fit", "photos", "--model", "m.npz")
+    assert refused.exit_code == 2 and "recursive" not in refused.stderr
+    assert "its sub-folders are not read; put the images of a view into one folder" in refused.stderr
 
 
 def test_codes_are_written_as_what_their_name_says(here):
