@@ -121,8 +121,37 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
     """Show rate and remaining time on standard error; yields a function to call with stage, done and total, or None.
 
     On a terminal this is a bar for each stage, elsewhere a line every ten seconds. `rate_of` names what is counted; an
-    empty text shows no rate.
+    empty text shows no rate. With ``--verbose`` a last line says how long each stage took.
     """
+    with _shown_progress(name, rate_of) as update:
+        if update is None or not is_verbose():
+            yield update
+            return
+        seconds: dict[str, float] = {}  # of each stage
+        last, since = "", time.perf_counter()  # the stage of the last report, and when that was
+
+        def begin(stage: str) -> None:
+            """Add the time since the last report to its stage."""
+            nonlocal last, since
+            now = time.perf_counter()
+            seconds[last] = seconds.get(last, 0.0) + now - since
+            last, since = stage, now
+
+        def timed(stage: str, done: int, total: int | None) -> None:
+            """Show progress, and take the time of the stages."""
+            begin(stage)
+            update(stage, done, total)
+
+        yield timed
+        begin("")
+    del seconds[""]  # before the first stage
+    if seconds:
+        say(f"{name}: " + ", ".join(f"{stage} {took:.1f} s" for stage, took in seconds.items()))
+
+
+@contextmanager
+def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
+    """Show progress as :func:`progress_bar` does, without the times of the stages."""
     if is_quiet():
         yield None
         return
@@ -173,7 +202,7 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
         parts = [f"{stage} {done}" + (f" of {total}" if total is not None else "")]
         if rate_of and rate:
             parts.append(f"{rate:.3g} {rate_of}/s")
-        if rate and total is not None:
+        if rate and total is not None and done < total:  # at the end the work that follows is not known
             parts.append(f"{_duration((total - done) / rate)} left")
         say(f"{name}: {', '.join(parts)}")
 

@@ -77,6 +77,9 @@ def fit(
             report = multiview.fit_views(
                 views, model, settings=settings, key=key, picture=picture, force=force, progress=progress
             )
+        for view in report.views:
+            run.detail(f"{view['name']}: prepared by {view['prepared']}, weight {view['weight']:.3g}")
+        run.detail(f"{report.iterations} iterations")
         run.report(report)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import MultiviewNMF
 from visionnmf._checks import check_matplotlib
@@ -22,7 +23,7 @@ from visionnmf.io import check_outputs, check_parents, output_file, output_folde
 from visionnmf.models.multiview.fitting import Progress
 
 from .inputs import ViewSet, named, read_files, read_views
-from .model_choice import choose_model, make_model
+from .model_choice import ModelChoice, choose_model, make_model
 from .settings import ViewFit
 from .view_model import Preparation, ViewModel, load, save
 
@@ -41,11 +42,16 @@ class FitReport(Report):
     ----------
     samples, n_components : int
     views : list of dict
-        ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``prepared`` (how), ``used`` (number
-        of components), ``error`` (share of the data that the model does not reconstruct), ``weight``.
+        ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``gaps`` (number of entries that are
+        missing besides), ``prepared`` (how), ``used`` (number of components), ``error`` (sum of the absolute residuals
+        as a share of the sum of the data; more than 1 if the model is further from the view than zeros are),
+        ``weight``.
     loss : str
-    shared, private : int
-        Number of components that all views use, and that a single view uses.
+    loss_chosen : bool
+        Whether the data chose the loss.
+    shared, private, unused : int
+        Number of components that all of several views use, that one view uses, and that none uses.
+    iterations : int
     usage : list of list of float
         Share of each component's energy in each view.
     seconds : float
@@ -56,8 +62,11 @@ class FitReport(Report):
     n_components: int
     views: list[dict[str, Any]]
     loss: str
+    loss_chosen: bool
     shared: int
     private: int
+    unused: int
+    iterations: int
     usage: list[list[float]]
     seconds: float
     random_state: int
@@ -67,19 +76,39 @@ class FitReport(Report):
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
     def summary(self) -> str:
-        """Return one line for the model, then one for each view."""
+        """Return two lines for the model, then one for each view."""
+        several = len(self.views) > 1
+        kinds = [_count(self.n_components, "component")]
+        if several:
+            some = self.n_components - self.shared - self.private - self.unused
+            kinds += [f"{self.shared} shared by all views", *[f"{some} shared by some"] * (some > 0)]
+            kinds += [f"{self.private} private to one"]
+        kinds += [f"{self.unused} unused"] * (self.unused > 0)
+        chosen = ", which the data chose" if self.loss_chosen else ""
         lines = [
-            f"{self.samples} samples, {len(self.views)} views: {self.n_components} components, {self.shared} shared by "
-            f"all views, {self.private} private to one ({self.seconds:.1f} s)"
+            f"{self.samples} samples, {_count(len(self.views), 'view')}: {', '.join(kinds)} ({self.seconds:.1f} s)",
+            f"  loss: {self.loss}{chosen}",
+            *map(_view_line, self.views),
         ]
-        for view in self.views:
-            gap = f", missing for {view['missing']} samples" if view["missing"] else ""
-            gap += f", left out for {view['outlying']} samples that it does not fit" if view["outlying"] else ""
-            lines.append(
-                f"  {view['name']}: {view['features']} features, {view['used']} components, "
-                f"{100 * view['error']:.0f} % not explained{gap}"
-            )
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+def _view_line(view: dict[str, Any]) -> str:
+    """Return the line of a view in the summary of a fit."""
+    parts = [_count(view["features"], "feature"), _count(view["used"], "component")]
+    if not view["used"]:
+        parts[1] += " (all are too weak here to count; more components or a weaker penalty may change that)"
+    error = 100 * view["error"]
+    parts.append(f"{error:.0f} % not explained" if error < 99.5 else "nothing explained")
+    parts += [f"missing for {_count(view['missing'], 'sample')}"] * (view["missing"] > 0)
+    parts += [f"{view['gaps']} single entries missing"] * (view["gaps"] > 0)
+    parts += [f"left out for {_count(view['outlying'], 'sample')} that it does not fit"] * (view["outlying"] > 0)
+    return f"  {view['name']}: {', '.join(parts)}"
+
+
+def _count(number: int, word: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,16 +192,7 @@ def fit_views(
         random_state=settings.random_state,
         progress=progress,
     )
-    nmf = make_model(
-        settings.n_components,
-        choice,
-        random_state=settings.random_state,
-        group_l1=settings.group_l1,
-        group_bound=settings.group_bound,
-        scale=settings.scale,
-        view_weight="cv" if settings.weigh else None,
-        nuclear=settings.nuclear,
-    ).fit(ready, progress=progress)
+    nmf, notes = _fit(ready, settings, choice, progress)
     with transaction():
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
         if picture is not None:
@@ -183,16 +203,53 @@ def fit_views(
         n_components=settings.n_components,
         views=_describe_views(nmf, preparation, found.views),
         loss=str(nmf.loss),
-        shared=int(used.all(axis=1).sum()),
+        loss_chosen=settings.loss is None,
+        shared=int(used.all(axis=1).sum()) if used.shape[1] > 1 else 0,
         private=int((used.sum(axis=1) == 1).sum()),
+        unused=int((~used.any(axis=1)).sum()),
+        iterations=nmf.n_iter_,
         usage=nmf.view_usage_.tolist(),
         seconds=time.perf_counter() - start,
         random_state=settings.random_state,
         inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
-        notes=found.notes,
+        notes=found.notes + notes,
     )
+
+
+def _fit(
+    views: dict[str, Array], settings: ViewFit, choice: ModelChoice, progress: Progress | None
+) -> tuple[MultiviewNMF, list[str]]:
+    """Return the model of prepared views, and a sentence for each reason to doubt it."""
+    model = make_model(
+        settings.n_components,
+        choice,
+        random_state=settings.random_state,
+        group_l1=settings.group_l1,
+        group_bound=settings.group_bound,
+        scale=settings.scale,
+        view_weight="cv" if settings.weigh else None,
+        nuclear=settings.nuclear,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(views, progress=progress)
+    notes, gain = [], ""
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning):  # one for each of the two steps
+            gain = str(warning.message).partition(": ")[2].partition(" (tol=")[0]
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if gain:
+        notes.append(f"the fit stopped after {model.n_iter_} iterations before it had converged: {gain}")
+    shape = len(next(iter(views.values()))), model.n_features_in_
+    if settings.n_components > min(shape):
+        notes.append(
+            f"{settings.n_components} components are more than {shape[0]} samples of {shape[1]} features can tell "
+            f"apart; a rank of {min(shape)} is enough"
+        )
+    return model, notes
 
 
 def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[str, Array]) -> list[dict[str, Any]]:
@@ -202,7 +259,8 @@ def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[s
         {
             "name": name,
             "features": int(view.shape[1]),
-            "missing": int(np.isnan(view).all(axis=1).sum()),
+            "missing": int(missing.sum()),
+            "gaps": int(np.isnan(view[~missing]).sum()),
             "outlying": outlying[v],
             "prepared": preparation.kinds_[name],
             "used": int((model.view_usage_[:, v] > 0).sum()),
@@ -210,6 +268,7 @@ def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[s
             "weight": float(model.view_weights_[v]),
         }
         for v, (name, view) in enumerate(views.items())
+        for missing in [np.isnan(view).all(axis=1)]
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,8 @@ HIDDEN = 0.1  # share of the entries on whose prediction the choice depends
 ENOUGH = 600  # samples for the choice
 SHARE = 6  # minimum number of samples for each component; with more components wrong entries would be fitted as well
 MARGIN = 0.04  # by which leaving views out must predict better; two fits of clean data differ by that much
+FITS = 2  # of all samples in the trial of a loss, with views left out and with all of them
+FITTED = "fitted"  # as a stage of the progress of a trial
 FEW = 10  # views left out of all samples; with fewer, too few entries depend on it to tell whether it helps
 
 
@@ -69,7 +70,7 @@ def choose_model(
     predicted: dict[ModelChoice, ViewArrays] = {}
     judged = np.ones((len(next(iter(shown.values()))), len(shown)), bool)  # the views that every loss keeps
     for kind in LOSSES if loss is None else (loss,):
-        step = None if progress is None else partial(_report_trial, progress, kind)
+        step = _trial_progress(progress or (lambda *_: None), kind)
         kept = np.ones_like(judged)
         for limit in dict.fromkeys((view_outliers, None)):  # with views left out first, then with all of them
             model = make_model(
@@ -84,8 +85,10 @@ def choose_model(
                 predicted[ModelChoice(kind, limit)] = model.inverse_transform(model.fit_transform(shown, progress=step))
             if limit is not None:
                 kept = ~model.outlying_views_
+                step(FITTED, 1, FITS)
             if np.count_nonzero(~kept) <= FEW:  # hardly any view is left out, so keeping all need not be tried
                 break
+        step(FITTED, FITS, FITS)
         judged &= kept
 
     def error(choice: ModelChoice) -> float:
@@ -96,10 +99,23 @@ def choose_model(
     return min(predicted, key=error)
 
 
-def _report_trial(progress: Progress, loss: str, stage: str, done: int, total: int) -> None:
-    """Report the small models that judge the views for a loss; the fit after them takes little of the time."""
-    if stage == JUDGING:
-        progress(f"trying the {loss} loss", done, total)
+def _trial_progress(progress: Progress, loss: str) -> Progress:
+    """Return what reports the trial of a loss: the small models that judge the views, then the fits of all samples.
+
+    Each of the latter takes about as long as one of the small models, which have two starts.
+    """
+    judged = 0  # number of small models
+
+    def report(stage: str, done: int, total: int) -> None:
+        """Report the steps of these two stages as those of one trial; the iterations of a fit are not reported."""
+        nonlocal judged
+        if stage == JUDGING:
+            judged = total
+            progress(f"trying the {loss} loss", done, total + FITS)
+        elif stage == FITTED:
+            progress(f"trying the {loss} loss", judged + done, judged + total)
+
+    return report
 
 
 def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArrays, ViewArrays, ViewArrays]:

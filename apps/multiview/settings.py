@@ -24,9 +24,15 @@ CONDITIONS = ("clean", "salt-and-pepper", "view-corrupted", "view-missing", "tra
 class ViewFit:
     """How a model is fitted to views; see :class:`visionnmf.MultiviewNMF`."""
 
-    n_components: Annotated[int, Option("Number of components.", flag="--rank", low=1, high=10_000)] = (
-        choices.VIEW_COMPONENTS
-    )
+    n_components: Annotated[
+        int,
+        Option(
+            "Number of components. More than the smaller of the numbers of samples and of features are of no use.",
+            flag="--rank",
+            low=1,
+            high=10_000,
+        ),
+    ] = choices.VIEW_COMPONENTS
     kinds: Annotated[
         tuple[str, ...] | None,
         Option("Features of a folder's images, separated by commas, such as gist,dense-sift.", parse=comma_separated),

@@ -24,6 +24,11 @@ from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, 
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.fixture(autouse=True)
+def usual_verbosity(monkeypatch):
+    monkeypatch.setattr(console, "_verbosity", console._Verbosity())  # another test may have left --verbose
+
+
 class Found:
     """A report."""
 
@@ -142,14 +147,15 @@ def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
 
 
 def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, capsys):
-    clock = iter([0.0, 0.0, 4.0, 11.0, 12.0, 25.0])
+    clock = iter([0.0, 0.0, 4.0, 11.0, 12.0, 25.0, 350.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     with progress_bar("photos", rate_of="images") as update:
-        for done in (0, 10, 33, 36, 75):
+        for done in (0, 10, 33, 36, 75, 1000):
             update("reading", done, 1000)
     assert capsys.readouterr().err.splitlines() == [
         "visionnmf: photos: reading 33 of 1000, 3 images/s, 5 min left",
         "visionnmf: photos: reading 75 of 1000, 3 images/s, 5 min left",
+        "visionnmf: photos: reading 1000 of 1000, 2.86 images/s",
     ]
 
 
@@ -163,6 +169,16 @@ def test_few_steps_give_no_estimate(monkeypatch, capsys):
         "visionnmf: yard.mp4: learning 3 of 1001",
         "visionnmf: yard.mp4: learning 21 of 1001, 0.5 frames/s, 33 min left",
     ]
+
+
+def test_verbose_says_how_long_each_stage_took(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, 3.0, 6.0, 10.0, 11.5])
+    monkeypatch.setattr(console.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(console, "is_verbose", lambda: True)
+    with progress_bar("views") as update:
+        for stage in ("trying", "trying", "fitting", "trying"):
+            update(stage, 1, 2)
+    assert capsys.readouterr().err == "visionnmf: views: trying 6.5 s, fitting 4.0 s\n"
 
 
 def test_rows_do_not_go_to_the_terminal_that_shows_progress():
