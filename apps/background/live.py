@@ -77,7 +77,8 @@ def follow_source(
     starts again from its beginning, such as a file, the frames that are done are skipped. The names of its masks as
     video, its events and its tables then have ``_from`` and the number of its first frame. Where all frames are done,
     nothing is written, and a note says so. Where a source fails after its first mask, or a file cannot be written, the
-    run ends as if it had been asked to, and `skipped` has the failure.
+    run ends as if it had been asked to, and `skipped` has the failure. The model starts from the first seconds of the
+    stream (the warm-up), unless one is given.
 
     Parameters
     ----------
@@ -128,8 +129,8 @@ def follow_source(
     run = _Run(job, live, callbacks)
     written: list[Path] = []
     with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
-        run.follow(writer, progress)
-        written, _ = writer.finish()
+        run.follow(writer, progress)  # raises _AlreadyFinished, before it writes, if no frame is new
+        written, _ = writer.finish()  # the other value is about clips, which live runs do not cut
     if run.frames:
         run.save()
     clip, seconds = run.clip, time.perf_counter() - began

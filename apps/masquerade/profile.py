@@ -148,5 +148,8 @@ def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
 
 
 def as_bytes(text: str) -> bytes:
-    """Encode a text that may hold lone surrogates, Python's replacement for bytes that are not UTF-8."""
+    """Encode a text that may hold lone surrogates, Python's replacement for bytes that are not UTF-8.
+
+    Different texts give different bytes, which are not those of the log: they are hashed, or decoded in the same way.
+    """
     return text.encode("utf-8", "surrogatepass")

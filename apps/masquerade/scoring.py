@@ -215,7 +215,12 @@ class _Reader:
         return self.following.follow or self.paths == [STANDARD_INPUT]
 
     def read(self) -> Iterator[Session]:
-        """Yield the sessions of all logs."""
+        """Cut the commands of all logs into sessions by `size` or `idle` of the model, and yield these.
+
+        A followed log also ends sessions after `silence` seconds without a command. With early alarms, sessions are
+        yielded while they grow. Users whom the model knows (`scorers`, by name) are never forgotten, and `place` tells
+        each session which lines of which log it comes from.
+        """
         return sessions(
             self._commands(),
             size=self.model.size,

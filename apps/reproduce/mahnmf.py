@@ -421,6 +421,7 @@ def similarity_matrices(sizes: Sizes) -> Result:
     sheet: list[list[Array]] = []
     rows, most = [], sizes.pick(1200, 400)
     for photograph in islice(load_bsds(), sizes.pick(4, 2)):
+        # similarities of at most `most` pixels, divided by the roots of the degrees of both
         S = normalised(pixel_graph(photograph.image, most)[0])
         H = factorise(S, 5, np.random.RandomState(0))
         order = np.argsort(KMeans(3, n_init=10, random_state=0).fit_predict(H.T), kind="stable")

@@ -80,12 +80,15 @@ def run(
     """
     converged = False
     for step in steps:
+        # `residual`: how far a path is from the model; `done`: the minimum was found in closed form
         enough = stopping.add(step.objective, step.residual) or step.done
         asked = callback is not None and callback(len(stopping.history), step.objective)
         if enough or asked:
             converged = True
             break
-    converged = converged or stopping.converged  # at `max_iter` the rule may hold without having been confirmed
+    # A fit that is stopped by its callback counts as converged, because no warning is due. At `max_iter` the rule may
+    # hold without the confirmation, by the optimality of the factors, that `add` waits for.
+    converged = converged or stopping.converged
     return Fit(len(stopping.history), [*stopping.history, objective()], converged, stopping.change)
 
 

@@ -38,7 +38,11 @@ class Place:
         return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
 
     def inside(self) -> Place:
-        """Return the same place; dimensions that are named from here on hold only below it."""
+        """Return the same place in the file with a scope of its own for the sizes of dimensions.
+
+        Sizes that are known stay known. Those that are found from here on, such as the "height" of one of several
+        models, hold only for the parts of this value.
+        """
         return Place(self.name, self.arrays, self._sizes.new_child())
 
     def apart(self, **sizes: int) -> Place:

@@ -39,7 +39,10 @@ class CurrentLine:
         self.source, self.number, self.text = source, 0, ""  # 0: no line has been read
 
     def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yield the same lines, and record each as the current one before it is yielded."""
+        """Yield the same lines, and record each as the current one before it is yielded.
+
+        None, which a followed log gives at each poll without a new line, is passed on and is not counted.
+        """
         for line in lines:
             if line is not None:
                 self.number += 1

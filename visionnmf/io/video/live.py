@@ -278,7 +278,8 @@ class LiveReader:
         def over() -> bool:
             """Return whether the caller asks for the end; raise UnreadableError after a long time without a frame.
 
-            A server may send packets without a picture for ever.
+            A server may send packets without a picture for ever. `_timeout` is that of opening and of one read,
+            `_patience` that of a lost source; a read may last as long as either.
             """
             if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
                 raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
@@ -289,7 +290,8 @@ class LiveReader:
             self.damaged, bad = self.damaged + decoder.bad_packets - bad, decoder.bad_packets
             if frame.is_corrupt:
                 continue
-            turn = turn_of(frame)
+            turn = turn_of(frame)  # (swap axes, mirror columns, mirror rows), by the rotation that the camera recorded
+            # the size (width, height) of the upright picture: nothing is scaled
             size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
             yield at, upright(self._name, frame, converter, turn, size)
             came = time.monotonic()

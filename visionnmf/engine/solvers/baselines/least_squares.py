@@ -92,7 +92,8 @@ def alternate(
 ) -> Iterator[Progress]:
     """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before each iteration.
 
-    `gram` is the Gram matrix of the fixed factor and `right` its product with the data.
+    `gram` is the Gram matrix of the fixed factor and `right` its product with the data, of which `problem.features` is
+    the transpose (n_features, n_samples).
     """
     features, square = problem.features, squares(problem.X)
     objective = problem.objective(Wt, H)
