@@ -58,7 +58,8 @@ FOLDS = 3
 class EvaluationReport(Report):
     """What :func:`evaluate_files` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
-    `plan` has the fields of :class:`.Comparison`, and `scores` are those of :func:`.summarise`.
+    `plan` has the fields of :class:`.Comparison`, and `scores` are those of :func:`.summarise`. For JSON, scores that
+    there are not are None.
     """
 
     samples: int
@@ -67,8 +68,17 @@ class EvaluationReport(Report):
     plan: dict[str, Any]
     scores: list[dict[str, Any]]
 
+    def _figures(self) -> dict[str, Any]:
+        figures = super()._figures()
+        for row in figures["scores"]:  # JSON has no NaN
+            row |= {name: None for name, value in row.items() if isinstance(value, float) and np.isnan(value)}
+        return figures
+
     def summary(self) -> str:
-        """Return one line for the samples, then one for each method and condition."""
+        """Return one line for the samples, then one for each method and condition.
+
+        The first score has its standard deviation over the splits, if there are several.
+        """
         sizes = {"sample": self.samples, "view": self.views, "class": self.classes, "split": self.plan["n_splits"]}
         endings = {"class": "es"}
         lines = [", ".join(f"{n} {word}{'' if n == 1 else endings.get(word, 's')}" for word, n in sizes.items())]
@@ -82,12 +92,14 @@ class EvaluationReport(Report):
                 missing = "none"
             what = row["condition"] + (f" ({missing})" if missing else "")
             figures = [
-                f"{word} {100 * row[name]:.1f} %"
+                f"{word} {100 * row[name]:.1f}"
                 for name, word in zip(SCORES, words, strict=True)
                 if np.isfinite(row[name])
             ]
+            if np.isfinite(row["deviation"]):
+                figures[0] += f" ± {100 * row['deviation']:.1f}"
             rank = f", rank {row['rank']:.0f}" if heads.count(head) > 1 else ""
-            lines.append(f"  {what}, {row['method']}{rank}: {', '.join(figures)}")
+            lines.append(f"  {what}, {row['method']}{rank}: {', '.join(f'{figure} %' for figure in figures)}")
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
 
 
@@ -218,8 +230,9 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     `rows` are those of :func:`evaluate_views`. Labels of words, and classes of one training sample, have no
     cross-validation: each rank keeps its own row. The result has a row for each condition, missing view and method, and
-    for each rank if none is chosen: ``accuracy``, ``deviation`` (over splits), ``cluster_accuracy``, ``nmi``,
-    ``average_precision``, ``rank`` (mean).
+    for each rank if none is chosen: ``accuracy``, ``cluster_accuracy``, ``nmi``, ``average_precision``, ``deviation``
+    (the standard deviation over the splits of the accuracy, or of the average precision in its place), ``rank`` (mean).
+    What there is not, such as the deviation of a single split, is NaN.
     """
     # For each result the row of each split; of several ranks, that with the best accuracy in cross-validation, `inner`.
     found: dict[tuple[Any, ...], dict[int, Row]] = {}
@@ -233,7 +246,8 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     result = []
     for (condition, missing, method, _), chosen in found.items():
         means = {name: float(np.mean([row[name] for row in chosen.values()])) for name in (*SCORES, "rank")}
-        spread = float(np.std([row["accuracy"] for row in chosen.values()]))
+        main = "average_precision" if np.isnan(means["accuracy"]) else "accuracy"
+        spread = float(np.std([row[main] for row in chosen.values()])) if len(chosen) > 1 else float("nan")
         head = {"condition": condition, "missing": missing, "method": method}
         result.append(head | means | {"deviation": spread, "splits": len(chosen)})
     return result

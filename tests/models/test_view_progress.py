@@ -46,7 +46,10 @@ def test_a_callback_ends_each_step(views):
 def test_verbose_prints_both_steps_and_no_other_fit(views, capsys):
     MultiviewNMF(3, max_iter=20, tol=0, random_state=0, view_outliers=3, verbose=1).fit(views)
     lines = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
-    assert lines == [f"iteration {number}" for number in (10, 20, 25)]
+    second = "second step, in which views may stop using components"
+    assert lines == ["iteration 10", "iteration 20", second, "iteration 25"]
+    MultiviewNMF(3, max_iter=4, tol=0, random_state=0, group_l1=0, verbose=1).fit(views)
+    assert "second" not in capsys.readouterr().out  # there is none
     with pytest.raises(ParameterError, match="verbose must be a whole number >= 0; got 'yes'"):
         MultiviewNMF(3, verbose="yes").fit(views)
     with pytest.raises(ParameterError, match="callback must be"):

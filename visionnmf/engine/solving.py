@@ -114,6 +114,12 @@ class PrintedProgress:
             self.finish()
         return self.callback(iteration, objective) if self.callback is not None else None
 
+    def begin(self, step: str) -> None:
+        """Print that another step of the fit begins, after the last iteration of the one before."""
+        self.finish()
+        if self.interval:
+            print(f"{step}:")
+
     def finish(self) -> None:
         """Print the line of the last iteration unless it has been printed."""
         if self.held:

@@ -383,6 +383,7 @@ def test_each_rank_has_a_row_where_none_is_chosen(made):
     assert scores[0]["average_precision"] < scores[1]["average_precision"]
     report = EvaluationReport(samples=60, views=2, classes=3, plan={"n_splits": 2}, scores=scores)
     assert "pca, rank 1: mean" in report.summary() and "pca, rank 6: mean" in report.summary()
+    assert scores[0]["deviation"] == pytest.approx(np.std([rows[i]["average_precision"] for i in (0, 2)]))
     chosen = [{**row, "inner": row["rank"]} for row in rows]
     assert [(row["rank"], row["splits"]) for row in summarise(chosen)] == [(6, 2)]
 

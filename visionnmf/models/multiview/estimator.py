@@ -40,6 +40,7 @@ from .views import (
     Views,
     check_view_weight,
     check_views,
+    framed,
     join_new,
     join_training,
     plot_usage,
@@ -54,6 +55,7 @@ __all__ = ["MultiviewNMF"]
 Array = NDArray[Any]
 
 FINDING = "finding the components"  # as a stage of progress
+SECOND = "second step, in which views may stop using components"  # where `verbose` reports it
 
 
 class MultiviewNMF(LinearModel):
@@ -76,7 +78,8 @@ class MultiviewNMF(LinearModel):
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components; None takes the smaller side of the data.
+        Number of components. None takes the smaller of the numbers of samples and of features of all views together,
+        as :class:`NMF` does, which is usually far more than the data can tell apart; the command line has 20.
     groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
         The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
         name. None if the views are given separately.
@@ -122,7 +125,7 @@ class MultiviewNMF(LinearModel):
         Called as ``callback(iteration, objective)`` after each iteration; those of the second step are counted on. A
         true return value ends the step.
     verbose : int or bool, default=0
-        As for :class:`NMF`.
+        As for :class:`NMF`; a line says where the second step begins.
 
     Attributes
     ----------
@@ -151,7 +154,10 @@ class MultiviewNMF(LinearModel):
     n_iter_ : int
         Number of iterations of both steps.
     n_features_in_, feature_names_in_
-        As in scikit-learn, of all views together.
+        As in scikit-learn: the number of features of all views together, and the names of those of a single matrix.
+    view_feature_names_ : list
+        For each view the names of its features, or None if it was not a data frame or its columns have other names
+        than text. Empty for a single matrix.
 
     Notes
     -----
@@ -242,7 +248,8 @@ class MultiviewNMF(LinearModel):
         ----------
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
             The views, dense, sparse or data frames, whose rows are matched by position; a data frame whose columns have
-            the levels view and feature; or one matrix with `groups`. float32 stays float32.
+            the levels view and feature; or one matrix with `groups`. Data frames must have the same index, unless it
+            only numbers the rows. float32 stays float32.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
@@ -254,7 +261,7 @@ class MultiviewNMF(LinearModel):
         ------
         ValueError
             If the views hold NaN (but see `missing_values`), infinity or negative numbers, have different numbers of
-            samples, a sample or a view is missing altogether, or a parameter is not allowed.
+            samples or different indices, a sample or a view is missing altogether, or a parameter is not allowed.
         TooLargeError
             If the views are dense and larger than 64 MiB together, and less than twice that much memory is free.
         """
@@ -270,9 +277,10 @@ class MultiviewNMF(LinearModel):
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
 
-        `X` and `observed` are as for :meth:`fit`. A view that is missing for all samples may be None, or its key may be
-        absent. The codes of a row do not depend on the other rows, except for rounding if views are missing. Raises
-        ValueError as :meth:`fit`, and for views that the training samples did not have or had with other features.
+        `X` and `observed` are as for :meth:`fit`. A view that is missing for all samples may be None in a list or a
+        dict, or its key may be absent; it is predicted from the others without a warning. The codes of a row do not
+        depend on the other rows, except for rounding if views are missing. Raises ValueError as :meth:`fit`, and for
+        views that the training samples did not have, or had with other features or other names of features.
         """
         views = self._new(X, observed)
         return self._complete(views, *self._judge(views))
@@ -300,12 +308,15 @@ class MultiviewNMF(LinearModel):
 
         Returns
         -------
-        ndarray, or list or dict of ndarray
+        ndarray or data frame, or list or dict of these
             The data in the form in which they were given, dense, with predicted values where something was missing.
+            Data frames keep their index and columns. A missing view is a data frame if others are and it was one in
+            training.
         """
         views = self._new(X, observed)
         codes = np.empty(0) if views.entries is None else self._complete(views, *self._judge(views))
-        return views.split(fill_entries(views, codes, self.components_))
+        filled = views.split(fill_entries(views, codes, self.components_))
+        return framed(filled, X, self.views_.tolist(), self.view_feature_names_)
 
     def sparseness(self) -> Array:
         r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
@@ -363,7 +374,9 @@ class MultiviewNMF(LinearModel):
         self._check_parameters()
         step = progress or (lambda *_: None)
         model = self._plain_model()
-        given = check_views(self, join_training(X, self.groups), observed, reset=True, missing=self.missing_values)
+        joined = join_training(X, self.groups)
+        self.view_feature_names_ = list(joined.feature_names)
+        given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if self.view_outliers is not None:
@@ -386,7 +399,7 @@ class MultiviewNMF(LinearModel):
         report = self._reporting(model, sparsity, step)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = fit_components(model, complete, weights / sizes, sparsity)
+            found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND))
         report.finish()
         for warning in caught:
             text = str(warning.message)
@@ -442,7 +455,7 @@ class MultiviewNMF(LinearModel):
     def _new(self, X: Any, observed: ArrayLike | None) -> Views:
         """Return the checked views of new samples, in the order of the training views."""
         check_is_fitted(self)
-        joined = join_new(X, self.views_.tolist(), self.view_groups_)
+        joined = join_new(X, self.views_.tolist(), self.view_groups_, self.view_feature_names_)
         return check_views(self, joined, observed, reset=False, missing=self.missing_values)
 
     def _judge(self, views: Views) -> tuple[Array, Array]:
@@ -459,6 +472,9 @@ class MultiviewNMF(LinearModel):
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
         if not np.bincount(self.view_groups_, minlength=len(self.views_)).all():
             raise ValueError("view_groups_ must have a feature of each view")
+        named = zip(self.view_feature_names_, np.bincount(self.view_groups_), strict=bool(self.view_feature_names_))
+        if any(names is not None and len(names) != size for names, size in named):
+            raise ValueError("view_feature_names_ must have a name for each feature of a view")
         # Normalised to a maximum of 1, so that the tolerances below do not depend on the units of the codes.
         covariance = self.codes_covariance_ / max(np.abs(self.codes_covariance_).max(), np.finfo(np.float64).tiny)
         lowest = np.linalg.eigvalsh(covariance).min()

@@ -128,7 +128,11 @@ def find_view_codes(views: Views, components: Components) -> Array:
 
 
 def fit_components(
-    model: NMF, views: Views, scales: Array, sparsity: GroupSparsity | None
+    model: NMF,
+    views: Views,
+    scales: Array,
+    sparsity: GroupSparsity | None,
+    begin_second: Callable[[], object] = lambda: None,
 ) -> tuple[Components, NMF, int]:
     """Fit `model`, an NMF without penalties, to views multiplied by `scales`.
 
@@ -136,7 +140,8 @@ def fit_components(
     `model` counts, too.
 
     All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
-    the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views.
+    the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views;
+    `begin_second` is called before it.
     """
     scaled = views.scaled(scales[views.groups])
     count = np.prod(scaled.data.shape) if views.entries is None else np.count_nonzero(views.entries)
@@ -152,7 +157,7 @@ def fit_components(
         fitted = model.fit(X, weights=weights)
         scaled_H, n_iter = fitted.components_, fitted.n_iter_
     else:
-        fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity)
+        fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity, begin_second)
         scaled_H = _without_traces(fitted.components_, views.columns())
     H = scaled_H / scales[views.groups].astype(scaled_H.dtype)
     ridge = fitted.ridge_ + (0.0 if fitted.penalty_W is None else fitted.penalty_W.l2)
@@ -161,7 +166,12 @@ def fit_components(
 
 
 def _fit_groups(
-    model: NMF, X: Any, weights: Array | None, columns: list[Array], sparsity: GroupSparsity
+    model: NMF,
+    X: Any,
+    weights: Array | None,
+    columns: list[Array],
+    sparsity: GroupSparsity,
+    begin_second: Callable[[], object],
 ) -> tuple[NMF, int]:
     """Fit without groups, then with them from that solution; return the second fit and the iterations of both.
 
@@ -202,6 +212,7 @@ def _fit_groups(
     )
     if callback is not None:
         second.set_params(callback=lambda iteration, objective: callback(model.n_iter_ + iteration, objective))
+    begin_second()
     second.fit_transform(X, W=W, H=H, weights=weights)
     return second, second.n_iter_ + model.n_iter_
 

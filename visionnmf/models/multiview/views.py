@@ -15,11 +15,14 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
 
+from .frames import as_frames, check_feature_names, check_sample_labels, feature_names
+
 __all__ = [
     "Views",
     "check_view_weight",
     "check_views",
     "dense",
+    "framed",
     "join_new",
     "join_training",
     "plot_usage",
@@ -136,6 +139,7 @@ class JoinedViews(NamedTuple):
     names: tuple[str, ...]
     groups: Array
     form: str
+    feature_names: Sequence[list[str] | None] = ()  # of each view, None without names; of separate views only
     some_absent: bool = False
 
 
@@ -144,6 +148,13 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
 
     `groups` says which features of a single matrix make a view, and is None if the views are given separately.
     """
+    if isinstance(X, list | tuple | Mapping) and not len(X):
+        raise ParameterError("X must hold at least one view; got none")
+    if groups is None and isinstance(X, list | tuple) and all(len(getattr(view, "shape", ())) == 1 for view in X):
+        raise ParameterError(
+            f"view 0 must be an array of shape (n_samples, n_features); got one of shape {X[0].shape}; a view of one "
+            "feature is numpy.reshape(view, (-1, 1))"
+        )
     parts = _parts(X)
     if parts is None:
         matrix = check_kind(X)
@@ -162,13 +173,14 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         missing = [name for name in views if name not in given]
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
-    return JoinedViews(_side_by_side(given), tuple(given), labels, form)
+    return JoinedViews(_side_by_side(given), tuple(given), labels, form, [*map(feature_names, given.values())])
 
 
-def join_new(X: Any, names: Sequence[str], groups: Array) -> JoinedViews:
+def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequence[list[str] | None]) -> JoinedViews:
     """Put the views of new samples side by side in the order of the training views `names` with their `groups`.
 
-    A view that is None or absent is filled with NaN.
+    A view that is None or absent is filled with NaN. `known_features` are the feature names of the training views, and
+    empty if these were one matrix.
     """
     parts = _parts(X)
     if parts is None:
@@ -186,6 +198,8 @@ def join_new(X: Any, names: Sequence[str], groups: Array) -> JoinedViews:
     there = {name: view for name, view in views.items() if view is not None}
     if not there:
         raise ParameterError("X must hold at least one view; got none")
+    if known_features:
+        check_feature_names(there, dict(zip(names, known_features, strict=True)))
     sizes = dict(zip(names, np.bincount(groups, minlength=len(names)), strict=True))
     for name in names:
         if name in there and np.shape(there[name])[1] != sizes[name]:
@@ -200,7 +214,7 @@ def join_new(X: Any, names: Sequence[str], groups: Array) -> JoinedViews:
     # The columns of `joined` are sorted by view. The inverse of that permutation restores the order of training.
     if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
         joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
-    return JoinedViews(joined, tuple(names), groups, form, len(there) < len(names))
+    return JoinedViews(joined, tuple(names), groups, form, some_absent=len(there) < len(names))
 
 
 def check_views(
@@ -294,7 +308,20 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
         raise ParameterError(f"views must have the same number of samples; got {listed}")
+    check_sample_labels(views)
     return form, {name: None if view is None else _checked(view, name) for name, view in views.items()}
+
+
+def framed(filled: Any, X: Any, names: Sequence[str], known_features: Sequence[list[str] | None]) -> Any:
+    """Return what was made of the views `X`, in their form, with data frames in the place of data frames."""
+    parts = _parts(X)
+    if parts is None:
+        return as_frames({"": filled}, {"": X}, {})[""]
+    form, views = parts
+    given = views if form == "dict" else dict(zip(names, views.values(), strict=True))
+    arrays = filled if form == "dict" else dict(zip(names, filled, strict=True))
+    frames = as_frames(arrays, given, dict(zip(names, known_features, strict=False)))
+    return frames if form == "dict" else list(frames.values())
 
 
 def _is_view(item: Any) -> bool:

@@ -1,0 +1,134 @@
+"""MultiviewNMF and data frames: names of features, labels of samples, and frames of results."""
+
+import re
+
+import numpy as np
+import pytest
+from model_files import rewrite
+
+from visionnmf import MultiviewNMF, load_model
+from visionnmf.exceptions import ParameterError, UnreadableError
+
+pandas = pytest.importorskip("pandas")
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+ROWS = [f"s{i}" for i in range(12)]
+
+
+@pytest.fixture
+def frames(rng):
+    """Two views as data frames, whose rows and columns have names."""
+    codes = rng.gamma(1, size=(12, 2))
+    sounds = pandas.DataFrame(codes @ rng.random((2, 3)), ROWS, ["low", "middle", "high"])
+    images = pandas.DataFrame(codes @ rng.random((2, 2)), ROWS, ["red", "blue"])
+    return {"sounds": sounds, "images": images}
+
+
+def quick(**options):
+    return MultiviewNMF(2, loss="frobenius", max_iter=3, random_state=0, **options)
+
+
+def test_features_of_other_names_or_in_another_order_are_refused(frames):
+    """Columns were paired by their positions without a word."""
+    model = quick().fit(frames)
+    assert model.view_feature_names_ == [["low", "middle", "high"], ["red", "blue"]]
+    sounds = frames["sounds"]
+    for wrong, got in (
+        (sounds[["high", "middle", "low"]], "them in another order"),
+        (sounds.rename(columns={"high": "shrill"}), "none called 'high'"),
+        (sounds.assign(shrill=1.0), "also 'shrill'"),
+    ):
+        with pytest.raises(ParameterError, match=f"view sounds must have the feature names of training.*; got {got}; "):
+            model.transform({"sounds": wrong, "images": frames["images"]})
+    swapped = frames["images"][["blue", "red"]]
+    with pytest.raises(ParameterError, match="view images must have the feature names"):
+        model.transform({"images": swapped})
+    restored = {"images": swapped[model.view_feature_names_[1]]}  # the cure
+    np.testing.assert_array_equal(model.transform(restored), model.transform({"images": frames["images"]}))
+    listed = quick().fit([sounds, frames["images"]])
+    with pytest.raises(ParameterError, match="view 1 must have the feature names"):
+        listed.transform([sounds, swapped])
+
+
+def test_names_in_only_one_of_two_calls_are_warned_about_as_in_scikit_learn(frames):
+    arrays = {name: frame.to_numpy() for name, frame in frames.items()}
+    with pytest.warns(UserWarning, match="view images has no feature names, but had some in training"):
+        codes = quick().fit(frames).transform({**frames, "images": arrays["images"]})
+    np.testing.assert_array_equal(codes, quick().fit(arrays).transform(arrays))
+    with pytest.warns(UserWarning, match="view sounds has feature names, but had none in training"):
+        quick().fit({**frames, "sounds": arrays["sounds"]}).transform(frames)
+    numbered = {name: frame.set_axis(range(frame.shape[1]), axis=1) for name, frame in frames.items()}
+    assert quick().fit(numbered).transform(arrays).shape == (12, 2)  # numbers are no names: no warning
+
+
+def test_rows_with_other_labels_or_in_another_order_are_refused(frames):
+    """Rows were paired by their positions without a word, even if the index said otherwise."""
+    images = frames["images"]
+    model = quick().fit(frames)
+    for wrong, got in (
+        (images[::-1], "the same labels in another order"),
+        (images.rename({"s3": "x"}), "other labels"),
+    ):
+        message = f"view images must have the index of view sounds.*; got {got}; pass frame.reindex"
+        for call in (quick().fit, model.transform, model.impute):
+            with pytest.raises(ParameterError, match=message):
+                call({**frames, "images": wrong})
+    cured = {**frames, "images": images[::-1].reindex(frames["sounds"].index)}
+    np.testing.assert_array_equal(model.transform(cured), model.transform(frames))
+    levels = pandas.concat(frames, axis=1)  # one frame has one index
+    np.testing.assert_array_equal(quick().fit_transform(levels), quick().fit_transform(frames))
+
+
+def test_frames_that_only_number_their_rows_have_no_labels(frames):
+    counted = frames["images"].reset_index(drop=True)
+    codes = quick().fit_transform(frames)
+    np.testing.assert_array_equal(quick().fit_transform({**frames, "images": counted}), codes)
+    np.testing.assert_array_equal(quick().fit_transform({**frames, "images": frames["images"].to_numpy()}), codes)
+    every = {name: frame.reset_index(drop=True) for name, frame in frames.items()}
+    with pytest.raises(ParameterError, match="got the same labels in another order"):
+        quick().fit({**every, "images": counted[::-1]})  # the numbers are labels here
+
+
+def test_frames_are_imputed_as_frames(frames):
+    model = quick(missing_values=np.nan).fit(frames)
+    expected = model.inverse_transform(model.transform({"images": frames["images"]}))
+    filled = model.impute({"images": frames["images"]})
+    assert list(filled["sounds"].columns) == ["low", "middle", "high"] and list(filled["sounds"].index) == ROWS
+    np.testing.assert_allclose(filled["sounds"], expected["sounds"])
+    pandas.testing.assert_frame_equal(filled["images"], frames["images"])
+    gaps = frames["sounds"].copy()
+    gaps.iloc[2, 1] = np.nan
+    images = frames["images"].to_numpy()
+    both = quick(missing_values=np.nan).fit([frames["sounds"], images]).impute([gaps, images])
+    assert both[0].notna().all(axis=None) and list(both[0].index) == ROWS and isinstance(both[1], np.ndarray)
+    matrix = frames["sounds"].join(frames["images"])
+    single = quick(groups=["a", "a", "a", "b", "b"]).fit(matrix)
+    assert single.feature_names_in_.tolist() == list(matrix.columns) and single.view_feature_names_ == []
+    pandas.testing.assert_frame_equal(single.impute(matrix), matrix)
+
+
+def test_files_keep_the_names_of_features(frames, tmp_path):
+    model = quick().fit({**frames, "plain": np.ones((12, 2))})
+    model.save(tmp_path / "m.npz")
+    assert load_model(tmp_path / "m.npz").view_feature_names_ == [*model.view_feature_names_[:2], None]
+
+    def shorten(state, arrays):
+        state["model"]["fitted"]["view_feature_names_"][0].pop()
+
+    rewrite(tmp_path / "m.npz", shorten)
+    with pytest.raises(UnreadableError, match="a name for each feature"):
+        load_model(tmp_path / "m.npz")
+
+
+def test_vectors_and_no_views_are_refused():
+    """Two vectors were taken for two samples, and no views for a matrix of one axis."""
+    for vector, shape in ((np.ones(9), "(9,)"), (pandas.Series(np.ones(9)), "(9,)")):
+        message = f"view 0 must be an array of shape (n_samples, n_features); got one of shape {shape}; a view of one "
+        with pytest.raises(ParameterError, match=re.escape(message)):
+            quick().fit([vector, vector])
+    for none in ([], {}, ()):
+        with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
+            quick().fit(none)
+    rows = [row for row in np.arange(12.0).reshape(3, 4)]  # with groups these are the rows of one matrix
+    assert quick(groups=[0, 0, 1, 1]).fit_transform(rows).shape == (3, 2)
