@@ -312,9 +312,9 @@ def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
     print(
         "| set | photographs unlike | named by the distance | named | "
         + " | ".join(PROBES)
-        + " | unknown people | named |"
+        + " | unknown people | named | called unlike: known | unknown | added people |"
     )
-    print("| --- " * (len(PROBES) + 6) + "|")
+    print("| --- " * (len(PROBES) + 9) + "|")
     found = []
     for draw in range(FIRST, FIRST + (draws or SPLITS)):
         rng = np.random.default_rng(draw)
@@ -331,7 +331,13 @@ def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
         named = [[one.person is not None for one in some] for some in judged]
         unlike = np.mean([one.reason == "unlike" for one in judged[0]])
         lost = [np.mean(before) - np.mean(after) for before, after in zip(passed[1:], named[1:], strict=True)]
-        found.append([unlike, np.mean(passed[0]), np.mean(named[0]), *lost, np.mean(named[-1])])
+        some = faces.labels[others]
+        first = np.concatenate([np.flatnonzero(some == person)[:6] for person in unknown])
+        rest = np.delete(np.arange(len(others)), first)
+        pixels = as_rows(faces.images[others])
+        judged.append(recognizer.add(pixels[first], some[first]).identify(pixels[rest]))
+        called = [np.mean([one.reason == "unlike" for one in judged[k]]) for k in (1, -2, -1)]
+        found.append([unlike, np.mean(passed[0]), np.mean(named[0]), *lost, np.mean(named[-1]), *called])
     cells = [f"{100 * mean:.1f}" for mean in np.mean(found, axis=0)]
     print(f"| {name} ({len(known)}) | " + " | ".join(cells) + " |", flush=True)
 

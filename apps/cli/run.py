@@ -409,8 +409,11 @@ def running(as_json: bool, debug: bool) -> Iterator[Run]:
 
 
 def _with_flags(text: str) -> str:
-    """Return a text with the flags of the command line in place of Python's arguments ``name=True``."""
-    return re.sub(r"\b([a-z_]+)=True\b", lambda said: flag_of(said[1], said[0]), text)
+    """Return a text with the flags of the command line in place of Python's arguments ``name=True``.
+
+    An argument that is no option of the running command is one of another command, such as "train with detect=True".
+    """
+    return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
 
 
 def error_line(error: Exception, source: str = "") -> str:

@@ -50,7 +50,8 @@ class Calibration(NamedTuple):
     `acceptance` is the share of unknown people who pass and `rejection` the share of known people who do not; each is
     NaN if it is not known to a factor of two. `noise` (2, n_measures) is the range of the noise measures of images like
     the training images, for which the rates hold; None if there are too few images to tell. Pictures whose
-    :func:`.unlikeness` is above `unlike` are not named; NaN if there are too few images to tell.
+    :func:`.unlikeness` is above `unlike` are not named, and those above `faceless` are probably not faces; infinite if
+    there are too few images to tell.
     """
 
     threshold: float
@@ -58,23 +59,26 @@ class Calibration(NamedTuple):
     rejection: float
     noise: Array | None
     unlike: float
+    faceless: float
 
-    def holds(self, noise: Array) -> NDArray[np.bool_] | None:
-        """Return which new images, given their noise measures, are like the training images, so that the rates hold.
 
-        It is None if there were too few images to tell.
-        """
-        if self.noise is None:
-            return None
-        return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
+def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
+    """Return which new images, given their noise measures, are like the training images, so that the rates hold.
+
+    `noise_range` is that of a :class:`Calibration`. The result is None if there were too few images to tell.
+    """
+    if noise_range is None:
+        return None
+    return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))
 
 
 @dataclass(frozen=True)
 class Identity:
     """Who is on an image.
 
-    `person` is the label, or None if the image is rejected for a `reason`: "unlike" if it is unlike the training
-    images, so that it probably shows no face, and otherwise "unknown" if the distance is above the threshold. `nearest`
+    `person` is the label, or None if the image is rejected for a `reason`: "unlike" if it is so unlike the training
+    images that it probably shows no face, and otherwise "unknown" if the distance is above the threshold, or if the
+    image is more unlike the training images than new images of the people on them are. `nearest`
     is the label of the nearest person, accepted or not, and `distance` the distance from that person over the harmonic
     mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted.
     `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
@@ -186,21 +190,21 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     by, the threshold is 0, which rejects everything.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
-    unlike = likeness.limit(found.unlike[~found.unknown])
+    limits = likeness.limits(found.unlike, found.unknown)
     acceptance = math.nan
     if len(unknown):
         threshold, passed = _threshold(unknown, found.people[found.unknown], rate)
         acceptance = _known_rate(passed)
     elif n_people == 1 or not len(known):
-        return Calibration(0.0, math.nan, math.nan, None, unlike)
+        return Calibration(0.0, math.nan, math.nan, None, *limits)
     else:
         threshold = float(np.quantile(known, 1 - rate))
     noise = np.quantile(found.noise, ALIKE, axis=0) if len(found.noise) >= ENOUGH_ALIKE else None
     if n_people < KNOWN_RATE_LEAST or math.isnan(acceptance):
-        return Calibration(threshold, math.nan, math.nan, noise, unlike)
+        return Calibration(threshold, math.nan, math.nan, noise, *limits)
     owners = found.people[~found.unknown]
     rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
-    return Calibration(threshold, acceptance, rejection, noise, unlike)
+    return Calibration(threshold, acceptance, rejection, noise, *limits)
 
 
 def _known_rate(shares: Array) -> float:

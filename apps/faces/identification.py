@@ -19,18 +19,21 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, output_folder, stem_of, write_image
+from visionnmf.io import check_outputs, output_folder, read_image, stem_of, write_image
 
 from .calibration import Identity
 from .figures import residual_picture
 from .likeness import IN_WORDS
-from .reading import Box, ProbeFaces, read_probe
-from .recognizer import Progress
+from .reading import Box, ProbeFaces, find_faces, read_probe
+from .recognizer import FaceRecognizer, Progress
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
 UNLIKE = "not as noisy as the training images: "
 RATES, DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
+PART_OF_PICTURE = (
+    "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
+)
 
 Rows = NDArray[np.float32]
 
@@ -83,7 +86,8 @@ def _sentence(found: Identity) -> str:
     """Return who is on an image as a sentence."""
     who = found.person
     if found.reason == "unknown":
-        who = f"nobody known (nearest: {found.nearest})"
+        but = "" if found.distance > found.threshold else ", but too unlike the training images for a name"
+        who = f"nobody known (nearest: {found.nearest}{but})"
     elif found.reason == "unlike":
         who = f"unknown: {IN_WORDS} (nearest: {found.nearest})"
     then = "".join(f"; then {person} {distance:.3f}" for person, distance in found.ranking[1:])
@@ -91,6 +95,18 @@ def _sentence(found: Identity) -> str:
         f"{who}, distance {found.distance:.3f} (threshold {found.threshold:.3f}), "
         f"{found.corrupted:.1%} of the pixels judged corrupted{then}"
     )
+
+
+def doubtful(recognizer: FaceRecognizer, identities: list[Identity]) -> tuple[list[Identity], str]:
+    """Return which of these identities are of images that are not as noisy as the training images, and what of it.
+
+    Pictures that are probably not faces are left out, and if no error rates are known, so are those without a name.
+    """
+    rates_known = not math.isnan(recognizer.false_acceptance_rate_)
+    found = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
+    if not rates_known:
+        found = [one for one in found if one.person is not None]
+    return found, f"{UNLIKE}{RATES if rates_known else DOUBTFUL}"
 
 
 class Identifier:
@@ -171,21 +187,19 @@ class Identifier:
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
         notes = self._doubts(identities)
+        if not self.model.detect and identities[0].reason == "unlike" and find_faces(read_image(source)):
+            notes.append(PART_OF_PICTURE)
         return IdentificationReport(
             identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
         )
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
         """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
-        recognizer = self.model.recognizer
-        if recognizer.noise_ is None or self.identification.threshold is not None:
+        if self.identification.threshold is not None:
             return []
-        rates_known = not math.isnan(recognizer.false_acceptance_rate_)
-        unlike = [identity for identity in identities if not identity.calibrated]
-        if not rates_known:
-            unlike = [identity for identity in unlike if identity.person is not None]
+        unlike, doubt = doubtful(self.model.recognizer, identities)
         which = f"{len(unlike)} of the {len(identities)} faces " if len(unlike) < len(identities) else ""
-        return [f"{which}{UNLIKE}{RATES if rates_known else DOUBTFUL}"] if unlike else []
+        return [f"{which}{doubt}"] if unlike else []
 
     def _picture(self, source: str | Path, out: str | Path | None) -> Path | None:
         """Return the path of the picture of an image; None if none is wanted."""

@@ -1,4 +1,8 @@
-"""How unlike the training images a picture is, whoever may be on it: a landscape, say, or a face upside down."""
+"""How unlike the training images a picture is, whoever may be on it: a landscape, say, or a face upside down.
+
+There are two limits. An image beyond that of a known person is not named as this person. An image beyond that of people
+who were left out of training is probably not a face.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,12 @@ Mask = NDArray[np.bool_]
 
 IN_WORDS = "unlike the training images, probably not a face"
 
-# Chosen on ORL; docs/decisions/faces.md has the table.
+# Chosen on ORL; docs/decisions/faces.md has the tables.
 CELLS = 8  # along each side
 TRUSTED = 0.8  # share of the cells whose residuals count: the smallest, because the others may lie under a block
 LEAST_SHOWN = 0.3  # share of a cell's pixels; with fewer that are not missing, it does not count
-QUANTILE, MARGIN = 0.99, 1.1  # the limit is this quantile of left-out images, times the margin
-ENOUGH = 10  # left-out images; with fewer there is no limit
+QUANTILE, MARGIN = 0.99, 1.1  # a limit is this quantile of images, times the margin
+ENOUGH = 10  # left-out images; with fewer of them there is no limit
 LEAST_CONTRAST = 1e-3  # standard deviation of an even picture, as a share of white
 
 
@@ -70,9 +74,29 @@ def unlikeness(
 
 
 def limit(unlike: Array) -> float:
-    """Return the limit beyond which a picture is unlike the training images, NaN if there are too few of them.
+    """Return the limit beyond which a picture is unlike images of which `unlike` (n_images,) is the unlikeness.
 
-    `unlike` (n_images,) is the unlikeness of left-out images of people who were not left out.
+    It is infinite if there are too few of them.
     """
     known = unlike[~np.isnan(unlike)]
-    return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.nan
+    return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.inf
+
+
+def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
+    """Return the limits for a name and for a face, by left-out images; `unknown` are those of left-out people.
+
+    With too few images of the people who stay, as with one image of each person, those of the others set both.
+    """
+    name, face = limit(unlike[~unknown]), limit(unlike[unknown])
+    name = face if math.isinf(name) else name
+    return name, max(name, face)
+
+
+def limit_of(unlike: Array, face: float) -> float:
+    """Return the limit for the name of a person who is added with images of this unlikeness (n_images,).
+
+    The model has not seen the person, so that the limit for a `face` holds, and that of the person's own images if they
+    are more unlike.
+    """
+    known = unlike[~np.isnan(unlike)]
+    return max(face, MARGIN * float(known.max())) if len(known) else math.inf

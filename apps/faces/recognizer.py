@@ -135,10 +135,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
-    unlike_ : float
-        Limit beyond which :meth:`identify` takes a picture for unlike the training images: 1.1 times the 0.99 quantile
-        of the unlikeness (:func:`.likeness.unlikeness`) of left-out images. NaN without an `image_shape` and with fewer
-        than ten images to tell by.
+    unlike_ : ndarray [shape=(n_people,)]
+        Limit of the unlikeness (:func:`.likeness.unlikeness`) beyond which :meth:`identify` does not name a person: 1.1
+        times the 0.99 quantile of left-out images of people who stay, and for a person who was added at least
+        ``faceless_``. Infinite without an `image_shape` and with fewer than ten images to tell by.
+    faceless_ : float
+        The same of images of left-out people: a picture beyond this limit, and that of the nearest person, is probably
+        not a face.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -236,7 +239,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         if self.model is None:
             model.set_params(callback=None)  # a model with a function could not be pickled
         found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
-        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_, self.unlike_ = found
+        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found[:4]
+        self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
         return self
 
     def _model(self, shape: tuple[int, int], iterations: int) -> Any:
@@ -389,9 +393,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         data, missing = self._check_new(X, mask)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
-        cleaned = self._decompose(data, missing).cleaned
+        parts = self._decompose(data, missing)
+        cleaned, unlike = parts.cleaned, self._unlikeness_of(data, missing, parts)
+        limits = dict(zip(self.classes_, self.unlike_, strict=True))
+        for person in np.unique(labels):
+            limits[person] = max(limits.get(person, 0), likeness.limit_of(unlike[labels == person], self.faceless_))
         everybody = np.concatenate([self.classes_[self.labels_], labels])
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
+        self.unlike_ = np.array([limits[person] for person in self.classes_])
         self.cleaned_ = np.concatenate([self.cleaned_, cleaned.astype(self.cleaned_.dtype, copy=False)])
         self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
         return self
@@ -448,17 +457,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         # least, which FURTHEST keeps finite.
         ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
         order = np.argsort(distances, axis=1, kind="stable")[:, :top]
-        rates = calibration.Calibration(
-            self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_, self.unlike_
-        )
-        alike = rates.holds(parts.noise)
-        grain, everywhere = parts.noise[:, 3:], np.arange(data.shape[1])
-        unlike = self._unlikeness(data, missing, parts.reconstructions, grain, everywhere) > self.unlike_
+        alike = calibration.holds(self.noise_, parts.noise)
+        unlike, allowed = self._unlikeness_of(data, missing, parts), self.unlike_[order[:, 0]]
+        unlike_face, unlike_person = unlike > np.maximum(allowed, self.faceless_), unlike > allowed
         found = []
         for row, nearest in enumerate(order):
             ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
             person, distance = ranking[0]
-            reason = "unlike" if unlike[row] else "unknown" if distance > limit else None
+            reason = "unlike" if unlike_face[row] else "unknown" if unlike_person[row] or distance > limit else None
             share, named = float(parts.corrupted[row].mean()), person if reason is None else None
             like = None if alike is None else bool(alike[row]) and threshold is None
             found.append(Identity(named, person, distance, limit, share, like, ranking, reason))
@@ -539,6 +545,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             return np.full(len(data), np.nan)
         cells, noise = likeness.cells_of(self.image_shape)[pixels], grain[:, 0] * self.white_
         return likeness.unlikeness(data, missing, reconstructions, cells, noise, self.white_)
+
+    def _unlikeness_of(self, data: Array, missing: Mask, parts: Decomposition) -> Array:
+        """Return how unlike the training images new images are (n_images,); NaN if the shape is not known."""
+        grain, everywhere = parts.noise[:, 3:], np.arange(data.shape[1])
+        return self._unlikeness(data, missing, parts.reconstructions, grain, everywhere)
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""

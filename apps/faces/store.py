@@ -53,15 +53,16 @@ STATE = {
     "model_": estimator_of("NMF", features="pixels"),
     "missing_": Text(tuple(choices.FACE_MISSING)),
     **{name: Number(low=0) for name in ("threshold_", "scale_", "white_", "brightest_")},
-    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_", "unlike_")},
-    "outliers_": Number(low=0, also=(math.inf,)),
+    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_")},
+    **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_")},
+    "unlike_": Array("float64", "people", low=0, finite=False),
     "noise_": Maybe(Array("float32 float64", "2 noise")),
 }
 RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecognizer}.__getitem__, PARAMETERS)
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=6,
+    version=7,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

@@ -15,8 +15,9 @@ from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
 from visionnmf.engine.blocks import one_blas_thread
 
-from .calibration import KNOWN_RATE_LEAST, some_people
+from .calibration import KNOWN_RATE_LEAST, Identity, some_people
 from .classifiers import Labels
+from .identification import doubtful
 from .likeness import IN_WORDS
 from .reading import read_probe
 from .recognizer import Progress
@@ -107,15 +108,19 @@ class VerificationReport(Report):
     of the distances of the images from the people on them. With "images" it is the distance of the images from each
     other (see :func:`verify`), and it is larger than `threshold` if the people are different; `alike` is then the share
     of pairs of different people of the model that are at least as near to each other. It is None with "people".
+    `same` is None if an image is probably not a face, because nothing can then be said about people. `reasons` says why
+    an image has no name, and `calibrated` whether it is as noisy as the training images; see :class:`.Identity`.
     """
 
-    same: bool
+    same: bool | None
     rule: str
     people: list[Any]
     distance: float
     threshold: float
     alike: float | None = None
     nearest: list[Any] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)
+    calibrated: list[bool | None] = field(default_factory=list)
 
     def summary(self) -> str:
         """Return whether it is one person, and why."""
@@ -123,7 +128,7 @@ class VerificationReport(Report):
             f"{source} ({person or f'nobody known; nearest: {nearest}'})"
             for source, person, nearest in zip(self.inputs, self.people, self.nearest, strict=True)
         ]
-        verdict = "one person" if self.same else "different people"
+        verdict = {True: "one person", False: "different people", None: f"cannot tell: {self._not_faces()}"}[self.same]
         limit = f"{self.distance:.3f} (threshold {self.threshold:.3f})"
         if self.rule == "people":
             named = self.people[0] if self.same else " and ".join(self.people)
@@ -133,6 +138,11 @@ class VerificationReport(Report):
             if self.alike is not None:
                 reason += f"; {self.alike:.1%} of pairs of different people are as near"
         return "\n".join([f"{' and '.join(who)}: {verdict}; {reason}", *self._ending()])
+
+    def _not_faces(self) -> str:
+        """Return which images are probably not faces."""
+        images = [source for source, reason in zip(self.inputs, self.reasons, strict=True) if reason == "unlike"]
+        return f"{' and '.join(images)} {'is' if len(images) == 1 else 'are'} {IN_WORDS}"
 
 
 class Verifier:
@@ -190,21 +200,20 @@ class Verifier:
         step("comparing", 0, 2)
         found = recognizer.identify(rows)
         step("comparing", 1, 2)
-        people, nearest = [identity.person for identity in found], [identity.nearest for identity in found]
+        people = [identity.person for identity in found]
+        each: dict[str, Any] = {
+            name: [getattr(identity, attribute) for identity in found]
+            for name, attribute in (("nearest", "nearest"), ("reasons", "reason"), ("calibrated", "calibrated"))
+        }
+        notes = self._doubts(inputs, found) if None not in people or threshold is None else []
         if None not in people:
             distance = max(identity.distance for identity in found)
             same = people[0] == people[1]
-            return VerificationReport(
-                same, "people", people, distance, recognizer.threshold_, nearest=nearest, inputs=inputs
-            )
+            limit = recognizer.threshold_
+            return VerificationReport(same, "people", people, distance, limit, inputs=inputs, notes=notes, **each)
         distance = float(self._space.distances(recognizer.explain(rows).cleaned)[0, 1])
         step("comparing", 2, 2)
         alike = None
-        notes = [
-            f"{source} is {IN_WORDS}"
-            for source, identity in zip(inputs, found, strict=True)
-            if identity.reason == "unlike"
-        ]
         if len(self._strangers):
             alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
         if threshold is None and self._n_people < KNOWN_RATE_LEAST:
@@ -212,9 +221,13 @@ class Verifier:
             notes.append(
                 f"{few} little of how alike different people are; train {KNOWN_RATE_LEAST} or more, or give a threshold"
             )
-        return VerificationReport(
-            distance <= limit, "images", people, distance, limit, alike, nearest, inputs=inputs, notes=notes
-        )
+        same = None if "unlike" in each["reasons"] else distance <= limit
+        return VerificationReport(same, "images", people, distance, limit, alike, inputs=inputs, notes=notes, **each)
+
+    def _doubts(self, inputs: list[str], found: list[Identity]) -> list[str]:
+        """Return a sentence for each image that is not as noisy as the training images."""
+        doubted, doubt = doubtful(self.model.recognizer, found)
+        return [f"{source}: {doubt}" for source, one in zip(inputs, found, strict=True) if one in doubted]
 
 
 def verify(
@@ -246,6 +259,7 @@ def verify(
     Returns
     -------
     VerificationReport
+        Its `same` is None if an image is probably not a face.
 
     Raises
     ------

@@ -7,7 +7,7 @@ import pytest
 from helpers import SHAPE, made_faces, rows
 
 from visionnmf.apps.faces import FaceRecognizer, calibration
-from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, people_folds
+from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, holds, people_folds
 
 
 def left_out(people, distances, known=0):
@@ -55,14 +55,15 @@ def test_the_rate_is_that_of_other_people(rng):
 def test_what_images_are_like_is_known_without_rates():
     """The range of the noise needs images and not people."""
     found = calibrated(left_out(np.repeat(np.arange(10), 6), np.linspace(0.3, 0.9, 60), 20), 10, 0.05)
-    assert math.isnan(found.acceptance) and found.holds(np.array([[0.1, 0.1], [0.1, 0.2]])).tolist() == [True, False]
+    assert math.isnan(found.acceptance)
+    assert holds(found.noise, np.array([[0.1, 0.1], [0.1, 0.2]])).tolist() == [True, False]
 
 
 def test_nothing_is_announced_of_few_people():
     found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
     assert 0.3 < found.threshold < 0.9
     assert math.isnan(found.acceptance) and math.isnan(found.rejection)
-    assert found.holds(np.full((2, 2), 0.1)) is None
+    assert holds(found.noise, np.full((2, 2), 0.1)) is None
 
 
 @pytest.mark.parametrize(("n_people", "least", "most"), [(20, 0, 0.2), (60, 0.5, 0.95), (200, 0.99, 1)])

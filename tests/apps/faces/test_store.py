@@ -95,6 +95,10 @@ def array(name, change):
         lambda state, arrays: state["recognizer"]["fitted"]["classes_"].__setitem__(-1, "z" * 8_000_000),  # all as long
         fitted(threshold_="infinity"),
         fitted(threshold_="inf"),
+        fitted(faceless_="nan"),
+        array("unlike_", lambda a: a[1:]),
+        array("unlike_", lambda a: -a),
+        array("unlike_", lambda a: a * np.nan),
         fitted(noise_=[[0, 0], [1, 1]]),
         fitted(missing_="evil"),
         lambda state, arrays: state["recognizer"].pop("parameters"),

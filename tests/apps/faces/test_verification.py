@@ -106,3 +106,20 @@ def test_a_model_that_cannot_tell_says_so(rng, tmp_path, n_people, n_images, dou
         verify(FaceModel(recognizer), *pair, threshold=2).same
         and not verify(FaceModel(recognizer), *pair, threshold=2).notes
     )
+
+
+def test_images_that_are_not_as_noisy_as_the_training_images_are_doubted_as_by_identify(model, folder):
+    """The names of both images decide, so that a threshold of the user's changes nothing about the doubt."""
+    recognizer = model[1]
+    one, other = folder / "person 1" / "0.png", folder / "person 1" / "1.png"
+    assert verify(FaceModel(recognizer), one, other).calibrated == [None, None]
+    recognizer.noise_ = np.zeros((2, 4))  # no image is free of noise
+    report = verify(FaceModel(recognizer), one, other)
+    assert report.rule == "people" and report.calibrated == [False, False]
+    told = [f"{source}: not as noisy as the training images: the name is doubtful" for source in (one, other)]
+    assert report.notes == told and told[0] in report.summary()
+    assert verify(FaceModel(recognizer), one, other, threshold=1).notes == told
+    recognizer.false_acceptance_rate_ = 0.05  # rates were reported
+    assert verify(FaceModel(recognizer), one, other).notes[0].endswith("the error rates of the threshold do not hold")
+    recognizer.noise_ = np.array([[0.0] * 4, [np.inf] * 4])
+    assert verify(FaceModel(recognizer), one, other).calibrated == [True, True]
