@@ -192,15 +192,18 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
     return Faces(np.stack(images), labels, names, files)
 
 
+_OF_SYSTEMS = ("__MACOSX", "@eaDir")  # folders that archives and servers add, with pictures of their own
+
+
 def _sorted(folder: Path) -> list[Path]:
-    """Return the visible entries of a folder; numbers in names are sorted as numbers."""
+    """Return the entries of a folder, without hidden ones and those of systems; numbers are sorted as numbers."""
 
     def key(path: Path) -> tuple[list[str | int], str]:
         """Return the parts of a name, in turn text and number; the name itself decides between equal ones."""
         parts = re.split(r"([0-9]+)", path.name.casefold())  # text, number, text, ...
         return [int(part) if i % 2 else part for i, part in enumerate(parts)], path.name
 
-    return sorted((path for path in folder.iterdir() if not path.name.startswith(".")), key=key)
+    return sorted((path for path in folder.iterdir() if not path.name.startswith((".", *_OF_SYSTEMS))), key=key)
 
 
 def _pictures(folder: Path) -> list[Path]:

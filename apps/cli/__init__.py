@@ -12,6 +12,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple, NoReturn
 
@@ -66,6 +67,13 @@ class _Commands(TyperGroup):
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             self.commands[cmd_name] = _load(cmd_name)
         return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is meant; typer suggests similar names, of commands that were imported."""
+        if args[0] not in COMMANDS:
+            for name in get_close_matches(args[0], COMMANDS):
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let ``visionnmf help segment`` mean ``visionnmf segment --help``."""

@@ -151,7 +151,9 @@ def identify(
                 sum(one.reason == reason for one in found) for reason in (None, "unknown", "unlike")
             )
             ending = f", {unlike} unlike the training images" if unlike else ""
-            say(f"{len(reports)} images: {named} faces of known people, {unknown} of nobody known{ending}")
+            looked = f"{len(reports)} {'image' if len(reports) == 1 else 'images'}"
+            faces_named = f"{named} {'face' if named == 1 else 'faces'}"
+            say(f"{looked}: {faces_named} of known people, {unknown} of nobody known{ending}")
 
 
 @command.command("verify")

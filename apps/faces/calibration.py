@@ -27,6 +27,7 @@ KNOWN_RATE_LEAST = 15  # people; the error rates of fewer say little about other
 SURE = 1.64  # standard errors over people, a two-sided 90 % confidence interval
 NOMINAL = np.linspace(0, 1, 201)  # candidate quantiles of the threshold, as shares of the rate
 ENOUGH_ALIKE = 50  # left-out images; with fewer, the quantiles of their noise say little
+MEASURES_OF_RESIDUALS = 2  # the first noise measures: the scale of the residuals, and the share of outlying pixels
 ALIKE = (0.01, 0.99)  # quantiles of each noise measure between which new images count as like the training images
 
 
@@ -199,12 +200,24 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
         return Calibration(0.0, math.nan, math.nan, None, *limits)
     else:
         threshold = float(np.quantile(known, 1 - rate))
-    noise = np.quantile(found.noise, ALIKE, axis=0) if len(found.noise) >= ENOUGH_ALIKE else None
+    noise = _noise_range(found.noise) if len(found.noise) >= ENOUGH_ALIKE else None
     if n_people < KNOWN_RATE_LEAST or math.isnan(acceptance):
         return Calibration(threshold, math.nan, math.nan, noise, *limits)
     owners = found.people[~found.unknown]
     rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
     return Calibration(threshold, acceptance, rejection, noise, *limits)
+
+
+def _noise_range(noise: Array) -> Array:
+    """Return the range (2, n_measures) of the noise measures (n_images, n_measures) of left-out images.
+
+    The training images themselves are nearer to the model than any left-out image. So residuals have no lower limit
+    where the finest detail, the fourth measure, distinguishes images with less noise.
+    """
+    found = np.quantile(noise, ALIKE, axis=0)
+    if noise.shape[1] > MEASURES_OF_RESIDUALS + 1:
+        found[0, :MEASURES_OF_RESIDUALS] = 0
+    return np.asarray(found)
 
 
 def _known_rate(shares: Array) -> float:

@@ -92,11 +92,15 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     return name, max(name, face)
 
 
-def limit_of(unlike: Array, face: float) -> float:
-    """Return the limit for the name of a person who is added with images of this unlikeness (n_images,).
+def limits_of_added(limits: dict[Any, float], labels: Array, unlike: Array, face: float) -> dict[Any, float]:
+    """Return the limits for the names of people who are added with images of this unlikeness (n_images,).
 
-    The model has not seen the person, so that the limit for a `face` holds, and that of the person's own images if they
-    are more unlike.
+    The model has not seen these people, whom `labels` (n_images,) name. So the limit for a `face` holds, and that of
+    the person's own images if they are more unlike. `limits` has those of the people who are known before.
     """
-    known = unlike[~np.isnan(unlike)]
-    return max(face, MARGIN * float(known.max())) if len(known) else math.inf
+    found = {}
+    for person in np.unique(labels):
+        own = unlike[labels == person]
+        largest = MARGIN * float(own.max()) if not np.isnan(own).any() else math.inf
+        found[person] = max(face, largest, limits.get(person, 0.0))
+    return found

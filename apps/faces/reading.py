@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._checks import shown
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image, resize_grey, to_grey8
@@ -79,6 +80,10 @@ def open_faces(
 
 def read_probe(shape: tuple[int, int], detect: bool, most: int | None, source: str | Path) -> ProbeFaces:
     """Read an image, or up to `most` faces on it with the largest first, scaled to `shape` as a model needs them."""
+    if not isinstance(source, str | Path):
+        raise ParameterError(f"source must be the file of one image; got {shown(source)}; call it for each image")
+    if Path(source).is_dir():
+        raise UnreadableError(f"{source} is a folder, and one image is needed; give its files one by one")
     found = read_faces(source)[:most] if detect else []
     images = [image for _, image in found] or [read_image(source)]
     rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))

@@ -13,13 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    check_non_negative,
-    column_or_1d,
-    validate_data,
-)  # fmt: skip
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from visionnmf import NMF, choices
 from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, check_rows, shown
@@ -51,6 +45,7 @@ FURTHEST = 1e-6  # the nearest distance over the largest distance in a ranking
 CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
+FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}  # what images are converted to
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 1000  # images by which a search is chosen
 
@@ -218,9 +213,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         step = progress or (lambda *_: None)
         self._check_parameters()
         check_rows(X, "images")
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
-        check_non_negative(data, "FaceRecognizer (input X)")
-        check_classification_targets(labels)
+        data, labels = validate_data(self, X, y, ensure_all_finite="allow-nan", **FLOATS)
+        cleaning.check_values(data)
+        # Two of each, because scikit-learn takes labels of which most are different for a regression.
+        check_classification_targets(np.repeat(np.unique(labels), 2))
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))
         self.white_ = 255.0 if self.brightest_ > 1 else 1.0  # images have grey values up to 255, or shares of white
@@ -394,14 +390,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         parts = self._decompose(data, missing)
-        cleaned, unlike = parts.cleaned, self._unlikeness_of(data, missing, parts)
+        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
-        for person in np.unique(labels):
-            limits[person] = max(limits.get(person, 0), likeness.limit_of(unlike[labels == person], self.faceless_))
+        limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])
-        self.cleaned_ = np.concatenate([self.cleaned_, cleaned.astype(self.cleaned_.dtype, copy=False)])
+        self.cleaned_ = np.concatenate([self.cleaned_, parts.cleaned.astype(self.cleaned_.dtype, copy=False)])
         self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
         return self
 
@@ -458,7 +453,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
         order = np.argsort(distances, axis=1, kind="stable")[:, :top]
         alike = calibration.holds(self.noise_, parts.noise)
-        unlike, allowed = self._unlikeness_of(data, missing, parts), self.unlike_[order[:, 0]]
+        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])
+        allowed = self.unlike_[order[:, 0]]
         unlike_face, unlike_person = unlike > np.maximum(allowed, self.faceless_), unlike > allowed
         found = []
         for row, nearest in enumerate(order):
@@ -486,8 +482,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Return new images and the mask of their missing pixels."""
         check_is_fitted(self)
         check_rows(X, "images")
-        data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        check_non_negative(data, "FaceRecognizer (input X)")
+        data = validate_data(self, X, ensure_all_finite="allow-nan", reset=False, **FLOATS)
+        cleaning.check_values(data)
         return data, self._given(data, mask) | self._found(data, self.missing_)
 
     def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
@@ -536,20 +532,15 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             return np.empty((len(data), 0), data.dtype)
         return cleaning.grain(self._as_images(data))[:, None] / self.white_
 
-    def _unlikeness(self, data: Array, missing: Mask, reconstructions: Array, grain: Array, pixels: Labels) -> Array:
-        """Return how unlike the training images some `pixels` of images are; NaN if the shape is not known.
+    def _unlikeness(self, data: Array, missing: Mask, drawn: Array, grain: Array, pixels: Any = slice(None)) -> Array:
+        """Return how unlike training images some `pixels` of images, `drawn` by the model, are; NaN without a shape.
 
         `grain` (n_images, 1), the scale of the finest detail over white, has no column if it cannot be measured.
         """
         if self.image_shape is None or not grain.shape[1]:
             return np.full(len(data), np.nan)
         cells, noise = likeness.cells_of(self.image_shape)[pixels], grain[:, 0] * self.white_
-        return likeness.unlikeness(data, missing, reconstructions, cells, noise, self.white_)
-
-    def _unlikeness_of(self, data: Array, missing: Mask, parts: Decomposition) -> Array:
-        """Return how unlike the training images new images are (n_images,); NaN if the shape is not known."""
-        grain, everywhere = parts.noise[:, 3:], np.arange(data.shape[1])
-        return self._unlikeness(data, missing, parts.reconstructions, grain, everywhere)
+        return likeness.unlikeness(data, missing, drawn, cells, noise, self.white_)
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""

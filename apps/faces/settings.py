@@ -107,6 +107,18 @@ def parse_corruption(text: str) -> tuple[str, float | None]:
     return kind, whole if whole == number else number  # the side of a block must be an int
 
 
+def _check_severity(text: str) -> None:
+    """Raise ParameterError if images cannot be corrupted by KIND:SEVERITY."""
+    import numpy as np
+
+    from visionnmf.datasets import corrupt
+
+    try:
+        corrupt(np.zeros((1, 1, 1), np.uint8), *parse_corruption(text))
+    except ParameterError as error:
+        raise ParameterError(f"corruptions must have a severity that its kind allows; got {text!r}: {error}") from None
+
+
 def parse_ranks(text: str) -> tuple[int, ...]:
     """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step)."""
     ranks: list[int] = []
@@ -155,3 +167,5 @@ class FaceEvaluation:
             from visionnmf.datasets import CORRUPTIONS  # loads NumPy
 
             check_some_of(kinds, "corruptions", CORRUPTIONS)
+            for text in self.corruptions:
+                _check_severity(text)

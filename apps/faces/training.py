@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from visionnmf._checks import shown
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
+from visionnmf.datasets import Faces
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, check_parents, transaction, write_image
 
 from .calibration import KNOWN_RATE_LEAST, UNKNOWN_LEAST
 from .figures import residual_picture
+from .likeness import IN_WORDS
 from .reading import as_rows, open_faces, read_probe
-from .recognizer import FaceRecognizer, Progress
+from .recognizer import Array, FaceRecognizer, Progress
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
 
@@ -83,7 +86,9 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
             f"with fewer than {KNOWN_RATE_LEAST} people no error rate is known: it may be half or several times that"
         )
         if people >= KNOWN_RATE_LEAST:
-            reason = "these people differ so much that an error rate could be half or double; train more people"
+            reason = "these people differ so much that the share could be half or several times that; train more people"
+        if len(recognizer.labels_) == people:
+            reason = "with one image of each person no error rate is known: it may be half or several times that"
         return f"{threshold}, set to let {rate:.1%} of unknown people pass; {reason}"
     known = "the share of known people who are rejected is not known"
     if not math.isnan(rejected):
@@ -154,6 +159,7 @@ def train(
     check_outputs(files, force, inputs=[source])
     check_parents([model])
     faces, skipped = open_faces(source, reading=reading, named=True)
+    notes = _shared_images(faces)
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
@@ -169,14 +175,29 @@ def train(
             write_image(files[2], sheet, force=force)
         save(trained, model, force=force)
     outputs = [str(path) for path in files]
-    n_pixels, notes = shape[0] * shape[1], []
+    n_pixels = shape[0] * shape[1]
     used = len(recognizer.threshold_pixels_)
     if used < n_pixels:
         notes.append(
-            f"the threshold was set by {used} of the {n_pixels} pixels, because the images are clean; "
+            f"the threshold was set by {used} of the {n_pixels} pixels, because the images have little noise; "
             "thorough=True uses all, which takes three times as long"
         )
     return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
+
+
+def _shared_images(faces: Faces) -> list[str]:
+    """Return a sentence if people share an image, which names two such images."""
+    first: dict[bytes, int] = {}
+    shared = []
+    for number, image in enumerate(faces.images):
+        before = first.setdefault(image.tobytes(), number)
+        if faces.labels[before] != faces.labels[number]:
+            shared.append((before, number))
+    if not shared:
+        return []
+    one, other = (faces.files[number] if faces.files else f"image {number}" for number in shared[0])
+    more = f", and so are {len(shared) - 1} further images" if len(shared) > 1 else ""
+    return [f"{one} and {other} are the same image of two people{more}; remove it from one of them"]
 
 
 @dataclass(frozen=True)
@@ -235,23 +256,23 @@ def add_person(
     >>> add_person(load("people.npz"), "Di", ["people/cy/0.png"], "four.npz", force=True).people
     4
     """
-    if not person.strip():
-        raise ParameterError(f"person must be a name; got {person!r}")
+    if not isinstance(person, str) or not person.strip():
+        raise ParameterError(f"person must be a name, which comes before the images; got {shown(person)}")
+    if isinstance(sources, str | Path):
+        raise ParameterError(f"sources must be a list of images; got {shown(str(sources))}; put it into a list")
     check_outputs([Path(out)], force, inputs=sources)
     model = loaded(model)
-    rows, skipped = [], []
+    rows, used, skipped = [], [], []
     for source in sources:
         try:
             rows.append(read_probe(model.image_shape, model.detect, 1, source).rows)
+            used.append(str(source))
         except MediaError as error:
             skipped.append(str(error))
     if not rows:
         raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
-    images, notes = np.concatenate(rows), []
-    if person in model.recognizer.classes_:
-        others = int((model.recognizer.predict(images) != person).sum())
-        if others:
-            notes.append(f"{others} of the images of {person} are nearer to somebody else; is the name right?")
+    images = np.concatenate(rows)
+    notes = _doubts_of(model.recognizer, person, images, used)
     recognizer = copy.copy(model.recognizer).add(images, np.repeat(person, len(rows)))
     added = FaceModel(recognizer, model.detect)
     save(added, out, force=force)
@@ -260,3 +281,26 @@ def add_person(
         added, person, len(rows), len(recognizer.classes_), inputs=list(sources), outputs=[str(out)], skipped=skipped,
         notes=[*notes, note],
     )  # fmt: skip
+
+
+def _doubts_of(recognizer: FaceRecognizer, person: str, images: Array, files: list[str]) -> list[str]:
+    """Return sentences about new images (n_images, n_pixels) that seem to show no face, or somebody else."""
+    known, doubts = person in recognizer.classes_, []
+    found = list(zip(files, recognizer.identify(images), strict=True))
+    faceless = [file for file, one in found if one.reason == "unlike"]
+    if faceless:
+        doubts.append(f"{_some(faceless)} {IN_WORDS}; remove what shows no face, and add the others again")
+    others: dict[str, list[str]] = {}
+    for file, one in found:
+        somebody = one.nearest if known and one.reason != "unlike" else one.person
+        if somebody not in (None, person):
+            others.setdefault(somebody, []).append(file)
+    for other, some in others.items():
+        seen = "nearer to" if known else "identified as"
+        doubts.append(f"{_some(some)} {seen} {other}, not {person}; is the name right?")
+    return doubts
+
+
+def _some(files: list[str]) -> str:
+    """Return the first of some files and how many more there are, with a verb."""
+    return f"{files[0]} is" if len(files) == 1 else f"{files[0]} and {len(files) - 1} more of the images are"

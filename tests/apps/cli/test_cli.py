@@ -356,3 +356,9 @@ def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code,
     assert process.returncode == code
     assert "Traceback" not in stderr
     assert not out.exists() and source.read_bytes() == before  # an empty folder is not left either
+
+
+@pytest.mark.parametrize(("typed", "meant"), [(("fases",), "faces"), (("faces", "trian"), "train")])
+def test_a_command_that_is_spelt_wrongly_is_suggested(typed, meant):
+    found = run(*typed)
+    assert found.exit_code == 2 and f"Did you mean '{meant}'" in found.stderr

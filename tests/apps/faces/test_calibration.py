@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
+from scipy.ndimage import gaussian_filter
 
 from visionnmf.apps.faces import FaceRecognizer, calibration
 from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, holds, people_folds
@@ -142,3 +143,12 @@ def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     np.testing.assert_array_equal(fewer.cleaned_, exact.cleaned_)
     noisy = np.clip(X + rng.normal(0, 40, X.shape), 0, 255)
     assert len(FaceRecognizer(image_shape=shape, missing="none").fit(noisy, names).threshold_pixels_) == 1024
+
+
+def test_training_images_are_as_noisy_as_the_training_images(rng):
+    """They are nearer to the model than any image that was left out; less detail than theirs is still noticed."""
+    images, labels = made_faces(rng, 12, 6)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), labels)
+    assert np.mean([one.calibrated for one in recognizer.identify(rows(images))]) > 0.9
+    blurred = gaussian_filter(images.astype(np.float32), (0, 3, 3))
+    assert np.mean([one.calibrated for one in recognizer.identify(rows(blurred))]) < 0.1

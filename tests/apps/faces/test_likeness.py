@@ -153,7 +153,7 @@ def test_the_commands_say_that_a_picture_is_unlike(model, photographs, folder, t
     Image.fromarray(photographs[1]).save(path)
     found = run("faces", "identify", model[0], path, folder / "person 1" / "0.png")
     assert "landscape.png: unknown: unlike the training images, probably not a face (nearest: person " in found.stdout
-    assert found.stderr.endswith("1 faces of known people, 0 of nobody known, 1 unlike the training images\n")
+    assert found.stderr.endswith("1 face of known people, 0 of nobody known, 1 unlike the training images\n")
     again = run("faces", "identify", model[0], path, "--json")
     assert '"person": null' in again.stdout and '"reason": "unlike"' in again.stdout
     verified = run("faces", "verify", model[0], path, folder / "person 1" / "0.png")

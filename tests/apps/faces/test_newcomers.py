@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from helpers import rows, run_command as run
+from helpers import made_faces, rows, run_command as run
+from PIL import Image
 
-from visionnmf.apps.faces import FaceRecognizer, load
-from visionnmf.exceptions import ParameterError
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load
+from visionnmf.exceptions import ParameterError, UnreadableError
 
 
 def test_every_attribute_of_a_fit_is_documented(model):
@@ -48,3 +49,72 @@ def test_what_no_range_says_is_null(model, folder, tmp_path):
     image = rows(np.full((1, 16, 16), 90, np.uint8))
     assert recognizer.identify(image)[0].calibrated is True
     assert recognizer.identify(image, threshold=1)[0].calibrated is False  # the rates are those of another threshold
+
+
+def test_nan_is_refused_with_a_mask_as_the_cure(model, faces):
+    unknown = rows(faces.images)
+    unknown[0, :3] = np.nan
+    for step in (lambda: FaceRecognizer().fit(unknown, faces.labels), lambda: model[1].predict(unknown)):
+        with pytest.raises(ParameterError, match=r"X must not hold NaN; got 3 of them; set .* 0, and give a mask"):
+            step()
+
+
+def test_calls_in_another_order_or_with_several_images_are_refused_with_a_cure(model, folder, tmp_path):
+    image = str(folder / "person 1" / "0.png")
+    with pytest.raises(ParameterError, match="person must be a name, which comes before the images; got"):
+        add_person(model[0], [image], "Ada", tmp_path / "m.npz")
+    with pytest.raises(ParameterError, match=r"sources must be a list of images; got .*; put it into a list"):
+        add_person(model[0], "Ada", image, tmp_path / "m.npz")
+    with pytest.raises(ParameterError, match=r"source must be the file of one image; got .*; call it for each image"):
+        identify(model[0], [image])
+    with pytest.raises(UnreadableError, match="person 1 is a folder, and one image is needed; give its files one by"):
+        identify(model[0], folder / "person 1")
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_one_image_of_each_person_warns_of_no_regression_and_promises_no_rate(rng, tmp_path):
+    images, labels = made_faces(rng, 24, 1)
+    np.savez(tmp_path / "f.npz", images=images, labels=np.arange(1, 25), names=labels)
+    found = run("faces", "train", tmp_path / "f.npz", "--model", tmp_path / "m.npz")  # warnings are errors in tests
+    assert found.exit_code == 0 and "UserWarning" not in found.stderr
+    assert "with one image of each person no error rate is known: it may be half or several times that" in found.stdout
+
+
+def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no_people(folder, tmp_path):
+    (folder / "person 2" / "9.png").write_bytes((folder / "person 0" / "3.png").read_bytes())
+    (folder / "person 1" / "9.png").write_bytes((folder / "person 1" / "3.png").read_bytes())  # of one person
+    for name in ("__MACOSX", ".thumbnails"):
+        (folder / name).mkdir()
+        (folder / name / "0.png").write_bytes((folder / "person 3" / "0.png").read_bytes())
+    found = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--json")
+    report = json.loads(found.stdout)
+    assert report["people"] == [f"person {i}" for i in range(4)]
+    assert report["notes"] == [
+        "person 0/3.png and person 2/9.png are the same image of two people; remove it from one of them"
+    ]
+
+
+def test_adding_what_shows_no_face_or_somebody_else_is_reported(model, folder, tmp_path):
+    y, x = np.mgrid[-1:1:16j, -1:1:16j]
+    Image.fromarray(np.uint8(127 + 110 * np.sign(np.sin(5 * x + 3 * y)))).save(tmp_path / "lake.png")
+    images = [tmp_path / "lake.png", folder / "person 1" / "0.png", folder / "person 1" / "1.png"]
+    added = run("faces", "add", model[0], *images, "--name", "Ada", "--model", tmp_path / "m.npz")
+    assert added.exit_code == 0 and "Ada: 3 images added, 5 people" in added.stdout
+    assert "lake.png is unlike the training images, probably not a face; remove what shows no face" in added.stdout
+    assert "0.png and 1 more of the images are identified as person 1, not Ada; is the name right?" in added.stdout
+    more = run("faces", "add", model[0], images[1], "--name", "person 1", "--model", tmp_path / "n.npz")
+    assert "is the name right" not in more.stdout and "no face" not in more.stdout
+
+
+def test_a_severity_that_is_out_of_range_names_the_option(folder, tmp_path):
+    found = run("faces", "evaluate", folder, "--corruption", "salt_and_pepper:30", "--out", tmp_path / "out")
+    said = " ".join(found.stderr.replace("│", " ").split())
+    assert found.exit_code == 2 and "--corruption must have a severity that its kind allows; got" in said
+    assert "salt_and_pepper:30" in said and not (tmp_path / "out").exists()
+    FaceEvaluation(corruptions=("occlusion:12", "gaussian:40", "poisson:0.05", "dead_lines", "laplace:30"))
+
+
+def test_one_image_is_not_counted_as_several(model, folder, tmp_path):
+    (tmp_path / "no.png").write_text("no picture")
+    found = run("faces", "identify", model[0], folder / "person 1" / "0.png", tmp_path / "no.png")
+    assert "1 image: 1 face of known people, 0 of nobody known" in found.stderr
