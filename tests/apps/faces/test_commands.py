@@ -54,7 +54,8 @@ def test_a_model_that_cannot_be_written_leaves_no_pictures(folder, tmp_path, mon
     monkeypatch.setattr(training, "save", fails)
     pictures = tmp_path / "pictures"
     result = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", pictures)
-    assert result.exit_code == 2 and result.stderr == "visionnmf: m.npz: cannot be written (No space left on device)\n"
+    assert result.exit_code == 2  # a slow machine shows progress before
+    assert result.stderr.endswith("visionnmf: m.npz: cannot be written (No space left on device)\n")
     assert not list(pictures.iterdir()) and not (tmp_path / "m.npz").exists()
 
 
