@@ -10,6 +10,7 @@
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
     python benchmarks/faces.py pairs ORL [DRAWS]       pairs of images of unknown people: one person, or two
     python benchmarks/faces.py pictures ORL [DRAWS] [KNOWN]    photographs without a face, faces that are lost
+    python benchmarks/faces.py occlusions ORL [SPLITS] sunglasses, scarves and foreign texture on the test images
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA and the nearest image
@@ -31,6 +32,7 @@ from typing import Any
 
 import numpy as np
 from _main import data_file, is_quick, main
+from _occlusions import occluded
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import cosine_distances
@@ -63,6 +65,8 @@ STRANGERS = tuple(CONDITIONS[i] for i in (0, 1, 6, 3, 4, 9))
 RANKS = tuple(range(10, 151, 10))
 MOST_STRANGERS = 400  # images
 SEEN = 0.2  # share of the new images that must be alike for a pair to count
+OCCLUSIONS = ("none", "sunglasses", "scarf", "block10", "block20", "block30", "block40")
+NOISES = (CONDITIONS[5], CONDITIONS[6], CONDITIONS[9])
 MISSING = tuple(CONDITIONS[i] for i in (0, 1, 6, 7, 9))
 LARGE = 10_000  # images
 BLOCK_SHARE = 0.2  # of an image
@@ -342,6 +346,31 @@ def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
     print(f"| {name} ({len(known)}) | " + " | ".join(cells) + " |", flush=True)
 
 
+def occlusions(name: str = "ORL", splits: int = 0) -> None:
+    """Print what the rules for whole and for occluded faces identify, trained on undamaged images."""
+    faces = load(name)
+    files = sorted(data_file("bsds").glob("*.jpg"))
+    heads = [*OCCLUSIONS, *(f"{kind} {severity}" for kind, severity in NOISES)]
+    print(f"| {name} | {' | '.join(heads)} | ms of processor an image |" + "\n" + "| --- " * (len(heads) + 2) + "|")
+    found: dict[str, list[list[float]]] = {"residual": [], "occluded": []}
+    plan = FaceEvaluation(most_test=6 if name == "YALEB" else 10, random_state=FIRST)
+    for split in range(splits or SPLITS):
+        task = make_split(faces, "none", split, plan)
+        clean = (255 * task.tests["clean"]).round().astype(np.uint8).reshape(-1, *task.image_shape)
+        probes = [clean] + [occluded(clean, kind, files, split) for kind in OCCLUSIONS[1:]]
+        probes += [corrupt(clean, kind, severity, random_state=split) for kind, severity in NOISES]
+        for rule, rows in found.items():
+            recognizer = FaceRecognizer(rule=rule, image_shape=task.image_shape, random_state=split)
+            recognizer.fit(task.train, task.people)
+            start = time.process_time()
+            shares = [100 * (recognizer.predict(as_rows(images) / 255) == task.answers).mean() for images in probes]
+            each = 1e3 * (time.process_time() - start) / len(clean) / len(probes)
+            rows.append([*shares, each])
+    for rule, rows in found.items():
+        cells = [f"{mean:.1f} ± {spread:.1f}" for mean, spread in zip(np.mean(rows, 0), np.std(rows, 0), strict=True)]
+        print(f"| {rule} | " + " | ".join(cells) + " |", flush=True)
+
+
 def with_block(images: NDArray[Any], draw: int) -> NDArray[Any]:
     """Cover a fifth of each image by an even block of random grey."""
     rng, covered = np.random.default_rng(draw), images.copy()
@@ -440,6 +469,7 @@ PARTS = {
     "strangers": strangers,
     "pairs": pairs,
     "pictures": pictures,
+    "occlusions": occlusions,
     "missing": missing,
     "large": large,
     "rpca": rpca,

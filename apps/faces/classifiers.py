@@ -20,6 +20,7 @@ RIDGE_IMAGES = 700  # the ridge is given for so many images, and grows in propor
 SPARED = 10.0  # ridges that the evidence also asks for on clean images, which are better off with one
 GRID = 2.0 ** np.arange(0, 16, 0.5)  # (n_grid,) candidate ridges, in units of the smallest
 SPAN = 1e-9  # of the largest power; directions with less are rounding errors
+FURTHEST = 1e-6  # the nearest distance over the largest one of an image
 BATCH = 512  # new images at a time; each needs a row of coefficients of all training images
 
 
@@ -32,6 +33,17 @@ def relative_distance(distances: Array) -> Array:
     least = np.maximum(distances.min(axis=1), np.finfo(distances.dtype).tiny)
     # The mean of least / distance over the people is `least` over the harmonic mean of the distances.
     return np.asarray((least[:, None] / np.maximum(distances, least[:, None])).mean(axis=1))
+
+
+def relative_distances(distances: Array) -> Array:
+    """Return distances from all people (n_images, n_people) in units that make the least one :func:`relative_distance`.
+
+    The others keep their ratios to it, up to a million.
+    """
+    least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
+    return np.asarray(
+        relative_distance(distances)[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
+    )
 
 
 class ClassResidual(BaseEstimator):

@@ -22,8 +22,9 @@ from visionnmf.exceptions import ParameterError
 
 from . import calibration, cleaning, likeness
 from .calibration import Identity
-from .classifiers import ClassResidual, Nearest, relative_distance
+from .classifiers import ClassResidual, Nearest, relative_distance, relative_distances
 from .cleaning import Decomposition
+from .occlusion import RobustResidual
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -41,7 +42,6 @@ VISIBLE = 0.15  # ... and this share of white
 WHITENING = 0.1
 CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
 FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
-FURTHEST = 1e-6  # the nearest distance over the largest distance in a ranking
 CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
@@ -62,6 +62,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     ==================  ==========================================  ==================================================
     "residual"          the cleaned images                          what a person's images leave unexplained
                                                                     (Zhang et al.); noisier probes get a larger ridge
+    "occluded"          images; only the gallery is cleaned         visible pixels left unexplained (Deng et al.)
     "whitened"          ``X H+``, whitened                          cosine, nearest image
     "codes"             the model's codes (MahNMF, Algorithm 5)     cosine, nearest image
     "pseudo-inverse"    ``X H+`` (MahNMF, Algorithm 4)              Euclidean, nearest image
@@ -76,7 +77,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     model : estimator or None, default=None
         An estimator with ``fit_transform``, ``transform`` and ``components_``, such as :class:`~visionnmf.NMF`. None
         stands for the Manhattan loss with ``nuclear=1``. Missing pixels need a model whose methods take ``weights``.
-    rule : {"residual", "whitened", "codes", "pseudo-inverse"}, default="residual"
+    rule : {"residual", "occluded", "whitened", "codes", "pseudo-inverse"}, default="residual"
         The features and the distance; see the table.
     n_components : int, default=100
         Of the default model; superfluous components shrink to zero.
@@ -144,6 +145,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     ----------
     N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization", 2012, section 5.2.
     L. Zhang, M. Yang, X. Feng, "Sparse representation or collaborative representation: ...?", ICCV 2011.
+    W. Deng, J. Hu, J. Guo, "Extended SRC: undersampled face recognition via intraclass variant dictionary", 2012.
 
     Examples
     --------
@@ -202,8 +204,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             Pixels to count as missing, besides those that `missing` finds.
         progress : callable, optional
             Called as ``progress(stage, done, total)`` after each fit of a model, and each iteration of the default one
-            that learns the people. The stages choose the search for
-            missing pixels, learn the people, and set the threshold.
+            that learns the people. The stages choose the search for missing pixels, learn, and set the threshold.
 
         Raises
         ------
@@ -294,7 +295,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
                 data, self.reconstructions_, cleaning.pull_limit(outliers, self.scale_), missing
             )
             folds = calibration.image_folds(self.labels_)
-            nearest, _ = calibration.left_out(self._classifier(), self._features(cleaned, None), self.labels_, folds)
+            classifier, features = self._classifier(choosing=True), self._features(cleaned, None)
+            nearest, _ = calibration.left_out(classifier, features, self.labels_, folds)
             scores[outliers] = float((nearest == self.labels_).mean())
         return scores
 
@@ -337,17 +339,19 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         grain = self._grain(np.where(missing, self.reconstructions_, data))  # this measure needs all pixels
         pixels = self.threshold_pixels_ = np.arange(data.shape[1])
         # Noise of many pixels cancels out in distances, so that those of fewer pixels would set a threshold too high.
-        if not self.thorough and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
+        grid = not self.thorough and self.rule != "occluded"  # which needs neighbouring pixels
+        if grid and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
             pixels = self.threshold_pixels_ = calibration.pixel_grid(self.image_shape, data.shape[1])
         data, missing = data[:, pixels], missing[:, pixels]
         folds = list(calibration.people_folds(people))
         for number, (unknown, known) in enumerate(folds):
             step("setting the threshold", number, len(folds))
-            rest = np.ones(len(data), bool)
-            rest[unknown] = rest[known] = False
+            rest = np.delete(np.arange(len(data)), np.concatenate([unknown, known]))
             if len(np.unique(people[rest])) < 2:
                 continue
             part = self._fitted_part(data[rest], missing[rest], people[rest], chosen)
+            if self.rule == "occluded":  # parts do not know the shape of images
+                part.classifier_ = RobustResidual(self.image_shape).fit(part.cleaned_, part.labels_)
             # Of many images of unknown people, every second, third, ... is tested.
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
             parts = part._decompose(data[new], missing[new])
@@ -381,10 +385,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
         The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
         people, because the model does not know what they have in common. The parameters are those of :meth:`fit`.
-
-        Returns
-        -------
-        FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
         labels = column_or_1d(y)
@@ -446,11 +446,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         data, missing = self._check_new(X, mask)
         parts = self._decompose(data, missing)
         distances = self._distances(data, missing, parts)
-        relative = relative_distance(distances)
-        least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
-        # The relative distance from each person, (n_images, n_people): that from the nearest person times distance /
-        # least, which FURTHEST keeps finite.
-        ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
+        ratios = relative_distances(distances)
         order = np.argsort(distances, axis=1, kind="stable")[:, :top]
         alike = calibration.holds(self.noise_, parts.noise)
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])
@@ -548,6 +544,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
         """Return the distances of new images from all people; without `parts` they are not cleaned."""
+        if isinstance(self.classifier_, RobustResidual):  # probes as they are: it finds what is covered
+            return self.classifier_.distances(data, missing)
         if parts is not None:
             data = parts.cleaned if self.rule in CLEANING else np.where(missing, parts.reconstructions, data)
         return self.classifier_.distances(self._features(data, None))
@@ -558,15 +556,17 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         "residual" compares the images themselves, "codes" the codes of the model, and the other rules the projections
         on the pseudo-inverse of the components. `codes` are the model's codes of `data`; None computes them if needed.
         """
-        if self.rule == "residual":
+        if self.rule in ("residual", "occluded"):
             return data
         if self.rule == "codes":  # scaled as if the components had unit norm
             return np.asarray((self.model_.transform(data) if codes is None else codes) * self._norms.T)
         return np.asarray(data @ self._inverse.astype(data.dtype, copy=False))
 
-    def _classifier(self) -> ClassResidual | Nearest:
-        """Return an unfitted classifier for the rule."""
-        if self.rule == "residual":
+    def _classifier(self, *, choosing: bool = False) -> ClassResidual | RobustResidual | Nearest:
+        """Return an unfitted classifier for the rule; for "occluded" another one chooses the limit of cleaning."""
+        if self.rule == "occluded" and not choosing:
+            return RobustResidual(self.image_shape)
+        if self.rule in ("residual", "occluded"):
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
 

@@ -222,7 +222,7 @@ def test_winsorising_pulls_outliers_to_the_limit():
 # --- recognition ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["residual", "whitened", "codes", "pseudo-inverse"])
+@pytest.mark.parametrize("rule", ["residual", "occluded", "whitened", "codes", "pseudo-inverse"])
 def test_every_rule_recognises_clean_faces(people, rule):
     train, y, test, answers = people
     found = FaceRecognizer(rule=rule, random_state=0).fit(rows(train), y)

@@ -1,0 +1,159 @@
+"""Distances of images from people that are robust to sunglasses, scarves and other things in front of a face."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from skimage.measure import block_reduce
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import normalize
+
+Array = NDArray[np.floating]
+Labels = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+# Chosen on split 0 of ORL, UMIST, Yale and LFW, with occlusions made of training photographs; docs/decisions/faces.md.
+SIDE = 32  # images are averaged until their shorter side is less than twice this
+SMOOTHING = 1.0  # pixels, of squared residuals: neighbours are mostly covered together
+LIMIT = 0.15  # of the root mean square of an image: residuals of that size count half
+USUAL = 0.05  # of the same: the residual that costs as much as a difference of the usual size
+DIFFERENCES = 30  # directions in which images of one person differ
+SHARE = 0.02  # of the pixels: with so many more that are not explained, the distance is e times as large
+MOST_EXPONENT = 80.0  # the exponential function of more is infinite in float32
+NEAREST = 12  # people whose images are compared; the others are as far as the furthest of these
+ROUNDS = 8  # of reweighting, for one person
+# Of the start: collaborative representation with logistic weights (Yang et al. 2013).
+START_ROUNDS = 6
+START_SHARE = 0.6  # share of the pixels that are taken for visible
+START_SLOPE = 8.0
+START_RIDGE = 0.01 / 700  # for each image of the gallery
+
+
+class RobustResidual(BaseEstimator):
+    """What a person's mean image and the differences within people leave unexplained of the visible pixels.
+
+    An image is modelled as a multiple of one person's mean image, plus a combination of the directions in which images
+    of one person differ, whoever it is (Deng, Hu, Guo, "Extended SRC", 2012). Their coefficients have the variances of
+    the gallery. The residuals have the bounded cost ``e^2 / (1 + e^2 / c^2)`` (Geman and McClure 1985), where ``e^2``
+    is averaged over neighbours, so that covered pixels neither bend the fit nor decide.
+
+    The cost over ``c^2`` is about the number of pixels that are not explained. The distance grows exponentially with
+    their share: pixels that nobody explains multiply the distances from all people by one number, so they do not make
+    people alike. The pixels that are visible at the start are those that all images together explain (Yang, Zhang,
+    Yang, Zhang, "Regularized robust coding", 2013), which also finds the people who are compared.
+
+    `image_shape` is (height, width); with None, residuals are not averaged over neighbours and images not reduced.
+    """
+
+    def __init__(self, image_shape: tuple[int, int] | None = None) -> None:
+        self.image_shape = image_shape  # (height, width) of the rows of X
+
+    def fit(self, X: Array, y: Labels) -> RobustResidual:
+        """Learn people `y`, numbered from 0 without gaps, from images as rows.
+
+        `means_` are the people's mean images (n_people, n_pixels), `differences_` the directions of differences
+        (n_differences, n_pixels), and `spread_` their variances. If people have one image each, there are none.
+        """
+        images = self._reduced(X)
+        self.people_ = y
+        self.means_ = np.array([images[y == person].mean(axis=0) for person in range(y.max() + 1)])
+        deviations = images - self.means_[y]
+        _, sizes, directions = np.linalg.svd(deviations, full_matrices=False)
+        n_kept = min(DIFFERENCES, int((sizes > 1e-3 * max(sizes[0], 1e-6)).sum()))
+        self.differences_ = directions[:n_kept]
+        self.spread_ = sizes[:n_kept] ** 2 / max(len(images) - len(self.means_), 1)
+        # For collaborative representation: directions of the gallery (r, n_pixels), and the matrix (n_images, r) that
+        # turns coefficients of directions into those of images.
+        left_side, sizes, self._directions = np.linalg.svd(images, full_matrices=False)
+        ridge = START_RIDGE * len(images)
+        kept = sizes**2 > ridge / 2  # the ridge hardly leaves anything of the others
+        self._directions = self._directions[kept]
+        self._ridges = np.diag(ridge / sizes[kept] ** 2).astype(images.dtype)
+        self._images, self._mixing = images, left_side[:, kept] / sizes[kept]
+        return self
+
+    def distances(self, X: Array, missing: Mask | None = None) -> Array:
+        """Return the distance of each image from each person, (n_images, n_people).
+
+        `missing` (n_images, n_pixels) is true where a pixel is known to be covered.
+        """
+        if missing is None:
+            visible = np.ones_like(self._reduced(X))
+        else:
+            X = np.where(missing, 0, X)
+            visible = (self._averaged(missing) == 0).astype(X.dtype)
+        pairs = zip(self._reduced(X) * visible, visible, strict=True)
+        return np.array([self._of_image(*pair) for pair in pairs], X.dtype).reshape(len(X), len(self.means_))
+
+    def _reduced(self, X: Array) -> Array:
+        """Return the images as rows of unit norm, averaged over squares if they are large."""
+        return normalize(self._averaged(X).astype(X.dtype, copy=False))
+
+    def _averaged(self, X: Array | Mask) -> Array:
+        """Return the means of rows of pixels over squares of pixels, if the images are large."""
+        if self.image_shape is None:
+            return np.asarray(X)
+        factor = max(1, min(self.image_shape) // SIDE)
+        # what does not fill a square is cut off: block_reduce would add black pixels
+        height, width = (side // factor * factor for side in self.image_shape)
+        images = np.asarray(X).reshape(-1, *self.image_shape)[:, :height, :width]
+        reduced = block_reduce(images, (1, factor, factor), np.mean)
+        self._small_shape = reduced.shape[1:]
+        return np.asarray(reduced.reshape(len(images), -1))
+
+    def _of_image(self, image: Array, visible: Array) -> Array:
+        """Return the distances (n_people,) of one image (n_pixels,); `visible` is 0 at pixels that do not count."""
+        far, weights = self._start(image, visible)
+        near = np.argsort(far, kind="stable")[:NEAREST]
+        mean_square = 1 / len(image)  # images have norm 1
+        scale = image.dtype.type(LIMIT**2 * mean_square)
+        # For each of the nearest people, the mean image and the differences, (n_near, 1 + n_differences, n_pixels).
+        basis = np.empty((len(near), 1 + len(self.differences_), len(image)), image.dtype)
+        basis[:, 0], basis[:, 1:] = self.means_[near], self.differences_
+        # The coefficient of the mean image is free; those of the differences cost more the further they are from usual.
+        ridges = np.append(1e-6, USUAL**2 * mean_square / self.spread_).astype(image.dtype)
+        weights = np.repeat(weights[None], len(near), axis=0)
+        for _ in range(ROUNDS):
+            weighted = basis * weights[:, None]
+            normal = weighted @ basis.transpose(0, 2, 1) + np.diag(ridges)
+            coefficients = np.linalg.solve(normal, (weighted @ image)[..., None])[..., 0]
+            squares = self._smoothed((image - (coefficients[:, None] @ basis)[:, 0]) ** 2 * visible)
+            weights = visible / (1 + squares / scale) ** 2  # half the derivative of the cost by the square
+        costs = (visible * squares / (1 + squares / scale)).sum(axis=1) + coefficients[:, 1:] ** 2 @ ridges[1:]
+        distances = np.exp(np.minimum(costs / scale / len(image) / SHARE, MOST_EXPONENT))
+        everybody = np.full(len(self.means_), distances.max(), image.dtype)
+        everybody[near] = distances
+        return everybody
+
+    def _start(self, image: Array, visible: Array) -> tuple[Array, Array]:
+        """Return distances from all people (n_people,) and weights of the pixels, by collaborative representation.
+
+        `image` and `visible` are those of :meth:`_of_image`.
+        """
+        mean = self._images.mean(axis=0) * visible
+        residuals = image - mean * (image @ mean) / max(mean @ mean, np.finfo(image.dtype).tiny)
+        for _ in range(START_ROUNDS):
+            squares = residuals**2
+            kept = squares[visible > 0] if visible.any() else squares
+            limit = max(float(np.quantile(kept, START_SHARE)), np.finfo(image.dtype).tiny)
+            weights = visible / (1 + np.exp(np.clip(START_SLOPE * (squares / limit - 1), -50, 50)))
+            weights = weights.astype(image.dtype)
+            weighted = self._directions * weights
+            coefficients = np.linalg.solve(weighted @ self._directions.T + self._ridges, weighted @ image)
+            residuals = image - coefficients @ self._directions
+        of_images = self._mixing @ coefficients
+        far = np.empty(len(self.means_), image.dtype)
+        for person in range(len(far)):
+            own = of_images[self.people_ == person]
+            left = image - own @ self._images[self.people_ == person]
+            size = max(np.linalg.norm(own), np.finfo(image.dtype).eps)
+            far[person] = np.sqrt((weights * left**2).sum()) / size
+        return far, weights
+
+    def _smoothed(self, squares: Array) -> Array:
+        """Average squared residuals (n_near, n_pixels) over neighbouring pixels."""
+        if self.image_shape is None:
+            return squares
+        pictures = squares.reshape(-1, *self._small_shape)
+        return np.asarray(gaussian_filter(pictures, (0, SMOOTHING, SMOOTHING), mode="nearest")).reshape(squares.shape)
