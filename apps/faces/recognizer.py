@@ -174,7 +174,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         thorough: bool = False,
         random_state: Any = None,
     ) -> None:
-        # As in every estimator of scikit-learn, parameters are kept as they are and checked in `fit`.
         self.model = model  # an estimator, or None for the default NMF
         self.rule = rule  # how probes are compared with the gallery
         self.n_components = n_components  # of the default model
@@ -291,9 +290,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         scores = {}
         # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
         for outliers in limits:  # in standard deviations of the noise
-            cleaned = cleaning.winsorise(
-                data, self.reconstructions_, cleaning.pull_limit(outliers, self.scale_), missing
-            )
+            limit = cleaning.pull_limit(outliers, self.scale_)
+            cleaned = cleaning.winsorise(data, self.reconstructions_, limit, missing)
             folds = calibration.image_folds(self.labels_)
             classifier, features = self._classifier(choosing=True), self._features(cleaned, None)
             nearest, _ = calibration.left_out(classifier, features, self.labels_, folds)
@@ -385,6 +383,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
         The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
         people, because the model does not know what they have in common. The parameters are those of :meth:`fit`.
+
+        Returns
+        -------
+        FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
         labels = column_or_1d(y)
@@ -420,8 +422,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the label of the nearest person on each image, at any distance."""
-        nearest = self.distances(X).argmin(axis=1)
-        return np.asarray(self.classes_[nearest])
+        return np.asarray(self.classes_[self.distances(X).argmin(axis=1)])
 
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
@@ -553,8 +554,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def _features(self, data: Array, codes: Array | None) -> Array:
         """Return the vectors that the rule compares, a row for each image (n_samples, n_pixels) in `data`.
 
-        "residual" compares the images themselves, "codes" the codes of the model, and the other rules the projections
-        on the pseudo-inverse of the components. `codes` are the model's codes of `data`; None computes them if needed.
+        They are images, codes (None computes the model's), or projections on the pseudo-inverse of the components.
         """
         if self.rule in ("residual", "occluded"):
             return data
