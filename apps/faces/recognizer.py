@@ -422,7 +422,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the label of the nearest person on each image, at any distance."""
-        return np.asarray(self.classes_[self.distances(X).argmin(axis=1)])
+        nearest = self.distances(X).argmin(axis=1)
+        return np.asarray(self.classes_[nearest])
 
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
@@ -446,9 +447,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         top = min(check_count(top, "top"), len(self.classes_))
         data, missing = self._check_new(X, mask)
         parts = self._decompose(data, missing)
-        distances = self._distances(data, missing, parts)
-        ratios = relative_distances(distances)
-        order = np.argsort(distances, axis=1, kind="stable")[:, :top]
+        ratios = relative_distances(self._distances(data, missing, parts))
+        order = np.argsort(ratios, axis=1, kind="stable")[:, :top]
         alike = calibration.holds(self.noise_, parts.noise)
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])
         allowed = self.unlike_[order[:, 0]]
