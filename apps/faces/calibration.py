@@ -188,7 +188,7 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     images of one person resemble each other. The quantile is therefore chosen so that, computed without a person, it
     lets a share `rate` of that person's images pass, on average over the people. With one or two people nobody can play
     unknown, and the threshold rejects a share `rate` of the known people's images instead. If there is nothing to judge
-    by, the threshold is 0, which rejects everything.
+    by, the threshold is 0, which rejects everything. `n_people` is the number of people in training.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     limits = likeness.limits(found.unlike, found.unknown)
@@ -221,9 +221,10 @@ def _noise_range(noise: Array) -> Array:
 
 
 def _known_rate(shares: Array) -> float:
-    """Return the mean of people's shares, or NaN if it does not estimate that of all people to a factor of two.
+    """Return the mean of people's `shares` (n_people,), or NaN if that of all people may differ by a factor of two.
 
-    The sample is one of people, not of images, because images of one person are alike.
+    It is trusted if its 90 % confidence interval reaches at most half of the mean to either side. The
+    sample is one of people, not of images, because images of one person are alike.
     """
     if len(shares) < 2:
         return math.nan
@@ -232,7 +233,11 @@ def _known_rate(shares: Array) -> float:
 
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
-    """Return the threshold, and the share of each person's images that pass a threshold made without that person."""
+    """Return the threshold, and the share of each person's images that pass a threshold made without that person.
+
+    `distances` (n_images,) are the relative distances of images of people who were left out, `people` (n_images,) says
+    who they are, and `rate` is the share that should pass, on average over the people.
+    """
     # The candidates are quantiles up to the share `rate`. passed (n_levels, n_people) has the share of each person's
     # images that pass the quantile of the distances of all others.
     levels = rate * NOMINAL

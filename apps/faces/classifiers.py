@@ -71,9 +71,10 @@ class ClassResidual(BaseEstimator):
         return self._fit(images, y, *_products(images))
 
     def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
-        """Yield a classifier fitted without each fold, and the people of its columns of distances.
+        """Yield for each fold a classifier fitted without it, and the people of its columns of distances.
 
-        The products of all images are computed once; those of a fold are taken away.
+        `folds` are the rows of `X` that are left out together. The products of all images are computed once, and those
+        of a fold are taken away.
         """
         images = normalize(X)
         products, of_pixels = _products(images)
@@ -167,7 +168,7 @@ class ClassResidual(BaseEstimator):
         misfits = np.maximum(energies @ (1 / (powers + grid)) + beside / grid, np.finfo(np.float64).tiny)
         # minus twice the log-likelihood, at the most likely variance of the coefficients
         costs = features * np.log(misfits) + np.log(powers + grid).sum(axis=0)
-        costs += (features - len(powers)) * np.log(grid)
+        costs += (features - len(powers)) * np.log(grid)  # directions outside the span have no power but the ridge
         likeliest = grid[costs.argmin(axis=1)]
         return np.asarray(np.maximum(likeliest - SPARED * least, least)[:, None])
 
@@ -218,7 +219,7 @@ class Nearest(BaseEstimator):
         return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))
 
     def _prepared(self, X: Array) -> Array:
-        """Return whitened images if asked for, at unit norm for the cosine."""
+        """Return images whitened by ``transform_``, None without whitening, and at unit norm for the cosine."""
         rotated = X if self.transform_ is None else X @ self.transform_
         return normalize(rotated) if self.cosine else rotated
 

@@ -75,7 +75,7 @@ class FaceComparisonReport(Report):
         dict
             From (corruption, method, rank, test) to mean and standard deviation in %, in the order of the rows.
         """
-        groups: dict[Any, list[float]] = {}
+        groups: dict[Any, list[float]] = {}  # the accuracies of the splits, by (corruption, method, rank, test)
         for row in self.rows:
             groups.setdefault(tuple(row[name] for name in GROUP), []).append(row["accuracy"])
         return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}
@@ -146,6 +146,7 @@ def make_split(faces: Faces, corruption: str, number: int, evaluation: FaceEvalu
         test.append(own[count:][: evaluation.most_test])
     rows, others = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     kind, severity = parse_corruption(corruption)
+    # Two seeds, for the corruption of the training and of the test images; independent of the generator above.
     seeds = np.random.default_rng(1000 + evaluation.random_state + number).integers(2**32, size=2)
     tests = {"clean": _as_shares(faces.images[others])}
     if evaluation.both:
@@ -254,7 +255,7 @@ def run_split(faces: Faces, evaluation: FaceEvaluation, corruption: str, number:
         ranks = dict.fromkeys(min(rank, *split.train.shape) for rank in evaluation.ranks)
         for rank in ranks if name in RANKED else (None,):
             start = time.perf_counter()
-            distances = METHODS[name](split, rank or 0).distances
+            distances = METHODS[name](split, rank or 0).distances  # methods without a rank ignore the 0
             found = {test: split.accuracy(distances(images)) for test, images in split.tests.items()}
             common = {"corruption": corruption, "split": number, "method": name, "rank": rank}
             common["seconds"] = round(time.perf_counter() - start, 3)

@@ -171,12 +171,12 @@ class Identifier:
         path = self._picture(source, out)
         if path is not None:
             check_outputs([path], self.force, inputs=[source])
-        if str(source) in self._prepared:
+        if str(source) in self._prepared:  # the image was looked at with others, by `prepare`
             faces, identities, messages = self._prepared.pop(str(source))
             for message in messages:
                 warnings.warn(message, stacklevel=2)
         else:
-            faces = read_probe(*self._reading, source)
+            faces = read_probe(*self._reading, source)  # `_reading`: size, whether faces are cut out, and how many
             identities = self._identities(faces.rows)
         outputs = []
         if path is not None:
@@ -187,6 +187,7 @@ class Identifier:
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
         notes = self._doubts(identities)
+        # A model of whole images takes a photograph with a small face for a picture of something else.
         if not self.model.detect and identities[0].reason == "unlike" and find_faces(read_image(source)):
             notes.append(PART_OF_PICTURE)
         return IdentificationReport(
@@ -207,7 +208,7 @@ class Identifier:
         return None if folder is None else Path(folder) / f"{stem_of(source)}_corrupted.png"
 
     def _may_draw(self, source: str, out: Path | None) -> bool:
-        """Return whether no picture is wanted, or there is none that may not be replaced."""
+        """Return whether the picture of an image can be written, or none is wanted: an existing one needs `force`."""
         path = self._picture(source, out)
         return path is None or self.force or not os.path.lexists(path)
 

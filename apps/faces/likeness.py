@@ -27,7 +27,7 @@ LEAST_CONTRAST = 1e-3  # standard deviation of an even picture, as a share of wh
 
 
 def cells_of(image_shape: tuple[int, int]) -> NDArray[np.intp]:
-    """Return the cell of each pixel (n_pixels,)."""
+    """Return the number of the cell that each pixel (n_pixels,) belongs to, in a grid of 8 × 8 cells over the image."""
     height, width = image_shape
     rows, columns = np.divmod(np.arange(height * width), width)
     return np.asarray(rows * CELLS // height * CELLS + columns * CELLS // width)
@@ -42,9 +42,10 @@ def unlikeness(
     noise, single bad pixels and blocks, which a sum of the residuals of all pixels does.
 
     `images`, `missing` and `reconstructions` are (n_images, n_pixels), `cells` (n_pixels,) are those of
-    :func:`cells_of`, and `noise` (n_images,) is the standard deviation of the noise of a pixel. The result (n_images,)
-    is NaN for an image of which nothing is seen.
+    :func:`cells_of`, `noise` (n_images,) is the standard deviation of the noise of a pixel, and `white` the value of
+    white. The result (n_images,) is NaN for an image of which nothing is seen.
     """
+    # For each cell, by image: the medians of its pixels and of their residuals, and the variance that noise gives both.
     values: list[Array] = []
     residuals: list[Array] = []
     variances: list[Array] = []
@@ -52,11 +53,12 @@ def unlikeness(
         own = cells == cell
         unseen = missing[:, own]
         seen = (~unseen).sum(axis=1)
-        hidden = seen < LEAST_SHOWN * own.sum()
+        hidden = seen < LEAST_SHOWN * own.sum()  # too little of the cell is seen, so it does not count
         for medians, pixels in ((values, images[:, own]), (residuals, images[:, own] - reconstructions[:, own])):
             # Without the missing pixels, whose NaN are sorted to the end.
             ordered = np.sort(np.where(unseen, np.nan, pixels), axis=1)
             last = np.maximum(seen - 1, 0)
+            # The median is the mean of the two middle values, which are one if the number of values is odd.
             middle = [np.take_along_axis(ordered, half[:, None], axis=1)[:, 0] for half in (last // 2, -(-last // 2))]
             medians.append(np.where(hidden, np.nan, sum(middle) / 2))
         # The variance of a median of n normal values is pi / 2n times theirs.
@@ -66,6 +68,7 @@ def unlikeness(
     known = np.flatnonzero(count)
     result = np.full(len(images), np.nan)
     coarse, squares, variance = coarse[:, known], squares[:, known], variance[:, known]
+    # The cells with the largest residuals may lie under a block. The other 80 % count.
     least = squares <= np.nanquantile(squares, TRUSTED, axis=0)
     left = np.nanmean(np.where(least, squares - variance, np.nan), axis=0)
     contrast = np.maximum(np.nanvar(coarse, axis=0) - np.nanmean(variance, axis=0), (LEAST_CONTRAST * white) ** 2)
@@ -76,16 +79,18 @@ def unlikeness(
 def limit(unlike: Array) -> float:
     """Return the limit beyond which a picture is unlike images of which `unlike` (n_images,) is the unlikeness.
 
-    It is infinite if there are too few of them.
+    Images of unlikeness NaN, which is unknown, are left out. The limit is infinite if fewer than ten others remain.
     """
     known = unlike[~np.isnan(unlike)]
     return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.inf
 
 
 def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
-    """Return the limits for a name and for a face, by left-out images; `unknown` are those of left-out people.
+    """Return the unlikeness beyond which an image is not named, and that beyond which it is probably not a face.
 
-    With too few images of the people who stay, as with one image of each person, those of the others set both.
+    `unlike` (n_images,) is the unlikeness of images that were left out of training. Those that `unknown` (n_images,)
+    marks show people who were left out altogether, and set the limit for a face. The others set the limit for a name.
+    With too few of them, as with one image of each person, the limit for a face serves as both.
     """
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name
@@ -93,10 +98,12 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
 
 
 def limits_of_added(limits: dict[Any, float], labels: Array, unlike: Array, face: float) -> dict[Any, float]:
-    """Return the limits for the names of people who are added with images of this unlikeness (n_images,).
+    """Return for each person who is added the unlikeness beyond which an image does not get this person's name.
 
-    The model has not seen these people, whom `labels` (n_images,) name. So the limit for a `face` holds, and that of
-    the person's own images if they are more unlike. `limits` has those of the people who are known before.
+    `labels` (n_images,) name the people on the added images, and `unlike` (n_images,) is the unlikeness of the images.
+    The model has not seen these people. So the limit `face`, beyond which an image is probably not a face, holds for
+    them, or the largest of their own images with a margin. `limits` are those of people who are known already; they
+    never fall. A person with an image of unknown unlikeness (NaN) has no limit.
     """
     found = {}
     for person in np.unique(labels):

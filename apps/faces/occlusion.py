@@ -103,7 +103,12 @@ class RobustResidual(BaseEstimator):
         return np.asarray(reduced.reshape(len(images), -1))
 
     def _of_image(self, image: Array, visible: Array) -> Array:
-        """Return the distances (n_people,) of one image (n_pixels,); `visible` is 0 at pixels that do not count."""
+        """Return the distances (n_people,) of one image (n_pixels,); `visible` is 0 at pixels that do not count.
+
+        `visible` is 1 at the others. Each of the nearest people gets a fit by iteratively reweighted least squares:
+        pixels with large residuals, which are probably covered, count less.
+        """
+        # Collaborative representation gives rough distances, by which the people to compare are chosen.
         far, weights = self._start(image, visible)
         near = np.argsort(far, kind="stable")[:NEAREST]
         mean_square = 1 / len(image)  # images have norm 1
@@ -121,6 +126,7 @@ class RobustResidual(BaseEstimator):
             squares = self._smoothed((image - (coefficients[:, None] @ basis)[:, 0]) ** 2 * visible)
             weights = visible / (1 + squares / scale) ** 2  # half the derivative of the cost by the square
         costs = (visible * squares / (1 + squares / scale)).sum(axis=1) + coefficients[:, 1:] ** 2 @ ridges[1:]
+        # The cost over `scale` is about the number of unexplained pixels; with a share `SHARE` of them, exp gives e.
         distances = np.exp(np.minimum(costs / scale / len(image) / SHARE, MOST_EXPONENT))
         everybody = np.full(len(self.means_), distances.max(), image.dtype)
         everybody[near] = distances
@@ -129,20 +135,24 @@ class RobustResidual(BaseEstimator):
     def _start(self, image: Array, visible: Array) -> tuple[Array, Array]:
         """Return distances from all people (n_people,) and weights of the pixels, by collaborative representation.
 
-        `image` and `visible` are those of :meth:`_of_image`.
+        `image` (n_pixels,) had norm 1 before pixels that do not count were set to 0, and `visible` (n_pixels,) is 0
+        there and 1 elsewhere. The image is explained by all images of the gallery together, by iteratively reweighted
+        ridge regression. A person's distance is the residual of that person's part over the norm of its coefficients.
         """
+        # The first residuals are those of the best multiple of the mean of the gallery.
         mean = self._images.mean(axis=0) * visible
         residuals = image - mean * (image @ mean) / max(mean @ mean, np.finfo(image.dtype).tiny)
         for _ in range(START_ROUNDS):
             squares = residuals**2
             kept = squares[visible > 0] if visible.any() else squares
+            # A logistic weight: near 1 for small residuals, 1/2 at the 0.6 quantile of the visible pixels, 0 far above.
             limit = max(float(np.quantile(kept, START_SHARE)), np.finfo(image.dtype).tiny)
             weights = visible / (1 + np.exp(np.clip(START_SLOPE * (squares / limit - 1), -50, 50)))
             weights = weights.astype(image.dtype)
             weighted = self._directions * weights
             coefficients = np.linalg.solve(weighted @ self._directions.T + self._ridges, weighted @ image)
             residuals = image - coefficients @ self._directions
-        of_images = self._mixing @ coefficients
+        of_images = self._mixing @ coefficients  # of directions of the gallery, turned into those of its images
         far = np.empty(len(self.means_), image.dtype)
         for person in range(len(far)):
             own = of_images[self.people_ == person]

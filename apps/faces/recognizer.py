@@ -283,13 +283,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._inverse = np.linalg.pinv(self.components_, rcond=CONDITION)
 
     def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
-        """Return for each limit of cleaning the share of training images identified when left out of the gallery.
-
-        A limit says how many standard deviations of the noise a pixel may be away from the model.
-        """
+        """Return for each of the `limits` of cleaning the share of training images that are identified if left out."""
         scores = {}
         # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
-        for outliers in limits:  # in standard deviations of the noise
+        for outliers in limits:  # standard deviations of the noise that a pixel may be away from the model
             limit = cleaning.pull_limit(outliers, self.scale_)
             cleaned = cleaning.winsorise(data, self.reconstructions_, limit, missing)
             folds = calibration.image_folds(self.labels_)
@@ -299,7 +296,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return scores
 
     def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
-        """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified."""
+        """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified.
+
+        `given` marks pixels that the caller calls missing. `people` (n_images,) are positions in ``classes_``.
+        """
         if not cleaning.takes_weights(self.model):
             if self.missing not in (choices.FACE_MISSING_AUTO, "none"):
                 raise ParameterError(
@@ -417,7 +417,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             In the order of ``classes_``; comparable within a row.
         """
         data, missing = self._check_new(X, mask)
-        cleans = self.rule in CLEANING or bool(missing.any())
+        cleans = self.rule in CLEANING or bool(missing.any())  # other rules compare probes as they are
         return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
 
     def predict(self, X: ArrayLike) -> Array:
@@ -449,9 +449,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         parts = self._decompose(data, missing)
         ratios = relative_distances(self._distances(data, missing, parts))
         order = np.argsort(ratios, axis=1, kind="stable")[:, :top]
-        alike = calibration.holds(self.noise_, parts.noise)
-        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])
-        allowed = self.unlike_[order[:, 0]]
+        alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
+        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # 3 is the grain
+        allowed = self.unlike_[order[:, 0]]  # the unlikeness with which the nearest person may still be named
         unlike_face, unlike_person = unlike > np.maximum(allowed, self.faceless_), unlike > allowed
         found = []
         for row, nearest in enumerate(order):
@@ -492,10 +492,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return np.broadcast_to(np.asarray(mask, bool), data.shape)
 
     def _found(self, data: Array, missing: str) -> Mask:
-        """Return the pixels that count as missing by a search."""
+        """Return the mask of the pixels that the search `missing`, "blocks", "saturated" or "none", finds in images."""
         if missing == "none" or (missing == "blocks" and self.image_shape is None):
             return np.zeros(data.shape, bool)
-        images = self._as_images(data) if self.image_shape is not None else data[:, None]
+        images = self._as_images(data) if self.image_shape is not None else data[:, None]  # one row each
         found = cleaning.missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
         return found.reshape(data.shape)
 
@@ -524,7 +524,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return Decomposition(reconstructions, cleaned, corrupted, np.hstack([*noise, grain]))
 
     def _grain(self, data: Array) -> Array:
-        """Return the scale of the finest detail over white (n_images, 1), or no column if it cannot be measured."""
+        """Return the noise of images by their finest detail, over white: (n_images, 1), or (n_images, 0) if unknown."""
         if self.image_shape is None or min(self.image_shape) < 3:
             return np.empty((len(data), 0), data.dtype)
         return cleaning.grain(self._as_images(data))[:, None] / self.white_
@@ -540,7 +540,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return likeness.unlikeness(data, missing, drawn, cells, noise, self.white_)
 
     def _judged(self, scale: Any) -> Any:
-        """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""
+        """Return the residual beyond which a pixel is corrupted: visible, and an outlier of noise with this `scale`."""
         return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:

@@ -108,7 +108,7 @@ def parse_corruption(text: str) -> tuple[str, float | None]:
 
 
 def _check_severity(text: str) -> None:
-    """Raise ParameterError if images cannot be corrupted by KIND:SEVERITY."""
+    """Raise ParameterError if images cannot be corrupted by KIND:SEVERITY, which is tried on an image of one pixel."""
     import numpy as np
 
     from visionnmf.datasets import corrupt
@@ -120,7 +120,7 @@ def _check_severity(text: str) -> None:
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:
-    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step)."""
+    """Return the ranks of ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step), without repetitions."""
     ranks: list[int] = []
     for part in comma_separated(text):
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part)
@@ -163,7 +163,7 @@ class FaceEvaluation:
         if not 1 <= len(self.ranks) <= MOST_RANKS or min(self.ranks) < 1:
             raise ParameterError(f"ranks must be 1 to {MOST_RANKS} whole numbers from 1; got {self.ranks!s:.40}")
         kinds = [parse_corruption(text)[0] for text in self.corruptions]
-        if kinds != ["none"]:
+        if kinds != ["none"]:  # the default is known to be allowed
             from visionnmf.datasets import CORRUPTIONS  # loads NumPy
 
             check_some_of(kinds, "corruptions", CORRUPTIONS)

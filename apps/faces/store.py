@@ -39,7 +39,8 @@ class FaceModel:
 
 
 def _names(names: list[str]) -> Any:
-    """Return names as an array, whose items are as long as the longest name."""
+    """Return names as an array, whose items are as long as the longest name; ValueError if it would be too large."""
+    # NumPy takes 4 bytes a character. A small file could ask for a huge array by one long name among many.
     if 4 * len(names) * max(map(len, names)) > MAX_NAMES:
         raise ValueError("names must not be that long")
     return np.array(names)

@@ -284,7 +284,10 @@ def add_person(
 
 
 def _doubts_of(recognizer: FaceRecognizer, person: str, images: Array, files: list[str]) -> list[str]:
-    """Return sentences about new images (n_images, n_pixels) that seem to show no face, or somebody else."""
+    """Return sentences about new images (n_images, n_pixels) that seem to show no face, or somebody else.
+
+    `person` is the name under which they will be added, and `files` are the names of the images.
+    """
     known, doubts = person in recognizer.classes_, []
     found = list(zip(files, recognizer.identify(images), strict=True))
     faceless = [file for file, one in found if one.reason == "unlike"]
@@ -292,6 +295,8 @@ def _doubts_of(recognizer: FaceRecognizer, person: str, images: Array, files: li
         doubts.append(f"{_some(faceless)} {IN_WORDS}; remove what shows no face, and add the others again")
     others: dict[str, list[str]] = {}
     for file, one in found:
+        # Images of a known person should be nearest to that person. A new person is near somebody in any case, so there
+        # only an image that would get a name is suspicious.
         somebody = one.nearest if known and one.reason != "unlike" else one.person
         if somebody not in (None, person):
             others.setdefault(somebody, []).append(file)

@@ -42,14 +42,18 @@ class PairSpace:
     """
 
     def __init__(self, images: Array, people: Labels | None) -> None:
+        """Learn the projection and the whitening from `images` (n_images, n_pixels).
+
+        `people` (n_images,) says who is on them; None if that is not to be used.
+        """
         rows = normalize(images)
         with np.errstate(invalid="ignore"):  # images that are all equal have no variance to divide by
             self._projection = PCA(min(COMPONENTS, len(rows), rows.shape[1]), random_state=0).fit(rows)
         deviations = self._projection.transform(rows)
-        freedom = len(rows) - 1
+        freedom = len(rows) - 1  # degrees of freedom: one less for each mean that is subtracted
         if people is not None:
             present, numbers, counts = np.unique(people, return_inverse=True, return_counts=True)
-            if len(present) < len(rows):
+            if len(present) < len(rows):  # somebody has two images: deviations from the mean of each person
                 means = np.zeros((len(present), deviations.shape[1]))
                 np.add.at(means, numbers, deviations)
                 deviations = deviations - (means / counts[:, None])[numbers]
@@ -85,7 +89,10 @@ def distances_of_strangers(images: Array, people: Labels) -> Array:
 
 
 def _coordinates(images: Array) -> Array:
-    """Return the images, or if they have more pixels than there are images, coordinates with the same products."""
+    """Return images (n_images, n_pixels), with more pixels than images as coordinates (n_images, n_images).
+
+    The coordinates have the inner products of the images, on which all comparisons depend, and take less time.
+    """
     if images.shape[1] <= len(images):
         return images
     powers, directions = np.linalg.eigh((images @ images.T).astype(np.float64))
@@ -172,6 +179,7 @@ class Verifier:
     def __init__(self, model: FaceModel | str | Path) -> None:
         self.model = loaded(model)
         recognizer = self.model.recognizer
+        # `_space` compares images, and `_strangers` are the sorted distances of pairs of different people.
         self._n_people = len(recognizer.classes_)
         self._space = PairSpace(recognizer.cleaned_, recognizer.labels_ if self._n_people >= ENOUGH_PEOPLE else None)
         self._strangers = distances_of_strangers(recognizer.cleaned_, recognizer.labels_)
@@ -205,6 +213,7 @@ class Verifier:
             name: [getattr(identity, attribute) for identity in found]
             for name, attribute in (("nearest", "nearest"), ("reasons", "reason"), ("calibrated", "calibrated"))
         }
+        # The noise of images matters where error rates do: for names, and for a threshold that the caller did not give.
         notes = self._doubts(inputs, found) if None not in people or threshold is None else []
         if None not in people:
             distance = max(identity.distance for identity in found)

@@ -38,6 +38,7 @@ class FLSS:
     """
 
     def __init__(self, n_components: int, groups: Array, *, dictionary_weight: float = 0.01, random_state: int) -> None:
+        """Keep the parameters; `groups` (n_features,) is the number of the view of each feature."""
         self.n_components, self.groups, self.random_state = n_components, groups, random_state
         self.dictionary_weight = dictionary_weight  # lambda; the default is the paper's
 
@@ -96,6 +97,7 @@ class SideBySide:
     """
 
     def __init__(self, train: ViewArrays) -> None:
+        """Learn means and scales from training views, each (n_samples, n_features) with NaN for missing entries."""
         # Features without any value in the training samples have no mean; they count as zero.
         gaps = np.concatenate([np.isnan(view).all(axis=0) for view in train.values()])
         matrix = np.hstack(list(train.values()))
@@ -112,7 +114,7 @@ class SideBySide:
         self.train = full * self.scales
 
     def test(self, views: ViewArrays) -> Array:
-        """Return the matrix of other samples."""
+        """Return the matrix of other samples, whose `views` have the order of the training views."""
         return self._filled(np.hstack(list(views.values()))) * self.scales
 
     def _filled(self, matrix: Array) -> Array:

@@ -77,7 +77,8 @@ class EvaluationReport(Report):
     def summary(self) -> str:
         """Return one line for the samples, then one for each method and condition.
 
-        The first score has its standard deviation over the splits, if there are several.
+        The first score has its standard deviation over the splits, if there are several. ``self.scores`` has a row for
+        each line, and ``self.plan`` the fields of :class:`.Comparison`.
         """
         sizes = {"sample": self.samples, "view": self.views, "class": self.classes, "split": self.plan["n_splits"]}
         endings = {"class": "es"}
@@ -452,7 +453,10 @@ def mean_average_precision(truth: Array, scores: Array) -> float:
 
 
 def _word_matrix(labels: Any) -> Any:
-    """Return labels of several words as a matrix of 0 and 1; classes stay as they are."""
+    """Return texts of words separated by semicolons as a matrix of 0 and 1 (n_samples, n_words).
+
+    Classes (n_samples,), of which none has a semicolon, and labels that are a matrix already stay as they are.
+    """
     if labels.ndim > 1 or labels.dtype.kind != "U" or not any(";" in value for value in labels):
         return labels
     sets = [{word.strip() for word in value.split(";")} - {""} for value in labels]
@@ -461,7 +465,7 @@ def _word_matrix(labels: Any) -> Any:
 
 
 def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Draw the mean score of each method over the splits against its rank."""
+    """Draw the mean score of each method over the splits against its rank; `rows` are those of `evaluate_views`."""
     figure = new_figure(7, 4.5)
     axes = figure.subplots()
     clean = [row for row in rows if not row["missing"]]
@@ -470,7 +474,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
         own = [row for row in clean if (row["condition"], row["method"]) == (condition, method)]
         ranks = sorted({row["rank"] for row in own})
         means = [100 * np.mean([row[name] for row in own if row["rank"] == rank]) for rank in ranks]
-        if np.isfinite(means).all():
+        if np.isfinite(means).all():  # not for a method without this score
             axes.plot(ranks, means, marker="o", label=method if condition == "clean" else f"{method}, {condition}")
     axes.set_xticks(sorted({row["rank"] for row in clean}))
     axes.set_xlabel("rank (number of components)")

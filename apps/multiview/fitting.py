@@ -94,11 +94,11 @@ class FitReport(Report):
 
 
 def _view_line(view: dict[str, Any]) -> str:
-    """Return the line of a view in the summary of a fit."""
+    """Return the line of a view in the summary of a fit; `view` is an item of ``FitReport.views``."""
     parts = [_count(view["features"], "feature"), _count(view["used"], "component")]
     if not view["used"]:
         parts[1] += " (all are too weak here to count; more components or a weaker penalty may change that)"
-    error = 100 * view["error"]
+    error = 100 * view["error"]  # in %; from 99.5 on it would be printed as 100 or more
     parts.append(f"{error:.0f} % not explained" if error < 99.5 else "nothing explained")
     parts += [f"missing for {_count(view['missing'], 'sample')}"] * (view["missing"] > 0)
     parts += [f"{view['gaps']} single entries missing"] * (view["gaps"] > 0)
@@ -235,7 +235,7 @@ def _fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(views, progress=progress)
-    notes, gain = [], ""
+    notes, gain = [], ""  # `gain`: how far the fit is from convergence, in words; "" if it converged
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning):  # one for each of the two steps
             gain = str(warning.message).partition(": ")[2].partition(" (tol=")[0]

@@ -133,7 +133,7 @@ def read_files(sources: Sequence[str | Path]) -> list[str]:
 
 
 def named(source: str | Path) -> tuple[str, str]:
-    """Return the name and the path of ``NAME=PATH``; the name of a path alone is empty."""
+    """Return the name and the path of ``NAME=PATH``; the name is empty for a path, also if it has an = and exists."""
     source = str(source)
     name, sign, path = source.partition("=")
     return (name, path) if sign and name and not Path(source).exists() else ("", source)
@@ -201,6 +201,7 @@ def _check_joined(tables: Sequence[Table], there: Array) -> None:
 
     `there`, bool (n_samples, n_tables), marks the samples that each table has.
     """
+    # Two tables are connected if they have a sample in common. `part` numbers the connected parts from 0.
     part = connected_components(there.T.astype(np.int64) @ there, directed=False)[1]
     if not part.any():
         return
@@ -246,7 +247,11 @@ def _images(folder: str) -> list[str]:
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
 ) -> tuple[list[Table], Any, list[str]]:
-    """Return a table for each kind of features of the images in a folder, what described them, and what was skipped."""
+    """Return a table for each kind of features of the images in a folder, what described them, and what was skipped.
+
+    `extraction` is a fitted one, or None to fit one to features of these `kinds` (None: the default ones). `by_name`
+    says whether rows are matched by the names of files; if by position, images that cannot be read are an error.
+    """
     from visionnmf.features import FeatureExtraction
 
     images = _images(folder)

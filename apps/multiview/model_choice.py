@@ -71,7 +71,7 @@ def choose_model(
     judged = np.ones((len(next(iter(shown.values()))), len(shown)), bool)  # the views that every loss keeps
     for kind in LOSSES if loss is None else (loss,):
         step = _trial_progress(progress or (lambda *_: None), kind)
-        kept = np.ones_like(judged)
+        kept = np.ones_like(judged)  # (n_samples, n_views): the views that this loss does not leave out
         for limit in dict.fromkeys((view_outliers, None)):  # with views left out first, then with all of them
             model = make_model(
                 min(choices.VIEW_COMPONENTS, max(1, len(kept) // SHARE)),
@@ -100,9 +100,10 @@ def choose_model(
 
 
 def _trial_progress(progress: Progress, loss: str) -> Progress:
-    """Return what reports the trial of a loss: the small models that judge the views, then the fits of all samples.
+    """Return a function (stage, done, total) that reports two stages to `progress` as one: the trial of a `loss`.
 
-    Each of the latter takes about as long as one of the small models, which have two starts.
+    The first stage, `JUDGING`, fits small models that judge the views. The second, `FITTED`, has up to `FITS` fits of
+    all samples. Each of these takes about as long as a small model, which has two starts, so they are added up.
     """
     judged = 0  # number of small models
 
@@ -119,7 +120,11 @@ def _trial_progress(progress: Progress, loss: str) -> Progress:
 
 
 def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArrays, ViewArrays, ViewArrays]:
-    """Return views of some samples, which of their entries are hidden, and the views without these entries."""
+    """Return the views of up to 600 samples, which of their entries are hidden, and the views with NaN there.
+
+    The results have an array (n_samples, n_features) for each view. Samples of which nothing remains to be seen, and
+    views without an entry, are left out.
+    """
     there = rng.permutation(np.flatnonzero(observed(views)))[:ENOUGH]
     given = {name: view[there] for name, view in views.items()}
     hidden = {name: _hide(view, rng) for name, view in given.items()}

@@ -46,7 +46,7 @@ class Preparation(BaseEstimator):
         self.lows_ = {name: _over_samples(np.fmin, view) for name, view in scaled.items()}
         self.widths_ = {name: _over_samples(np.fmax, view) - self.lows_[name] for name, view in scaled.items()}
         for width in self.widths_.values():
-            width[~(width > 0)] = 1
+            width[~(width > 0)] = 1  # a constant feature has no range to divide by
         return self
 
     def transform(self, views: ViewArrays) -> dict[str, Array]:
@@ -78,7 +78,11 @@ class Preparation(BaseEstimator):
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
-        """Return a view scaled to its training range, as logarithms with rows of unit norm, or as it is."""
+        """Return a view prepared as ``kinds_[name]`` says.
+
+        "range" scales each feature to 0 ... 1 over the training samples, and lower values become 0. "rows" takes
+        logarithms, with rows of unit norm. "none" leaves the view as it is.
+        """
         kind = self.kinds_[name]
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
@@ -124,7 +128,11 @@ class ViewModel:
 
 
 def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any = None) -> ViewModel:
-    """Return the model of a file, after the checks that the fields do not make."""
+    """Return the model of a file, after the checks that the fields do not make; ValueError if they disagree.
+
+    `preparation` has the parameter and the fitted attributes of a :class:`Preparation` by name, and is changed.
+    """
+    # the number of features of each view, by its name
     sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
     prepared = Preparation(preparation.pop("prepare"))
     for name, values in preparation.items():

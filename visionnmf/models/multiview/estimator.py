@@ -235,6 +235,7 @@ class MultiviewNMF(LinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
+        # whether the loss takes sparse data whose zeros count as much as other entries (weight 1)
         tags.input_tags.sparse = record is not None and record.takes_sparse(1.0)
         tags.input_tags.allow_nan = self.missing_values is not None
         return tags
@@ -314,6 +315,7 @@ class MultiviewNMF(LinearModel):
             training.
         """
         views = self._new(X, observed)
+        # without missing entries there is nothing to fill in, and the codes are not needed
         codes = np.empty(0) if views.entries is None else self._complete(views, *self._judge(views))
         filled = views.split(fill_entries(views, codes, self.components_))
         return framed(filled, X, self.views_.tolist(), self.view_feature_names_)
@@ -417,7 +419,10 @@ class MultiviewNMF(LinearModel):
         return given, codes, outlying
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
-        """Let the iterations of `model` and of the second step be reported; return what prints them."""
+        """Let the iterations of `model` and of the second step be reported; return what prints them.
+
+        `step` is the caller's ``progress(stage, done, total)``. The second step calls the callback of `model`, too.
+        """
         report, done = PrintedProgress(self.callback, self.verbose), count(1)
         total = self.n_init * self.max_iter + (second_iterations(self.max_iter) if sparsity.is_asked_for else 0)
 
@@ -430,7 +435,11 @@ class MultiviewNMF(LinearModel):
         return report
 
     def _keep(self, found: Components, fitted: NMF, n_iter: int, views: Views, weights: Array) -> None:
-        """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views."""
+        """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
+
+        `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
+        those of the views, given or chosen.
+        """
         norms = np.linalg.norm(found.scaled_H, axis=1)
         norms[norms == 0] = 1  # a component of zeros stays as it is
         H = found.scaled_H / norms[:, None]
@@ -459,12 +468,19 @@ class MultiviewNMF(LinearModel):
         return check_views(self, joined, observed, reset=False, missing=self.missing_values)
 
     def _judge(self, views: Views) -> tuple[Array, Array]:
-        """Return the codes found from the views that are not outlying, and the mask of the outlying views."""
+        """Return the codes found from the views that are not outlying, and the mask of the outlying views.
+
+        ``view_residuals_`` (n_views, 2) has the median and the robust standard deviation of each view's residuals.
+        """
         usual = None if self.view_outliers is None else self.view_residuals_
         return judge_new(views, self._components(), usual, self.view_outliers)
 
     def _complete(self, views: Views, codes: Array, outlying: Array) -> Array:
-        """Return `codes` with the rows of samples that lack a view found again after that view was filled in."""
+        """Return `codes`, with those of samples that lack a view found again after that view was filled in.
+
+        `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are those of
+        :meth:`_judge`.
+        """
         prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
         return complete_codes(views, codes, outlying, self._components(), prior, self.loss)
 

@@ -237,7 +237,10 @@ def _without_traces(H: Array, columns: list[Array]) -> Array:
 
 
 def _takes_sparse(model: NMF, with_groups: bool) -> bool:
-    """Return whether a solver of the model's loss takes sparse data, and groups if there are some."""
+    """Return whether a solver of the model's loss takes sparse data, and groups if there are some.
+
+    1.0 is the weight of entries that are not stored: zeros count as much as other entries.
+    """
     record = find_loss(model.loss)
     return any(
         entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
@@ -269,8 +272,8 @@ def block_residuals(views: Views, codes: Array, H: Array) -> Array:
 def usual_residuals(residuals: Array, kept: Array, means: Array) -> Array:
     """Return the median and the robust standard deviation of each view's residuals, of shape (n_views, 2).
 
-    Only views of samples that are kept count. `means` are those of the data of each view; they bound the deviation from
-    below.
+    `residuals` and `kept`, which says what counts, are (n_samples, n_views). `means` (n_views,) are those of the data
+    of each view; they bound the deviation from below.
     """
     usual = np.zeros((residuals.shape[1], 2))
     for v in range(len(usual)):
@@ -385,7 +388,10 @@ def judge_new(
 
 
 def _judge_block(views: Views, components: Components, usual: Array, threshold: float) -> tuple[Array, Array]:
-    """Return the codes and the outlying views of some samples; see :func:`judge_new`."""
+    """Return the codes (n_samples, n_components) and the outlying views (n_samples, n_views) of some samples.
+
+    `usual` (n_views, 2) are the usual residuals of :func:`judge_training`, and `threshold` is in their deviations.
+    """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
     def residuals(rows: Array, kept: Array) -> Array:
@@ -582,7 +588,11 @@ def _least(loss: Any) -> float:
 
 
 def _count_filled(entries: Array | None, kept: Array, groups: Array) -> Array | None:
-    """Return which entries count after the views that were not kept are filled in; None if all do."""
+    """Return which entries count after the views that were not kept are filled in; None if all do.
+
+    `entries` (n_samples, n_features) are those that counted before, `kept` is (n_samples, n_views), and `groups` the
+    view of each feature.
+    """
     if entries is None:
         return None
     # For booleans, a <= b means "not a, or b": all entries of a filled view count, and those of a kept view that did.

@@ -82,7 +82,7 @@ class Views:
         return np.array([self.entries[:, self.groups == v].any(axis=1) for v in range(self.n_views)]).T
 
     def weights(self) -> Array | None:
-        """Return the weights of the entries for a fit, or None if all count alike."""
+        """Return the weights of the entries for a fit, 1 if they count and 0 if not; None if all count."""
         return None if self.entries is None else self.entries.astype(self.data.dtype)
 
     def rows(self, rows: Array | slice) -> Views:
@@ -96,10 +96,11 @@ class Views:
             yield rows, dense(self.data[rows]), None if self.entries is None else self.entries[rows]
 
     def scaled(self, factors: Array) -> Views:
-        """Return views whose features are multiplied by `factors`; sparse data stay sparse."""
+        """Return views whose features are multiplied by `factors` (n_features,); sparse data stay sparse."""
         factors = factors.astype(self.data.dtype)
         if not sp.issparse(self.data):
             return replace(self, data=self.data * factors)
+        # The stored entries of a CSR array are scaled by their column. Sparse data have no `entries`: all count.
         parts = self.data.data * factors[self.data.indices], self.data.indices, self.data.indptr
         return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
 
@@ -113,7 +114,7 @@ class Views:
         return replace(self, data=dense(self.data) * counts, entries=counts)
 
     def split(self, matrix: Array) -> Any:
-        """Return a matrix of these features in the form in which the views were given."""
+        """Return a matrix (n_rows, n_features) in the form of the views: as it is, or its parts as a list or dict."""
         if self.form == "matrix":
             return matrix
         parts = {name: matrix[:, self.groups == v] for v, name in enumerate(self.names)}
@@ -238,7 +239,7 @@ def check_views(
     missing = np.nan if observed is not None or given.some_absent else missing
     data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
     if reset:
-        check_room(data, 2)
+        check_room(data, 2)  # a fit needs about twice the memory of the data
     views = Views(data, entries, given.groups, given.names, given.form)
     if entries is None:
         return views
@@ -287,7 +288,10 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
 
 
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the form and the views of data that are given as several arrays, or None for a single matrix."""
+    """Return the form and the views of data that are given as several arrays, or None for a single matrix.
+
+    The form is "dict" or "list". Views of a list are named by their numbers, and a missing view is None.
+    """
     if sp.issparse(X):  # some sparse formats are mappings
         return None
     if isinstance(X, Mapping):
@@ -313,9 +317,12 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def framed(filled: Any, X: Any, names: Sequence[str], known_features: Sequence[list[str] | None]) -> Any:
-    """Return what was made of the views `X`, in their form, with data frames in the place of data frames."""
+    """Return `filled`, in the form of the views `X` from which it was made, with data frames in place of data frames.
+
+    `names` and `known_features` are those of the training views, the latter None for views without feature names.
+    """
     parts = _parts(X)
-    if parts is None:
+    if parts is None:  # a single matrix is passed as one view with an empty name
         return as_frames({"": filled}, {"": X}, {})[""]
     form, views = parts
     given = views if form == "dict" else dict(zip(names, views.values(), strict=True))
@@ -425,7 +432,10 @@ def sparseness(H: Array, groups: Array, n_views: int) -> Array:
 
 @one_blas_thread()
 def view_errors(views: Views, codes: Array, H: Array) -> Array:
-    """Return the sum of the absolute residuals of each view, as a share of the sum of its data."""
+    """Return the sum of the absolute residuals of each view (n_views,), as a share of the sum of its data.
+
+    `codes` (n_samples, n_components) and `H`, in the units of the data, reconstruct the views.
+    """
     left, total = np.zeros(views.n_views), np.zeros(views.n_views)
     for rows, block, entries in views.blocks():
         residual = np.abs(block - codes[rows] @ H)
