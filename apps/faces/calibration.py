@@ -124,7 +124,7 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
     fold_of = rng.permutation(n_people) % folds if n_people >= UNKNOWN_LEAST else np.full(n_people, -1)
     image_fold = np.full(len(people), -1)
     for person in range(n_people):
-        own = rng.permutation(np.flatnonzero(people == person))
+        own = rng.permutation(np.flatnonzero(people == person))  # this person's images
         if len(own) > 1:  # a person's only image always stays
             others = np.delete(np.arange(folds), fold_of[person]) if fold_of[person] >= 0 else np.arange(folds)
             # Each person begins at another fold, so that people with few images do not all use the first folds.

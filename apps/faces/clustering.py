@@ -110,6 +110,7 @@ class FaceClustersReport(Report):
     __repr__ = brief
 
     def _figures(self) -> dict[str, Any]:
+        """Return for JSON the group of each image, the agreement with the people (None if unknown), and the files."""
         groups = [{"file": name, "cluster": int(c)} for name, c in zip(self.images, self.clusters, strict=True)]
         found = {"clusters": groups, "accuracy": self.accuracy, "information": self.information}
         return found | {"files": self.outputs}

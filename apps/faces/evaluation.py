@@ -81,6 +81,7 @@ class FaceComparisonReport(Report):
         return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}
 
     def _figures(self) -> dict[str, Any]:
+        """Return the means and standard deviations over the splits, in %, and the files for JSON."""
         table = [
             dict(zip(GROUP, key, strict=True)) | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
             for key, (mean, deviation) in self.means().items()

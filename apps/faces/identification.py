@@ -52,6 +52,7 @@ class IdentificationReport(Report):
     others: list[Identity] = field(default_factory=list)
 
     def _figures(self) -> dict[str, Any]:
+        """Return for JSON who is on the image, or is its largest face, and the other faces as "others"."""
         found = [
             _figures(identity) | ({"box": list(box)} if box else {})
             for identity, box in zip_longest([self.identity, *self.others], self.boxes)
@@ -60,7 +61,7 @@ class IdentificationReport(Report):
 
     def summary(self) -> str:
         """Return who is on the image."""
-        lines = []
+        lines = []  # one for each face; without boxes the whole image is the only one
         for identity, box in zip_longest([self.identity, *self.others], self.boxes):
             place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and self.others else ""
             lines.append(f"{self.inputs[0]}{place}: {_sentence(identity)}")
@@ -196,7 +197,7 @@ class Identifier:
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
         """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
-        if self.identification.threshold is not None:
+        if self.identification.threshold is not None:  # no error rates are known for a threshold of the caller
             return []
         unlike, doubt = doubtful(self.model.recognizer, identities)
         which = f"{len(unlike)} of the {len(identities)} faces " if len(unlike) < len(identities) else ""

@@ -60,6 +60,7 @@ class RobustResidual(BaseEstimator):
         self.means_ = np.array([images[y == person].mean(axis=0) for person in range(y.max() + 1)])
         deviations = images - self.means_[y]
         _, sizes, directions = np.linalg.svd(deviations, full_matrices=False)
+        # Directions with less than a thousandth of the largest size are rounding errors.
         n_kept = min(DIFFERENCES, int((sizes > 1e-3 * max(sizes[0], 1e-6)).sum()))
         self.differences_ = directions[:n_kept]
         self.spread_ = sizes[:n_kept] ** 2 / max(len(images) - len(self.means_), 1)
@@ -99,7 +100,7 @@ class RobustResidual(BaseEstimator):
         height, width = (side // factor * factor for side in self.image_shape)
         images = np.asarray(X).reshape(-1, *self.image_shape)[:, :height, :width]
         reduced = block_reduce(images, (1, factor, factor), np.mean)
-        self._small_shape = reduced.shape[1:]
+        self._small_shape = reduced.shape[1:]  # height and width of the reduced images, for `_smoothed`
         return np.asarray(reduced.reshape(len(images), -1))
 
     def _of_image(self, image: Array, visible: Array) -> Array:
@@ -128,6 +129,7 @@ class RobustResidual(BaseEstimator):
         costs = (visible * squares / (1 + squares / scale)).sum(axis=1) + coefficients[:, 1:] ** 2 @ ridges[1:]
         # The cost over `scale` is about the number of unexplained pixels; with a share `SHARE` of them, exp gives e.
         distances = np.exp(np.minimum(costs / scale / len(image) / SHARE, MOST_EXPONENT))
+        # People who were not compared are as far as the furthest of those who were.
         everybody = np.full(len(self.means_), distances.max(), image.dtype)
         everybody[near] = distances
         return everybody

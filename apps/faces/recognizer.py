@@ -392,7 +392,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         parts = self._decompose(data, missing)
-        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])
+        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
@@ -450,7 +450,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ratios = relative_distances(self._distances(data, missing, parts))
         order = np.argsort(ratios, axis=1, kind="stable")[:, :top]
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
-        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # 3 is the grain
+        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
         allowed = self.unlike_[order[:, 0]]  # the unlikeness with which the nearest person may still be named
         unlike_face, unlike_person = unlike > np.maximum(allowed, self.faceless_), unlike > allowed
         found = []

@@ -201,7 +201,10 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
 
 
 def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp]) -> list[Path]:
-    """Return a PNG file for each image. Names keep their suffix if two would be equal otherwise."""
+    """Return the path of a PNG file in `out` for each of the images that `rows` numbers.
+
+    It is named after the image's file, or numbered. Names keep their suffix if two would be equal otherwise.
+    """
     names = [faces.files[row] if faces.files else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):

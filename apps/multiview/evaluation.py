@@ -69,6 +69,7 @@ class EvaluationReport(Report):
     scores: list[dict[str, Any]]
 
     def _figures(self) -> dict[str, Any]:
+        """Return the fields for JSON, with None for scores that there are not."""
         figures = super()._figures()
         for row in figures["scores"]:  # JSON has no NaN
             row |= {name: None for name, value in row.items() if isinstance(value, float) and np.isnan(value)}

@@ -72,6 +72,7 @@ class FitReport(Report):
     random_state: int
 
     def _figures(self) -> dict[str, Any]:
+        """Return the fields for JSON, of which two are named like the options of the command: "rank" and "seed"."""
         figures = super()._figures()
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
@@ -120,6 +121,7 @@ class TransformReport(Report):
     filled: int = 0
 
     def _figures(self) -> dict[str, Any]:
+        """Return the fields for JSON, where the number of components is the "rank", as in the options of `fit`."""
         figures = super()._figures()
         return figures | {"rank": figures.pop("n_components")}
 

@@ -233,6 +233,7 @@ class MultiviewNMF(LinearModel):
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn whether views may be sparse and may hold NaN."""
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
         # whether the loss takes sparse data whose zeros count as much as other entries (weight 1)

@@ -89,7 +89,7 @@ def choose_view_weights(
     progress(WEIGHING, 0, n_fits)
     least = error(weights)
     for begun in range(ROUNDS):
-        before = weights
+        before = weights  # another array as soon as a weight changes
         for v in range(n_views):
             for number, step in enumerate(STEPS):
                 progress(WEIGHING, 1 + (begun * n_views + v) * len(STEPS) + number, n_fits)
@@ -98,7 +98,7 @@ def choose_view_weights(
                 found = error(tried)
                 if found < least:
                     weights, least = tried, found
-                    break
+                    break  # if half the weight is better, twice the weight need not be tried
         if weights is before:  # a whole round changed nothing
             break
     progress(WEIGHING, n_fits, n_fits)
