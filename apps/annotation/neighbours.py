@@ -177,10 +177,12 @@ def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
 
 
 def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
-    """Transfer words as Guan et al. (2012, section V.C) describe it; arguments and scores as in `transfer_joint`.
+    """Transfer words as Guan et al. (2012, section V.C) describe it; the arguments are those of `transfer_joint`.
 
     The words of the nearest image come first, in the order of their frequency in the training set. Missing words are
-    the most frequent words of the second neighbour, then of the third, and so on.
+    the most frequent words of the second neighbour, then of the third, and so on, and at last of the training set. The
+    scores (n_images, n_vocabulary) are `n_words` for the first word, one less for each further one, and below 1 for
+    words that are not transferred.
     """
     counts = Y.sum(axis=0)
     scores = np.empty((len(neighbours), Y.shape[1]), np.float32)

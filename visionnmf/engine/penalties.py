@@ -496,7 +496,10 @@ class Penalties:
 
     @property
     def couples_components(self) -> bool:
-        """Whether a term couples the components of a point or of a group."""
+        """Whether a term ties components together, so that they cannot be updated one after the other.
+
+        Such are sums over the components of one point (column of the factor), and bounds on a group of features.
+        """
         return any(term.couples_components for term in self.parts)
 
     @property

@@ -82,6 +82,8 @@ def _improve_points(
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
     """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
 
+    It decreases ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``.
+
     The graph penalty is a quadratic form in the graph Laplacian, which couples each point to its neighbours. The kernel
     therefore uses the newest codes of the neighbours, and points cannot be updated in parallel. The graph is passed as
     its CSR adjacency arrays and the degrees of its nodes. The kernel expects one point in a row, hence the transposes.

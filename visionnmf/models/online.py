@@ -444,10 +444,11 @@ class OnlineNMF(WithPenalties, LinearModel):
     ) -> None:
         """Find the starting components from the samples `rows`, and set the state before any learning.
 
-        `data` are all samples that were passed, and `sample_weight` their weights, or None.
+        `data` are all samples that were passed, and `sample_weight` their weights, or None. The start that is given or
+        found is moved into the constraints of the components, in place, and then into those of the method.
         """
         own = None if sample_weight is None else sample_weight[rows]
-        first = self._select(method, data, rows, reset=True)
+        first = self._select(method, data, rows, reset=True)  # this chunk sets the features and the dtype
         # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
         problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
         X = problem.X

@@ -186,7 +186,9 @@ class _Smoothed:
         """Return the loss (not smoothed), the gradient (r, n_rows) of the smoothed loss, and the duality gap.
 
         The dual of an entry is the derivative of its smoothed loss; `widths` (n,) are the half-widths of the smoothing.
-        The gap is infinite if there is none (see :meth:`_gap`).
+        The gap is infinite if there is none (see :meth:`_gap`). `alpha` is the parameter of the elastic-net loss. The
+        pass also fills `losses` and `inner` (n_rows,): the loss of each row, and its inner product with the dual, which
+        the gap needs.
         """
         problem = self.problem
         X, alpha = problem.X, Wt.dtype.type(problem.loss.parameter)

@@ -132,9 +132,10 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place.
 
-    Each variable moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` instead of on ``S(f) = sum(a)``; see
+    At the minimum in one code f, with its component a, the data x and the model p, ``S(f) = sum(a x / p)`` is
+    ``sum(a)``. Each code moves by a Newton step on ``1 / S(f) = 1 / sum(a)``, which is nearly straight; see
     ``docs/derivations/kullback_leibler.md``. The start, the extrapolation and the restarts are those of
-    :func:`iterate`.
+    :func:`iterate`, which with `exact` takes these steps instead of those of a quadratic model.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)

@@ -168,7 +168,7 @@ class Iterated(Sequential):
         self.repeatable = not isinstance(source, Iterator)
 
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield samples as they come."""
+        """Yield the pieces of the caller's iterable, each with any number of samples, whatever the `size` wanted."""
         yield from self._source
 
 
