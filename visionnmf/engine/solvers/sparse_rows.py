@@ -149,10 +149,10 @@ class DivergenceRows:
         """Return the codes `F` (n_components, n_rows) after one multiplicative update.
 
         A code is multiplied by a power of the quotient of the negative part of its gradient, `above`, and the positive
-        part, `below`: these are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus that of the penalty. The sums are
-        over stored entries only, because the others are missing; there are no weights. `p` is
-        the model at the stored entries, `parts` hold the components a there, and `sums` adds such entries up by row. A
-        code whose denominator is 0 stays as it is.
+        part, `below`: these are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus that of the penalty. The sums
+        are over stored entries only, because the others are missing; there are no weights. `p` is the model at the
+        stored entries, `parts` hold the components a there, and `sums` adds such entries up by row. A code whose
+        denominator is 0 stays as it is.
         """
         down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
         above = np.array([self.sums(down * part) for part in self.parts])
