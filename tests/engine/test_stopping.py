@@ -1,5 +1,7 @@
 """The stopping rule on histories that are known, and the promise that it makes for fits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf import NMF, GoDec, ProjectiveNMF, SymmetricNMF
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import EXACT, Stopping, exact_objective
+from visionnmf.engine.stopping import EXACT, Stopping, exact_objective, warn_not_converged
 
 
 def stop(history, tol, **more):
@@ -149,3 +151,9 @@ def test_what_is_not_finished_warns(rng):
     ):
         with pytest.warns(ConvergenceWarning, match=r"after \d+ iterations"):
             model.set_params(**({"random_state": 0})).fit(data)
+
+
+def test_a_change_below_tol_is_not_told_as_a_prediction():
+    """With too few iterations for the rule, the change is the decrease so far, which says nothing about the rest."""
+    with pytest.warns(ConvergenceWarning, match="too few to predict"):
+        warn_not_converged("NMF", SimpleNamespace(n_iter=8, change=0.0005), tol=0.1)

@@ -174,7 +174,7 @@ def warn_not_converged(name: str, result: Any, tol: float) -> None:
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
         gain = "the objective is still falling fast, or the iterates are far from satisfying the model"
-    elif not np.isfinite(result.change):
+    elif not tol <= result.change < np.inf:  # less than tol is not the prediction but the decrease so far
         gain = "they are too few to predict how far the objective would still fall"
     warnings.warn(
         f"{name} stopped after {result.n_iter} iterations before it had converged: {gain} (tol={tol:.2g}); "

@@ -9,7 +9,7 @@ from helpers import run_command
 
 from visionnmf.apps.multiview import read_views
 from visionnmf.apps.multiview.inputs import read_labels
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import UnreadableError, UnsupportedError
 
 
 @pytest.fixture
@@ -116,3 +116,11 @@ def test_codes_are_written_as_what_their_name_says(here):
     result = run_command("multiview", "transform", "m.npz", "a.npy", "--codes", "codes.parquet")
     assert result.exit_code == 2
     assert "codes.parquet: codes must be written to a file that ends in .csv or .npy" in result.stderr
+
+
+def test_a_column_of_names_is_proposed_as_the_key(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("id,x,y\ns0,1,2\ns1,2,3\n")
+    with pytest.raises(UnsupportedError, match=r"column id: must be a number; got s0; if .*give it as the key"):
+        read_views([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert read_views([tmp_path / "a.csv", tmp_path / "b.csv"], key="id").keys == ["s0", "s1"]

@@ -409,7 +409,7 @@ class MultiviewNMF(LinearModel):
             if issubclass(warning.category, ConvergenceWarning):  # it names the NMF inside and the parameters of that
                 cure = f"increase max_iter={self.max_iter}"
                 if sparsity.is_asked_for:
-                    cure += ", of which the second step has a quarter"
+                    cure += " (the step that finds shared and private components has a quarter of it)"
                 text = text.replace("NMF", type(self).__name__, 1).replace("increase max_iter", cure)
             warnings.warn(text, warning.category, stacklevel=3)
         self._keep(*found, given, weights)
