@@ -36,6 +36,7 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
+from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.multiview.view_model import Preparation
@@ -164,6 +165,7 @@ FITS = {
     GoDec: (X,),
     FaceRecognizer: (X, PEOPLE),
     ClassResidual: (X, PEOPLE),
+    RobustResidual: (X, PEOPLE),
     Nearest: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),

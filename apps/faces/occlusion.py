@@ -9,6 +9,8 @@ from skimage.measure import block_reduce
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
 
+from visionnmf._checks import check_image_shape
+
 Array = NDArray[np.floating]
 Labels = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -55,6 +57,8 @@ class RobustResidual(BaseEstimator):
         `means_` are the people's mean images (n_people, n_pixels), `differences_` the directions of differences
         (n_differences, n_pixels), and `spread_` their variances. If people have one image each, there are none.
         """
+        if self.image_shape is not None:
+            check_image_shape(self.image_shape, n_pixels=X.shape[1])
         images = self._reduced(X)
         self.people_ = y
         self.means_ = np.array([images[y == person].mean(axis=0) for person in range(y.max() + 1)])
