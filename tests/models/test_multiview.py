@@ -264,5 +264,7 @@ def test_a_fit_that_has_not_converged_names_the_class_and_both_steps(views):
         MultiviewNMF(3, max_iter=8, random_state=0).fit(views)
     for warning in caught:
         text = str(warning.message)
-        assert text.startswith("MultiviewNMF stopped after") and "increase max_iter=8 (the step that finds shared" in text
+        assert (
+            text.startswith("MultiviewNMF stopped after") and "increase max_iter=8 (the step that finds shared" in text
+        )
         assert warning.filename == __file__
