@@ -358,7 +358,7 @@ def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code,
     assert not out.exists() and source.read_bytes() == before  # an empty folder is not left either
 
 
-@pytest.mark.parametrize(("typed", "meant"), [(("fases",), "faces"), (("faces", "trian"), "train")])
+@pytest.mark.parametrize(("typed", "meant"), [(("facess",), "faces"), (("faces", "traim"), "train")])
 def test_a_command_that_is_spelt_wrongly_is_suggested(typed, meant):
     found = run(*typed)
     assert found.exit_code == 2 and f"Did you mean '{meant}'" in found.stderr
