@@ -99,13 +99,10 @@ class RobustResidual(BaseEstimator):
         """Return the means of rows of pixels over squares of pixels, if the images are large."""
         if self.image_shape is None:
             return np.asarray(X)
-        factor = max(1, min(self.image_shape) // SIDE)
+        factor, (height, width) = _reduction(self.image_shape)
         # what does not fill a square is cut off: block_reduce would add black pixels
-        height, width = (side // factor * factor for side in self.image_shape)
-        images = np.asarray(X).reshape(-1, *self.image_shape)[:, :height, :width]
-        reduced = block_reduce(images, (1, factor, factor), np.mean)
-        self._small_shape = reduced.shape[1:]  # height and width of the reduced images, for `_smoothed`
-        return np.asarray(reduced.reshape(len(images), -1))
+        images = np.asarray(X).reshape(-1, *self.image_shape)[:, : height * factor, : width * factor]
+        return np.asarray(block_reduce(images, (1, factor, factor), np.mean).reshape(len(images), -1))
 
     def _of_image(self, image: Array, visible: Array) -> Array:
         """Return the distances (n_people,) of one image (n_pixels,); `visible` is 0 at pixels that do not count.
@@ -171,5 +168,11 @@ class RobustResidual(BaseEstimator):
         """Average squared residuals (n_near, n_pixels) over neighbouring pixels."""
         if self.image_shape is None:
             return squares
-        pictures = squares.reshape(-1, *self._small_shape)
+        pictures = squares.reshape(-1, *_reduction(self.image_shape)[1])
         return np.asarray(gaussian_filter(pictures, (0, SMOOTHING, SMOOTHING), mode="nearest")).reshape(squares.shape)
+
+
+def _reduction(image_shape: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+    """Return the side of the squares of pixels that are averaged, and the height and width that are left."""
+    factor = max(1, min(image_shape) // SIDE)
+    return factor, (image_shape[0] // factor, image_shape[1] // factor)

@@ -80,7 +80,7 @@ class FactorProfile(Profile):
         """Forget rare commands, also in the sessions, and the components, whose columns are those of all commands."""
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
-        self.components, self.n_learnt = None, 0  # the next factorisation begins anew
+        self.components, self.n_learnt = None, 0  # the next factorisation starts from scratch
 
     def learn(self) -> Floats:
         """Return the components (n_components, n_commands) of all sessions, learning those that are new.

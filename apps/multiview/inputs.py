@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from visionnmf.exceptions import UnreadableError, UnsupportedError
+from visionnmf.exceptions import UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
 
@@ -89,7 +89,7 @@ def read_views(
             found, result.extraction, skipped = _describe(path, extraction, kinds, by_name=key is not None)
             result.skipped += skipped
         else:
-            found = _read_tables(path, key)
+            found = read_tables(path, key=key)
         tables += [
             Table(name, table.X, table.keys, table.labels) if name and len(found) == 1 else table for table in found
         ]
@@ -104,16 +104,6 @@ def read_views(
     else:
         _match_by_key(tables, result)
     return result
-
-
-def _read_tables(path: str, key: str | None) -> list[Table]:
-    """Read the tables of a file; where a column of texts is taken for numbers, say that it may be the key."""
-    try:
-        return read_tables(path, key=key)
-    except UnsupportedError as error:
-        if key is None and "must be a number" in str(error):
-            raise UnsupportedError(f"{error}; if this column names the samples, give it as the key") from error
-        raise
 
 
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:

@@ -251,7 +251,7 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
 def _key(one: Experiment, quick: bool) -> str:
     """Return a digest of what a result depends on: the version, the data and whether the run is quick.
 
-    The data are told apart by the folder and by the sizes of the experiment's files, in bytes.
+    The data are identified by the folder and by the sizes of the experiment's files, in bytes.
     """
     folder = data_folder()
     files = [path for name in one.files if folder is not None and (path := folder / name).exists()]

@@ -33,7 +33,11 @@ def test_cells_without_a_number_are_missing(tmp_path):
         ("a,b\n1,2\n", "c", "has no column 'c'"),
         ('"a\nb",b\n1,2\n', "c", "has no column 'c'; it has a b, b$"),
         ("a" * 10**5 + ",b\n1,2\n", "c", "it has a{40}, b$"),
-        ('"a\nb",b\n"1\nx",2\n', None, "row 2, column a b: must be a number; got 1 x$"),
+        (
+            '"a\nb",b\n"1\nx",2\n',
+            None,
+            "row 2, column a b: must be a number; got 1 x; if this column names the samples, give it as the key$",
+        ),
         ("a\n" + "9" * 200_000, None, "field larger than field limit"),
     ],
 )

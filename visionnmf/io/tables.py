@@ -305,9 +305,10 @@ def _read_csv(file: Path, key: str | None) -> Table:
         for column in columns:
             number = _number(row[column])
             if number is None:
+                cure = "; if this column names the samples, give it as the key" if key is None else ""
                 raise UnsupportedError(
                     f"{file}: row {count + has_header}, column {_shown(header[column])}: must be a number; got "
-                    f"{_shown(row[column])}"
+                    f"{_shown(row[column])}{cure}"
                 )
             numbers.append(number)
         _check_size(file, len(numbers))
