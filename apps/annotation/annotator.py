@@ -214,14 +214,14 @@ class ImageAnnotator(BaseEstimator):
         progress : callable, optional
             Called as ``progress(stage, done, total)`` when codes, and with "weighted" weights, have been learnt.
         """
-        ranks = self.check_parameters()
+        ranks = self.check_parameters()  # the numbers of components, for each of which every view gets a model
         X = _features(X)
         self.n_features_in_ = X.shape[1]
         self.views_ = _checked_views(views, X.shape[1])
         self.Y_ = _labels(Y, len(X))
         self.words_ = _vocabulary(words, self.Y_.shape[1])
         unknown = sorted(set(self.metrics) - set(self.views_)) if isinstance(self.metrics, Mapping) else []
-        if unknown:
+        if unknown:  # metrics of views that there are not
             raise ParameterError(f"metrics must name views, {', '.join(self.views_)}; got {shown(unknown)}")
         seed = check_seed(self.random_state)
         self.blocks_, codes = fit_blocks(
@@ -232,6 +232,9 @@ class ImageAnnotator(BaseEstimator):
 
     def annotate(self, X: ArrayLike) -> Neighbourhood:
         """Find the scores of words for images with the features `X`, and the training images behind them.
+
+        `index_` (n_images, n_columns) are the scaled and weighted codes of the training images, and `Y_` (n_images,
+        n_words), sparse, their words. The methods "jec" transfer words from neighbours; only "weighted" has sigmoids.
 
         Returns
         -------
@@ -251,6 +254,8 @@ class ImageAnnotator(BaseEstimator):
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
         """Find the `k` training images, or all if there are fewer, that are nearest to images with the features `X`.
+
+        Codes of `X` are compared with `index_` (n_images, n_columns), the scaled codes of the training images.
 
         Returns
         -------
@@ -285,14 +290,16 @@ class ImageAnnotator(BaseEstimator):
             return best_words(scores, n_words)
         count = np.maximum(np.asarray(self.Y_.sum(axis=0)).ravel(), 1)  # training images with each word
         chosen = best_words(scores / (count / count.max()) ** self.balance, n_words)
-        # Frequencies decide which words are chosen, probabilities alone in which order.
+        # Scores are divided by powers of the frequencies, so that rare words are preferred. Frequencies decide which
+        # words are chosen, probabilities alone in which order.
         order = np.argsort(-np.take_along_axis(scores, chosen, axis=1), axis=1, kind="stable")
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
         """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features).
 
-        `blocks_` holds the fitted models of the views, and `columns_` (n_columns,) the factors of the codes.
+        `blocks_` holds the fitted models of the views, and `columns_` (n_columns,) the factors of the codes. `_rooted`
+        says whether features and codes become square roots of shares.
         """
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
@@ -303,7 +310,8 @@ class ImageAnnotator(BaseEstimator):
         """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids.
 
         `codes` (n_images, n_columns) are of the training images and are changed in place. Afterwards `columns_`
-        (n_columns,) are the factors of new codes, and `index_` the training codes times these factors.
+        (n_columns,) are the factors of new codes, and `index_` the training codes times these factors. A block of
+        `blocks_` names the columns of one model of a view, whose distance has a weight. `step` reports progress.
         """
         weighted = self.method == "weighted"
         self._scale(codes, rng)

@@ -74,6 +74,7 @@ def fit_blocks(
     rows = np.sort(rng.choice(len(X), MAX_FITTED, replace=False)) if len(X) > MAX_FITTED else slice(None)
     for done, (view, columns) in enumerate(views.items(), 1):
         part = prepared(X[:, columns], hellinger)
+        # larger ranks are lowered to this one, a share of the smaller side of the matrix
         most = max(1, int(MAX_SHARE * min(part.shape)))
         # Rank 0 stands for the features themselves (coder "none"), without a model.
         for rank in [0] if _is_plain(coder) else sorted({min(rank, most) for rank in ranks}):

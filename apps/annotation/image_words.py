@@ -60,6 +60,9 @@ def images_with_words(
     None reads IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. The
     other parameters are those of :func:`describe`. Raises MediaError if the file cannot be read, or no image has a
     word, before any feature is computed.
+
+    Returns what :func:`describe` does, for images with words, and the words: a sparse matrix (n_images, n_words) of
+    ones, the sorted vocabulary, and notes about what did not fit.
     """
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []

@@ -45,7 +45,10 @@ def nearest_and(
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
-        """Return the nearest rows, their distances and the function's values for queries block[0] to block[1]."""
+        """Return the nearest rows, their distances and the function's values for queries block[0] to block[1].
+
+        `k` rows are found for each query; `function` is applied to the distances (n, n_some) to the rows `some`.
+        """
         D = (distance_of or manhattan)(rows, queries[slice(*block)])
         return *_smallest(D, k), function(D[:, some])
 
@@ -69,7 +72,7 @@ def mutual(rows: Array) -> Array:
     D = np.empty((len(rows), len(rows)), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the distances of the rows from block[0] to block[1] to all rows."""
+        """Write the distances of the rows from block[0] to block[1] to all rows into `D` (n_rows, n_rows)."""
         D[slice(*block)] = manhattan(rows, rows[slice(*block)])
 
     map_blocks(fill, blocks(len(rows), QUERIES))

@@ -120,6 +120,7 @@ def annotate(
         raise ParameterError("sidecars must be False for a table of features; got True")
     notes: list[str] = []
     if outputs.sidecars:
+        # Sidecars of other programs do not stop the run here: `_write_sidecars` leaves them out, each with a sentence.
         left = [file for file in files if force or not _is_own(sidecar_of(file))]
         check_outputs([path for path in map(sidecar_of, left) if not _is_foreign(path)], force)
         if len(left) < len(files):

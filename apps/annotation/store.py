@@ -54,7 +54,7 @@ def _restored(
     `words_of` holds the words of all images as columns of the vocabulary `words`, those of image i from words_start[i]
     to words_start[i + 1]. `fitted` are the fitted attributes of the annotator by name, and `files` the training images.
     """
-    # An estimator as the coder is not in the file; that of a block has its settings.
+    # A coder that was given as an estimator is None among the parameters of the file; a fitted one has its settings.
     learnt = next((block.coder for block in fitted["blocks_"] if block.coder is not None), None)
     if (parameters["coder"] == PLAIN) != (learnt is None):
         raise ValueError("coder must be 'none' for features as they are, and for nothing else")

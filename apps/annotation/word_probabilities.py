@@ -33,7 +33,7 @@ MIN_SHARE = 1e-4  # a word that no neighbour has is not impossible (epsilon of t
 STEPS = 20  # of L-BFGS and of Newton's method
 START = 50.0  # sum of the weights: being nearer by a fiftieth of the largest distance multiplies the count by e
 SLOPE_RIDGE, OFFSET_RIDGE = 1e-4, 0.3  # pull a word with few images towards the sigmoid of all words
-COMMON_RIDGE = 0.1  # of the regression  # pulls the sigmoid of all words towards START_SLOPES
+COMMON_RIDGE = 0.1  # pulls the sigmoid of all words towards START_SLOPES
 START_SLOPES = (10.0, 5.0)  # for the root of the share, and for the regression
 WIDTH = 0.75  # of the kernel, relative to the mean distance
 MIN_WIDTH = np.float32(1e-6)
@@ -136,8 +136,9 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
     """Fit one sigmoid of the terms and of the logit of the frequency to all words; return its slopes and offsets.
 
-    `inputs` and `truth` (n_images, n_words) are flattened to a single column, so that all words share the parameters.
-    `prior` (n_words,) is the logit of each word's frequency, whose slope times itself becomes part of the offset.
+    `inputs`, the terms and then a matrix of ones, and `truth` are (n_images, n_words). They are flattened to a single
+    column, so that all words share the parameters. `prior` (n_words,) is the logit of each word's frequency; its slope
+    times itself becomes part of the offset. The result is (n_terms + 1, n_words).
     """
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset

@@ -60,7 +60,7 @@ def match_boundaries(
     diagonal apart. The matching is the one of least cost: a pair costs its distance, and a true pixel left alone ALONE
     times the largest distance, so as many as possible are paired.
     """
-    radius = tolerance * np.hypot(*found.shape)
+    radius = tolerance * np.hypot(*found.shape)  # the largest distance of partners, in pixels
     ours, theirs = np.argwhere(found), np.argwhere(truth)
     matched = np.zeros(found.shape, bool), np.zeros(found.shape, bool)
     if not len(ours) or not len(theirs):
@@ -71,6 +71,7 @@ def match_boundaries(
     theirs, counts = theirs[near], counts[near]
     if not len(theirs):
         return matched
+    # each possible pair: the place of its true pixel in `theirs`, that of its found pixel in `ours`, its distance
     rows = np.repeat(np.arange(len(theirs)), counts)
     columns = np.concatenate([np.asarray(found, np.int64) for found in pairs[near]])
     distances = np.hypot(*(theirs[rows] - ours[columns]).T)
@@ -108,6 +109,8 @@ def score_boundaries(counts: ArrayLike) -> BoundaryScores:
     """Score the counts of several pictures at several scales (n_pictures, n_scales, 4); see :func:`count_matches`.
 
     The counts of all pictures are added before precision and recall are computed, so long boundaries count more.
+    Returns F at the scale that is best for all pictures (ODS), F with the best scale of each picture (OIS), the average
+    precision over the scales, and precision and recall at the first scale.
     """
     counts = np.asarray(counts, np.float64)
     precision, recall, f = _scores(counts.sum(axis=0))

@@ -107,10 +107,15 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
 
     A cue, such as "lab 1", is named by its channels and the width of its blur in pixels. Its tensor is the 2 x 2 matrix
     of the products of gradients, summed over the channels, of which the planes xx, yy and xy are stored.
+
+    Returns CIELAB (height, width, 3); the tensors (n_cues, 3, height, width) in the order of CUES; the energy (height,
+    width), which is the sum over the cues in ENERGY of their weights times the largest strength that a border at the
+    pixel can have; and the number of the texton of each pixel (height, width).
     """
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
     nearest = assign_textons(filter_responses(L), textons)
+    # the planes of each kind of cue: CIELAB divided by scales of usual differences, shares of bins, marks of textons
     channels: dict[str, Iterable[Floats]] = {
         "lab": (L / np.float32(25), a / np.float32(15), b / np.float32(15)),
         "L": soft_bins(L, L_BINS),
@@ -133,6 +138,7 @@ def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None
     planes (channels) reduced by the factor 2 or 4, because that is faster; the sums of their products are enlarged in
     the end. `planes` are read one at a time, so they need not be in memory together. The dicts `places`, `factors` and
     `totals` are keyed by the width; `sizes` and `reduced` are keyed by the factor, and `sizes` are (width, height).
+    SMALLEST_SHARE has for planes of shares what is added to them, and None for colours; see :func:`_add_gradients`.
     """
     shape = tensors.shape[2:]
     sizes = {factor: tuple(max(1, -(-side // factor)) for side in shape[::-1]) for factor in (1, 2, 4)}

@@ -50,7 +50,11 @@ def _at_each(method: str, parameter: str, values: tuple[float, ...], **others: A
     """Return a function that yields the segmentations by a method of scikit-image at some values of a parameter."""
 
     def find(image: NDArray[Any]) -> Scales:
-        """Yield each value, and the label map (height, width) that the method gives with it."""
+        """Yield each value, and the label map (height, width) that the method gives with it.
+
+        `method` is a function of ``skimage.segmentation`` whose argument `parameter` takes the `values` in turn; the
+        arguments `others` stay the same.
+        """
         from skimage import segmentation
 
         for value in values:
@@ -328,7 +332,11 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
     rows: Rows = []
 
     def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:
-        """Add a row for each (scale, labels) that `find` returns; all have the seconds of that single call."""
+        """Add a row for each (scale, labels) that `find` returns; all have the seconds of that single call.
+
+        `truths` are the annotators' label maps, and `lines` their boundaries, which are only matched if `boundaries` is
+        true. The rows of the image `source` are added to `rows`.
+        """
         begin = time.perf_counter()
         found = find()
         seconds = time.perf_counter() - begin
@@ -347,7 +355,10 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
 
 
 def _default(image: NDArray[Any], method: str) -> tuple[float, NDArray[Any]]:
-    """Return the default scale, and the labels by a method of :func:`.segment` that a user gets without options."""
+    """Return the scale at which trees are cut by default, and the labels that a method of :func:`.segment` gives then.
+
+    The number of segments is that of this scale, as a user gets it without options.
+    """
     return load_border_model().scale, segment(image, method=method).labels
 
 
@@ -361,7 +372,10 @@ def _summary(name: str, rows: Rows) -> dict[str, Any]:
     ordered = sorted(rows, key=lambda row: (row["image"], row["scale"]))
 
     def table(*columns: str) -> NDArray[np.float64]:
-        """Return some columns of the rows, as (images, scales, columns)."""
+        """Return some columns of the rows, as (images, scales, columns).
+
+        `ordered` are the rows, sorted by image and then by scale, so that they only need to be reshaped.
+        """
         values = [[row[column] for column in columns] for row in ordered]
         return np.array(values, np.float64).reshape(len(pictures), len(scales), len(columns))
 

@@ -277,7 +277,10 @@ class Polygon(NamedTuple):
 
 
 def label_outlines(labels: NDArray[Any], count: int) -> Iterator[list[Polygon]]:
-    """Yield the outlines of the segments 0 to count - 1, in the coordinates of the picture."""
+    """Yield for each segment, 0 to count - 1, the polygons of its pieces, in the coordinates (x, y) of the picture.
+
+    A polygon has an exterior and a list of holes, each a ring (n, 2) of corners of pixels.
+    """
     for mask, corner in label_masks(labels, count):
         yield [Polygon(p.exterior + corner, [hole + corner for hole in p.holes]) for p in find_outlines(mask)]
 
@@ -291,7 +294,7 @@ def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.b
 
 
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
-    """Trace a mask: return a polygon for each piece, a set of pixels that touch along their sides.
+    """Trace a mask: return a polygon, with its holes, for each piece, a set of pixels that touch along their sides.
 
     Two rings share single points at most, and no whole sides, which programs for maps demand of a valid polygon.
     """

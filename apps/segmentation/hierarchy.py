@@ -143,7 +143,8 @@ class Hierarchy:
         `children` (n - 1, 2) are the two nodes that each merge joins.
         """
         n = self.n_regions
-        # The topmost node above each node (merge k is node n + k); from the last merge down, children inherit it.
+        # The topmost node above each node (merge k is node n + k). Merges are taken from the last one down, so that a
+        # node has its own topmost node before its two children inherit it.
         top = np.arange(n + n_merges)
         for merge in range(n_merges - 1, -1, -1):
             top[self.children[merge]] = top[n + merge]

@@ -44,8 +44,9 @@ class MarkedTree(NamedTuple):
 def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     """Check marked pixels: whole numbers >= 0 of the shape of `mask`, 0 where nothing is marked.
 
-    Pixels outside the mask do not count. Raises ParameterError if the shape or the type is another, if there are no
-    markers or more than 1000, or if one lies wholly outside the mask.
+    Returns the flat places of the marked pixels inside the mask, and the marker at each, numbered from 0 in the order
+    of the values. Pixels outside the mask do not count. Raises ParameterError if the shape or the type is another, if
+    there are no markers or more than 1000, or if one lies wholly outside the mask.
     """
     found = check_numbers(markers, "markers", None)
     if found.shape != mask.shape:
@@ -170,13 +171,17 @@ def cut_at_markers(
     marker = markers.tolist()  # of the part of each root
 
     def root(region: int) -> int:
-        """Return the region that stands for the part of a region, and shorten the path to it."""
+        """Return the region that stands for the part of a region, and shorten the path to it.
+
+        `top` is a union-find: the parent of each region in its part, of which only the root is its own parent.
+        """
         while top[region] != region:
             top[region] = top[top[region]]
             region = top[region]
         return region
 
     height = 0.0
+    # From the weakest border on, the parts on its two sides are joined unless they have different markers.
     for merge, i, j in _borders(hierarchy):
         if n_merges is not None and merge >= n_merges:
             break

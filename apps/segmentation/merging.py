@@ -46,7 +46,11 @@ class BorderModel:
 
 @cache
 def load_border_model(path: Path = FILE) -> BorderModel:
-    """Read the model that comes with the package, or another file of the same arrays."""
+    """Read the model that comes with the package, or another file of the same arrays.
+
+    It holds the centres of textons (n_textons, 10), the regression trees of the strengths of borders, `base`, which is
+    added to what they predict, and `scale`, at which a tree of regions is cut by default.
+    """
     parts = ("roots", "features", "thresholds", "children", "values")  # of the regression trees
     arrays = read_arrays(path, ("textons", "base", "scale", *parts))
     trees = BorderTrees(*(arrays[name] for name in parts))
@@ -75,6 +79,10 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
 
     The n `regions` and m `borders` of the partition are rows of sums; `edges` (m, 2) are the regions that a border
     divides. Features are recorded to train a model only.
+
+    Returns the two nodes that each merge joins (n - 1, 2), the heights of the merges (n - 1,), the strengths of the
+    borders at the start (m,), and the features and pairs of nodes of the recorded borders. A height is the largest cost
+    of a border up to the merge, so that heights ascend. SIZE_EXPONENT makes borders of small regions cheap.
     """
     n = len(partition.regions)
     graph = RegionGraph(

@@ -121,7 +121,11 @@ def paper_segments(
 
 
 def pixel_graph(pixels: NDArray[Any], most: int = MOST_PIXELS) -> tuple[Array, tuple[int, int]]:
-    """Return the affinity of the pixels of a thumbnail of at most `most` pixels, and the thumbnail's shape."""
+    """Return the affinity (n, n) of the n pixels of a thumbnail, and the thumbnail's (height, width).
+
+    The image `pixels` (height, width, 3) is averaged down to at most `most` pixels. Two pixels are the more alike the
+    nearer they are in brightness and in place.
+    """
     thumbnail = reduce_image(pixels, most)
     shape = thumbnail.shape[:2]
     brightness = cv2.cvtColor(thumbnail, cv2.COLOR_RGB2GRAY).reshape(-1, 1)
@@ -140,7 +144,8 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
     `S` (n, n) is symmetric, and `n_components` the rank. A sweep minimises over one entry x of H after another. The
     paper assumes that ``h_j . h_j >= S_jj``, with ``h_j`` column j of H, so it adds ``x^2`` for the diagonal; and its
     equation (61) counts each entry beside the diagonal once instead of twice. This is done as printed. So a sweep may
-    raise the sum above; the best H of all sweeps from N_STARTS random starts is returned.
+    raise the sum above; the best H of all sweeps from N_STARTS random starts is returned. A start is made of columns
+    of `S` that differ. `rounding` is the relative rounding error that the sweep allows for in a sum.
     """
     weights = np.ones(len(S))
     scratch = np.empty((3, len(S)))  # work space of the sweep
@@ -164,7 +169,8 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
 def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
     """Divide a graph by normalised cuts until it has `n_segments` parts, and return the part of each node.
 
-    `affinity` (n, n) are the weights of the edges. `cuts` holds the best cut of each part; the cheapest is done next.
+    `affinity` (n, n) are the weights of the edges. `cuts` holds the best cut of each part: its cost, and the nodes on
+    one `side` of it. The cheapest cut of all parts is done next.
     """
     labels = np.zeros(len(affinity), np.int64)
     cuts = {0: _best_cut(affinity, labels == 0)}
@@ -180,7 +186,7 @@ def _best_cut(affinity: Array, inside: NDArray[np.bool_]) -> _Cut:
 
     `inside` (n,) marks the nodes of the part in `affinity` (n, n). The cost is that of Shi and Malik: the weight
     between the two sides, as a share of the degrees of one side plus as a share of those of the other. A part of a
-    single node costs infinity.
+    single node costs infinity. Returns the cost, and the nodes on one side. The vector is cut at THRESHOLDS quantiles.
     """
     nodes = np.flatnonzero(inside)
     if len(nodes) < 2:

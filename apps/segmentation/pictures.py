@@ -84,7 +84,7 @@ def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = 
 
 
 def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return where a mask is not 0."""
+    """Return where a mask is not 0; raise ParameterError if it is not of this shape, or holds no numbers or only 0."""
     found = check_numbers(mask, "mask", None)
     if found.shape != shape:
         raise ParameterError(f"mask must have the image's shape {shape}; got {found.shape}")
@@ -162,6 +162,7 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
 
     Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
     A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
+    EXTREME and UNLIKE say how near and how much, as shares of white; LEAST_SHARE is the 3 %.
     """
     full = full_range(pixels.dtype)
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
@@ -207,7 +208,8 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
     """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found.
 
     Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
-    multiples of the same steps. The blocks themselves are looked for first, which takes less time.
+    multiples of the same steps. So the quality is found if the change there is less than UNCHANGED times that at
+    both neighbouring qualities. The blocks themselves are looked for first, which takes less time.
     """
     # A part in the middle is enough. It begins and ends at multiples of 16 pixels, so it consists of whole blocks.
     height, width = (min(side, SEARCHED) // 16 * 16 for side in pixels.shape[:2])

@@ -191,6 +191,7 @@ def process_image(
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image = io.read_image(source)
+    # WORKING are the bytes that segmenting takes for each pixel
     io.check_memory(name, WORKING * image.shape[0] * image.shape[1])
     markers = None if wanted.markers is None else read_markers(wanted.markers)
     result = segment(

@@ -343,7 +343,8 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     """Return the hierarchy of regions of a picture (height, width, 3); pixels outside `inside` belong to no region.
 
     Without `inside`, all pixels do. Regions are found and merged on a picture reduced to WORKING_PIXELS, and their
-    labels are then enlarged.
+    labels are then enlarged. Blocks of JPEG must be removed first, because they can only be found before any change.
+    In the end merges up to the height NOTHING are done for good, so that flat areas are single regions.
     """
     model = load_border_model()
     clean = remove_impulses(remove_blocks(pixels))
@@ -360,7 +361,7 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
         if inside is not None:
             labels = np.where(inside, labels, np.int32(-1))
     tree = Hierarchy(labels, partition.edges, merges.children, merges.heights, merges.strengths)
-    return tree.without(NOTHING)  # borders so weak only divide flat areas
+    return tree.without(NOTHING)
 
 
 def _cut(
@@ -379,7 +380,7 @@ def _cut(
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)
         cut = hierarchy.cut(n_segments=n_segments, scale=scale)
-        # the height of a cut is that of the last merge that it does
+        # label map and sizes, the largest segment first; the height of a cut is that of the last merge that it does
         return *_number_by_size(hierarchy, cut), float(hierarchy.heights[merges - 1]) if merges else 0.0, hierarchy
     whole = n_segments is None and scale is None  # the whole picture is divided among the markers
     n_merges = None if whole else hierarchy.n_merges(n_segments=n_segments, scale=scale)

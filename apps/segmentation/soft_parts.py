@@ -92,7 +92,10 @@ def diffuse_affinity(affinity: Array, sizes: NDArray[Any], n_blocks: float) -> A
     values = np.clip(values, 0, 1)  # negative ones have no fractional power
 
     def excess(log_t: float) -> float:
-        """Return by how much the trace after diffusion for the time exp(log_t) is above the wanted one."""
+        """Return by how much the trace after diffusion for the time exp(log_t) is above the wanted `n_blocks`.
+
+        `values` are the eigenvalues of the transition operator, in [0, 1], so the trace is the sum of their powers.
+        """
         return float((values ** np.exp(log_t)).sum()) - n_blocks
 
     # The trace falls with the time t. Find the t that reaches `n_blocks`, or use the nearest limit.
@@ -122,7 +125,8 @@ def find_soft_parts(
 
     The memberships of a region sum to 1 over the parts. The model works on at most `n_nodes` groups of regions, the
     segments of a cut of the tree, because its time grows with their square; `nodes` is the group of each region.
-    `connect` says how well groups are connected.
+    `connect` returns how well groups are connected (n_groups, n_groups). The affinity is diffused first, because NMF
+    with the Manhattan loss only finds parts whose entries are mostly large.
     """
     n_components = check_count(n_components, "n_components")
     nodes = hierarchy.cut(n_segments=n_nodes)
