@@ -53,7 +53,10 @@ _here = threading.local()
 
 
 def _mark_worker() -> None:
-    """Mark the current thread as a worker of the pool."""
+    """Mark the current thread as a worker of the pool: :func:`map_blocks` then runs nested work in this thread alone.
+
+    `_here` is thread-local, so each thread has attributes of its own.
+    """
     _here.is_worker = True
 
 
@@ -81,7 +84,10 @@ class _Keeper:
 
 
 def _serve(work: SimpleQueue[_Work]) -> None:
-    """Run queued functions for ever and hand over their results or exceptions."""
+    """Run the functions that arrive in the queue `work`, for ever, in the thread that this function is the body of.
+
+    An entry is (future that receives the result or the exception, function, its arguments).
+    """
     while True:
         future, function, arguments = work.get()
         try:
@@ -94,9 +100,10 @@ class _Limit:
     """The number of callers that hold BLAS to one thread, and the limit that the first of them set."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # protects the two below
-        self.depth = 0  # number of callers inside
-        self.limits: threadpool_limits | None = None  # set by the first caller, lifted by the last
+        """Begin with no caller inside :func:`one_blas_thread`, which sets and lifts the limit."""
+        self.lock = threading.Lock()  # protects `depth` and `limits`
+        self.depth = 0  # number of callers inside `one_blas_thread`
+        self.limits: threadpool_limits | None = None  # set by the first caller; the last one lifts it
         # threadpoolctl lets only the thread that set a limit lift it, and callers may leave in any order
         self.keeper = _Keeper()
 
@@ -105,7 +112,7 @@ _limit_of: dict[int, _Limit] = {}
 
 
 def _limit(pid: int) -> _Limit:
-    """Return the limit that all threads of the process with the identifier `pid` share.
+    """Return the :class:`_Limit`, a lock with the count of callers, that all threads of the process `pid` share.
 
     A forked process gets a new one, because another thread may have held the lock of the old one during the fork.
     """
@@ -114,11 +121,12 @@ def _limit(pid: int) -> _Limit:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Restrict BLAS to one thread, because the blocks already run in parallel.
+    """Restrict BLAS to one thread inside the context, because the blocks already run in parallel.
 
-    The limit belongs to the process: it is set when the first of several callers enters, and lifted when the last one
-    leaves. A limit that the user has set with threadpoolctl is kept. The thread `keeper` sets and lifts it, because
-    threadpoolctl lets only the thread that set a limit lift it, and callers may leave in any order.
+    All threads of the process share one `limit`: the first of several callers sets it, and the last one to leave lifts
+    it (`depth` counts the callers inside). A limit that the user has set with threadpoolctl is kept. The thread
+    `keeper` sets and lifts it, because threadpoolctl lets only the thread that set a limit lift it, and callers may
+    leave in any order.
     """
     limit = _limit(os.getpid())
     with limit.lock:

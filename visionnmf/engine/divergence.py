@@ -21,7 +21,10 @@ LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # smallest mean to divide by, for each item 
 
 
 def floor_of(beta: float) -> float:
-    """Return the smallest value of a model, as a share of the row's mean: almost 0, but safe to divide by."""
+    """Return the smallest value of a model entry, as a share of the mean of its row of the data.
+
+    It is almost 0, but safe to divide by and to take the logarithm of.
+    """
     return 1e-7 if beta >= 1.0 else 1e-10
 
 
@@ -118,7 +121,8 @@ def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int,
     """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.LossRecord`.
 
     `parameter` is beta. `X` and the weights `M`, or None, are (n_rows, n), and `P` is the model of these rows only.
-    Rows are divided by their means before powers are taken.
+    Rows are divided by their means before powers are taken, and the model is raised to a tiny share of the mean
+    (`floors`), so that it can be divided by.
     """
     beta = float(parameter)
     X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)

@@ -149,6 +149,9 @@ class LossRecord:
     def takes_sparse(self, zero_weight: float) -> bool:
         """Return whether data may be sparse if the entries that are not stored have this weight.
 
+        `sparse` is the form of the loss for sparse data, None if it has none. If its `zeros` is false, entries
+        that are not stored cannot be zeros: they must be missing, that is, have the weight 0.
+
         Returns
         -------
         bool
@@ -157,7 +160,7 @@ class LossRecord:
 
     @property
     def is_named(self) -> bool:
-        """Whether users pass a name; otherwise they pass a number."""
+        """Whether users pass the name of the loss; for a beta-divergence they pass the exponent, a number, instead."""
         return self.beta != "parameter"
 
 
@@ -174,7 +177,10 @@ def _rows_of(
     """
 
     def rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-        """Write the losses of rows ``start:stop`` of `X` to `out`; `P` is the model of these rows, `M` may be None."""
+        """Write the losses of rows ``start:stop`` of `X` to `out`; `P` is the model of these rows, `M` may be None.
+
+        ``entries(E, parameter)`` returns the loss of each residual, and `finish` turns the sums of rows into losses.
+        """
         values = entries(X[start:stop] - P, parameter)
         if M is not None:
             values *= M[start:stop]
@@ -254,7 +260,11 @@ def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Arr
     sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))  # weighted norms of the data's rows
 
     def derivative(E: Array) -> Array:
-        """Return the derivative at residuals `E` (n_rows, n): each row divided by its weighted norm."""
+        """Return the derivative at residuals `E` (n_rows, n): each row divided by its weighted norm.
+
+        `M` holds the weights of the entries, and `sizes` (n_rows, 1) the norms of the data's rows, to which residuals
+        are compared.
+        """
         norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
         # use the subgradient 0 for rows that the model fits exactly
         return np.asarray(M * E / np.where(norms > ZERO * sizes, norms, np.inf))
@@ -290,19 +300,26 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
     """Return the form of sparse data without zeros for a beta-divergence; None takes the loss's parameter for beta."""
 
     def value(x: Array, p: Array, floor: Array, parameter: float) -> float:
-        """Return the divergence summed over stored entries `x` > 0 with model `p`, raised to `floor` > 0."""
+        """Return the divergence summed over stored entries `x` > 0 with model `p`, raised to `floor` > 0.
+
+        The exponent is `beta`, or `parameter`, that of the loss, if `beta` is None.
+        """
         return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
 
     def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
         """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries `x`, the model `p` raised to `floor`.
 
-        `weight`, that of the other entries, is 0, because they are missing.
+        `weight`, that of the other entries, is 0, because they are missing. The exponent is `beta`, or `parameter`,
+        that of the loss, if `beta` is None.
         """
         p = np.maximum(p, floor)
         return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
 
     def size(x: Array, parameter: float) -> Array:
-        """Return the positive part of the derivative at the model `x`."""
+        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``, which sets the scale.
+
+        The exponent is `beta`, or `parameter`, that of the loss, if `beta` is None.
+        """
         return np.asarray(x ** ((parameter if beta is None else beta) - 1))
 
     return SparseForm(value, deviation, size, zeros=False)
@@ -435,7 +452,7 @@ class Loss(NamedTuple):
 
     @property
     def record(self) -> LossRecord:
-        """The record of the loss."""
+        """The entry of this loss in the table :data:`LOSSES`: its formula, value, derivative and other properties."""
         return LOSSES[self.name]
 
     @property
@@ -453,7 +470,7 @@ class Loss(NamedTuple):
 
     @property
     def needs_positive(self) -> bool:
-        """Whether the loss is infinite at entries of the data that are 0."""
+        """Whether the loss is infinite where the data are 0; false for `beta` NaN, that is, not a beta-divergence."""
         return self.beta <= 0
 
 
@@ -474,7 +491,7 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | No
     out = np.empty(X.shape[0])
 
     def evaluate(block: tuple[int, int]) -> None:
-        """Write the losses of rows ``block[0]:block[1]`` to `out`."""
+        """Write the losses of rows ``block[0]:block[1]`` of `X`, for their model ``W @ H``, to `out`."""
         start, stop = block
         loss.record.rows(X, np.matmul(Wt[:, start:stop].T, H), weights, loss.parameter, start, stop, out)
 
@@ -502,9 +519,14 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     levels = floors(X)  # (n_samples,), the smallest model in a logarithm
 
     def stored(block: tuple[int, int]) -> tuple[float, float]:
-        """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there."""
+        """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there.
+
+        `codes` (n_samples, r) and `points` (n_features, r) are the factors, from which `model_entries` writes the model
+        at the stored entries to `p`. `levels` are the smallest values of the model in each row, and `form` the
+        :class:`SparseForm` of the loss.
+        """
         start, stop = block
-        first, last = X.indptr[start], X.indptr[stop]
+        first, last = X.indptr[start], X.indptr[stop]  # the range of stored entries of these rows
         p = np.empty(last - first)
         model_entries(X.indices, X.indptr, codes, points, start, stop, p)
         x = X.data[first:last].astype(np.float64)

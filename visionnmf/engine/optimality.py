@@ -46,9 +46,10 @@ MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the 
 def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     """Return how far the factors are from a stationary point (formula at the top of this module); 0 at one.
 
-    `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. For a
-    loss with a kink and simplex or group constraints the value is an upper bound, because the signs are chosen without
-    regard to these.
+    It is the change of the model that one projected gradient step on a factor would make, the larger one of both
+    factors, relative to the data. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components,
+    n_features) the components. For a loss with a kink, such as the absolute value at 0, and simplex or group
+    constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
     """
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
@@ -63,6 +64,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
             G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
         else:
             G_W, G_H, derivative = gradients(problem, W64, H64)
+    # curvature of the loss, which sets the step length: the size of its derivative over that of the data
     sigma = derivative / size or 1.0  # 1 if the data are all 0
     changes = (
         moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
@@ -125,10 +127,15 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
     per_chunk = size * max(1, -(-len(X) // (size * MAX_CHUNKS)))  # independent of the number of threads
 
     def rows(chunk: tuple[int, int]) -> tuple[Array, float]:
-        """Fill `G_W` for one chunk of rows; return the chunk's share of the gradient of `H` and of the squared norm."""
+        """Fill `G_W` for one chunk of rows; return the chunk's share of the gradient of `H` and of the squared norm.
+
+        The squared norm is that of the derivative at the model 0. `size` rows at a time stay in cache. `M` are weights
+        of the entries or None.
+        """
         G, squares = np.zeros_like(H), 0.0
         for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):
             block = slice(first, last)
+            # weights of the entries; `D` is the derivative at the model, `at_zero` the one that sets the scale
             entries = 1.0 if M is None else M[block].astype(np.float64)
             codes = Wt[:, block]
             rows_P = codes.T @ H
@@ -155,16 +162,16 @@ class Derivatives(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, tiny: float) -> Derivatives:
-        """Return those of a problem with dense data."""
+        """Return the derivatives of a problem with dense data; residuals of at most `tiny` count as 0."""
         return cls(problem.X, problem.weights, problem.loss, tiny)
 
     @property
     def transposed(self) -> Derivatives:
-        """Those of the transposed data."""
+        """The derivatives of the transposed data, with the features as rows."""
         return self._replace(X=self.X.T, M=None if self.M is None else self.M.T)
 
     def squares_at_zero(self) -> float:
-        """Return the squared norm of the derivative at the model 0."""
+        """Return the squared norm of the derivative of the loss at the model 0, over all entries of the data."""
         total = 0.0
         for first, last in row_blocks(self.X):
             part = self.X[first:last].astype(np.float64)
@@ -177,8 +184,9 @@ class Derivatives(NamedTuple):
         """Return for some rows the derivative of the loss, where residuals are zero, and the largest derivatives there.
 
         `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components. The first two results have the shape of
-        the rows: the derivative, which is taken as 0 at a zero residual, and a mask of these. The last has one number
-        for each zero residual, in the order of the rows.
+        the rows: the derivative, which is taken as 0 at a zero residual, and a mask of these (up to `tiny`; entries of
+        weight 0 are left out). The last has one number for each zero residual, in the order of the rows: there the
+        derivative may lie between minus and plus this number, the loss's `kink` times the weight.
         """
         M = self.M
         P = F[:, part].T @ A
@@ -191,7 +199,10 @@ class Derivatives(NamedTuple):
         return D, zero, self.loss.record.kink * bounds
 
     def parts(self, F: Array, A: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield a range of rows and what :meth:`rows` returns for it, for all rows."""
+        """Yield (range of rows, *what :meth:`rows` returns for it) for all rows of the data, block by block.
+
+        `F` (r, n_rows) are the codes and `A` (r, n) the components.
+        """
         for block in row_blocks(self.X):
             part = slice(*block)
             yield part, *self.rows(part, F, A)
@@ -200,7 +211,9 @@ class Derivatives(NamedTuple):
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
     """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
 
-    At residuals of zero the subgradient is chosen so that the total gradient is as small as possible.
+    The norm is that of the derivative at the model 0. `Wt` (r, n_samples) and `H` (r, n) are in double precision. At
+    residuals of zero the subgradient is chosen so that the gradient is as small as possible, for each factor by itself:
+    :func:`kinked_half` is applied to the data for the codes, and to the transposed data for the components.
     """
     tiny = ZERO * float(problem.X.mean(dtype=np.float64))  # residuals up to this count as 0
     derivatives = Derivatives.of(problem, tiny)
@@ -221,7 +234,12 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
     balance = _Balance(F, A, penalty, row_squares)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `G` that belong to one block of rows."""
+        """Fill the columns of `G` that belong to one block of rows.
+
+        `D` is the derivative of the loss at the entries of these rows, `zero` the mask of zero residuals, and `bounds`
+        the largest derivative at each of these, of which `balance` chooses the best. ``starts[i]`` is where those of
+        row i begin.
+        """
         part = slice(*block)
         D, zero, bounds = derivatives.rows(part, F, A)
         row_of, columns = np.nonzero(zero)
@@ -239,8 +257,8 @@ class _Balance:
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
         """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
 
-        `row_squares` is the mean squared derivative of a row, to which the accuracy is relative: the gradient of a row
-        is small enough below `enough`. The penalty of the codes counts through its gradient and its bounds.
+        `row_squares` is the mean squared derivative of a row. The gradient of a row is small enough if its norm is
+        below `enough`, a share of the root of that. Of the penalty of the codes, the gradient and the bounds count.
         """
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
@@ -248,7 +266,7 @@ class _Balance:
         squares = np.einsum("ij,ij->i", self.unit, self.unit)
         self.squares = np.where(squares > 0, squares, np.inf)  # (n,) squared norms of its rows
         self.F = F
-        self.penalty_gradient = penalty_gradient(penalty, F)
+        self.penalty_gradient = penalty_gradient(penalty, F)  # (r, n_rows)
         self.low, self.high = penalty.box(np.float64)
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
@@ -259,10 +277,11 @@ class _Balance:
         of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each. `part` is the
         range of rows, that is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to
         the gradient that is balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the
-        components, by which the gradient is divided.
+        components, by which the gradient is divided, and `self.unit` (n, r) the components of norm 1.
         """
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
+        # overwrites `total`; the last two arguments are the derivatives to be found and working memory
         balance_signs(
             starts, columns, bounds, self.unit, self.squares, codes, total, self.low, self.high, self.enough,
             SIGN_SWEEPS, np.zeros(len(columns)), np.empty(len(self.F)),
@@ -306,7 +325,13 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `result` that belong to one block of rows of `X`."""
+        """Fill the columns of `result`, the gradient, that belong to one block of rows of the sparse `X`.
+
+        `points` (n, r) is the fixed factor, `levels` the smallest values of the model in each row, and `elsewhere` the
+        gradient as if all data were 0. A loss with a `kink` counts residuals up to `tiny` as 0, where `balance` then
+        chooses the derivative; ``starts[i]`` is where the zero residuals of row i begin, and `columns` are their
+        columns.
+        """
         part = slice(*block)
         stored = X[part].astype(np.float64)
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
@@ -324,7 +349,10 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
 
 
 def _stored_model(X: Any, F: Array, points: Array) -> Array:
-    """Return the model ``F.T @ points.T`` at the stored entries of a sparse array, in their order."""
+    """Return the model ``F.T @ points.T`` at the stored entries of a sparse array, in their order.
+
+    `X` is (n_rows, n), `F` (r, n_rows) and `points` (n, r).
+    """
     model = np.empty(X.nnz)
     model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
     return model

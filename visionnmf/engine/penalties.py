@@ -76,7 +76,8 @@ class Term(ABC):
     def rescaled(self, scale: Array) -> Term:
         """Return the equivalent term for a factor whose component k is multiplied by ``scale[k]`` > 0.
 
-        `scale` has the shape (n_components,); if the term is not a cone, it is all 1.
+        `scale` has the shape (n_components,). It is all 1 if the term is not a cone (`is_cone`), that is, if weights
+        cannot make up for the scale of a component, as with bounds.
 
         Returns
         -------
@@ -183,6 +184,7 @@ class L1(Linear):
         return np.broadcast_to(np.asarray(self.weight), n_components)[:, None]
 
     def component(self, k: int) -> L1:
+        """Return the term for component k alone, with its own weight."""
         weight = np.asarray(self.weight)  # one number, or one per component
         return L1(float(weight[k] if weight.ndim else weight))
 
@@ -200,6 +202,7 @@ class L2(Smooth):
     is_cone = True
 
     def value(self, F: Array) -> float:
+        """Return half the sum of the squares of each component of `F` (n_components, n_points), times its weight."""
         squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)  # of each component
         return float(np.dot(np.broadcast_to(self.weight, len(F)), squares)) / 2
 
@@ -211,6 +214,7 @@ class L2(Smooth):
         return float(np.max(self.weight))  # the largest second derivative
 
     def component(self, k: int) -> L2:
+        """Return the term for component k alone, with its own weight."""
         weight = np.asarray(self.weight)  # one number, or one per component
         return L2(float(weight[k] if weight.ndim else weight))
 
@@ -232,7 +236,10 @@ class Graph(Smooth):
     of_points = True
 
     def value(self, F: Array) -> float:
-        # tr(F L F^T) / 2 is half the sum of S_ij |f_i - f_j|^2 over all edges i, j, each taken once
+        """Return ``tr(F L F^T) / 2`` for `F` (n_components, n_points), where L is the Laplacian of the graph of points.
+
+        That is half the sum of ``S_ij |f_i - f_j|^2`` over all edges i, j, each taken once, with affinities S.
+        """
         i, j, affinities = self._edges
         total = 0.0
         for row in F.astype(np.float64):
@@ -240,18 +247,25 @@ class Graph(Smooth):
         return total
 
     def add_gradient(self, F: Array, out: Array) -> None:
-        # the gradient is F L = F D - F S, where D holds the degrees and S is the affinity
+        """Add the gradient ``F L = F D - F S`` at `F` (n_components, n_points) to `out`, in place.
+
+        L is the Laplacian of the graph of points, D its degrees on the diagonal, and S the sparse affinity.
+        """
         out += F * self.degrees.astype(F.dtype)
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
     def lipschitz(self) -> float:
-        # the largest sum of the degrees of two neighbours bounds the largest eigenvalue (Anderson & Morley 1985)
+        """Return a Lipschitz constant of the gradient: a bound of the largest eigenvalue of the Laplacian.
+
+        It is the largest sum of the degrees of two neighbours (Anderson & Morley 1985).
+        """
         i, j, _ = self._edges
         return float((self.degrees[i] + self.degrees[j]).max(initial=0))
 
     @cached_property
     def largest_eigenvalue(self) -> float:
         """The largest eigenvalue of the Laplacian, which :meth:`lipschitz` bounds at far less cost."""
+        # exact for small graphs, otherwise by the Lanczos method from a fixed random start
         L = sp.csr_array(sp.diags_array(self.degrees) - self.affinity)
         if L.shape[0] <= DENSE_POINTS:
             return float(np.linalg.eigvalsh(L.toarray())[-1])
@@ -265,7 +279,7 @@ class Graph(Smooth):
 
     @cached_property
     def _edges(self) -> tuple[Array, Array, Array]:
-        """The two end points and the affinity of each edge, listed once."""
+        """The two end points and the affinity of each edge of the graph, listed once, as three arrays (n_edges,)."""
         graph = self.affinity.tocoo()
         once = (graph.row < graph.col) & (graph.data != 0)
         return graph.row[once], graph.col[once], graph.data[once].astype(np.float64)
@@ -281,7 +295,7 @@ class Simplex(Proximal):
 
     @property
     def couples_components(self) -> bool:  # type: ignore[override]
-        """Whether the entries of a point depend on each other."""
+        """Whether components are tied together: by sums over a point ("columns"), but not over a component ("rows")."""
         return self.side == "columns"
 
     def value(self, F: Array) -> float:
@@ -295,8 +309,11 @@ class Simplex(Proximal):
             F[:] = projections.project_simplex(F)
 
     def feasible(self, F: Array) -> None:
+        """Make `F` (n_components, n_points) non-negative and scale its columns or rows (`side`) to sums of 1, in place.
+
+        A projection would set most entries to zero. A column or row of zeros gets equal entries.
+        """
         np.maximum(F, 0, out=F)
-        # scale to sums of 1; a projection would set most entries to zero
         axis = 0 if self.side == "columns" else 1
         sums = F.sum(axis=axis, keepdims=True, dtype=np.float64)
         F /= np.where(sums > 0, sums, 1).astype(F.dtype)
@@ -322,7 +339,7 @@ class Groups(Proximal):
 
     @property
     def couples_components(self) -> bool:  # type: ignore[override]
-        """Whether components share a bound."""
+        """Whether components are tied together: they share the bound of a group, if there are bounds."""
         return self.bounds is not None
 
     def value(self, F: Array) -> float:
@@ -358,13 +375,16 @@ class Groups(Proximal):
             F[:, columns] = block
 
     def feasible(self, F: Array) -> None:
+        """Make `F` (n_components, n_points) non-negative and scale the groups that exceed their bound, in place.
+
+        The norm of a group is the sum over the components of the p-norms of its part. Scaling sets nothing to zero.
+        """
         np.maximum(F, 0, out=F)
         if self.bounds is None:  # then the groups are only a penalty, and everything >= 0 is feasible
             return
         for group, bound in zip(self.groups, self.bounds, strict=True):
             columns = _columns(group)
             size = float(self._norms(F[:, columns]).sum())
-            # `size` is the sum over the components of the norms of the group's part; scaling sets nothing to zero
             if size > bound:
                 F[:, columns] *= F.dtype.type(bound / size)
 
@@ -372,7 +392,7 @@ class Groups(Proximal):
         """Apply :func:`.projections.shrink_2` to all groups at once, because one call per small group would be slow.
 
         In each row of `F` (n_components, n_points), the part of a group is shortened by ``step * weight`` of the group,
-        or becomes zero if it is shorter. `step` is one number or one per component.
+        or becomes zero if its norm is less than that. `step` is one number or one per component.
         """
         points, groups = self._members  # the points of all groups, and the group of each
         thresholds = np.reshape(step, (-1, 1)) * np.asarray(self._weights())
@@ -440,7 +460,7 @@ class Penalties:
     terms: tuple[Term, ...] = ()
 
     def __post_init__(self) -> None:
-        # projections do not compose, so at most one term may be proximal
+        """Raise ParameterError if more than one term is proximal (a box, simplex or groups): these do not compose."""
         proximal = [term for term in self.parts if isinstance(term, Proximal)]
         for first, second in pairwise(proximal):
             words = _WORDS.get(second.kind, second.kind)
@@ -504,7 +524,7 @@ class Penalties:
 
     @property
     def degrees(self) -> Array:
-        """The row sums of `graph` in double precision [shape=(n_points,)]."""
+        """The row sums of the affinities `graph`, which must be set, in double precision [shape=(n_points,)]."""
         return next(term for term in self.parts if isinstance(term, Graph)).degrees
 
     def box(self, dtype: DTypeLike) -> tuple[Any, Any]:

@@ -73,5 +73,5 @@ class Problem:
         return loss_value(self.X, Wt, H, self.loss, weights=self.weights)
 
     def penalty_value(self, Wt: Array, H: Array) -> float:
-        """Return the sum of both penalties alone."""
+        """Return the penalty of the codes `Wt` (r, n_samples) plus that of the components `H` (r, n); no loss."""
         return self.penalty_W.value(Wt) + self.penalty_H.value(H)

@@ -59,7 +59,7 @@ def project_simplex_columns(F: Array) -> None:
     """
 
     def columns(block: tuple[int, int]) -> None:
-        """Project columns ``block[0]:block[1]``."""
+        """Project columns ``block[0]:block[1]`` of `F` onto the unit simplex, in place."""
         _penalty_kernels.simplex_columns(F, *block)
 
     size = 4 * _penalty_kernels.TILE  # whole tiles of the kernel

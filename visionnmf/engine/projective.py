@@ -57,7 +57,11 @@ class _LeastSquares:
     """
 
     def __init__(self, X: Array) -> None:
-        """Compute the norm of the data `X` (n_samples, n_features), and their Gram matrix if that is smaller."""
+        """Compute the norm of the data `X` (n_samples, n_features), and their Gram matrix if that is smaller.
+
+        The Gram matrix then takes the place of the data in every iteration. Chunks of rows are added up in a fixed
+        order.
+        """
         self.X = X
         self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))  # |X|^2
         self.gram: Array | None = None  # X.T @ X (n_features, n_features); None if the data are smaller
@@ -99,7 +103,7 @@ class _Divergence:
     """
 
     def __init__(self, X: Array) -> None:
-        """Compute the sums of the data `X` (n_samples, n_features)."""
+        """Compute the sums of the features, and of all data, of `X` (n_samples, n_features)."""
         self.X = X
         self.sums = X.sum(axis=0, dtype=np.float64)  # (n_features,)
         self.size = float(self.sums.sum())  # scale of the loss: sum of the data
@@ -153,9 +157,10 @@ def fit(
     `X` (n_samples, n_features) is non-negative, `H` has the shape (n_components, n_features). `loss` is "frobenius" or
     "kullback-leibler", `solver` a key of :data:`SOLVERS`. `tol` is explained in :mod:`.stopping`; 0 runs all
     iterations. `callback` is that of :func:`.solving.fit`, but it receives the objective after the iteration.
+    The result holds the number of iterations, the history, whether the fit has converged, and the predicted decrease.
     """
     with one_blas_thread():
-        slope = SLOPES[loss](X)
+        slope = SLOPES[loss](X)  # called with components, it returns the loss and the two parts of its gradient
         start = _scaled(H.astype(np.float64))
         log = _Log(slope, tol, callback)
         done = log.add(slope(start).objective)
@@ -179,7 +184,7 @@ class _Log:
 
     @property
     def history(self) -> list[float]:
-        """The objective before the first iteration and after each one."""
+        """The objective before the first iteration and after each one, which the stopping rule keeps."""
         return self.stopping.history
 
     def add(self, objective: float) -> bool:
@@ -213,12 +218,18 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
     shape, size = H.shape, slope.size
 
     def value_and_gradient(h: Array) -> tuple[float, Array]:
-        """Return the scaled loss and gradient for SciPy, which works on flat vectors."""
+        """Return the loss and gradient at the flat vector `h`, divided by the scale `size` of the loss, for SciPy.
+
+        `slope` returns the loss and its gradient as ``plus - minus``, for components of this `shape`.
+        """
         found = slope(h.reshape(shape))
         return found.objective / size, ((found.plus - found.minus) / size).ravel()
 
     def after(intermediate_result: Any) -> None:
-        """Record an iteration; raising StopIteration makes SciPy stop."""
+        """Record the objective of an iteration of SciPy (its `fun` times `size`) in `log`, which says when to stop.
+
+        Raising StopIteration makes SciPy stop.
+        """
         if log.add(float(intermediate_result.fun) * size):
             raise StopIteration
 
@@ -261,8 +272,9 @@ SOLVERS: dict[str, Callable[[Any, Array, _Log, int], Array]] = {"l-bfgs": _l_bfg
 def optimality(X: Array, H: Array, *, loss: str) -> float:
     """Return how far components are from a stationary point, independent of the scale of the data; 0 at one.
 
-    It is the change that a projected gradient step of length ``|H| / |G_plus|`` would make, relative to `H`. Shapes and
-    `loss` are those of :func:`fit`.
+    It is the change that a projected gradient step of length ``|H| / |G_plus|`` would make, relative to `H`, where
+    ``G_plus`` is the positive part of the gradient. `X` is (n_samples, n_features), `H` (n_components, n_features), and
+    `loss` that of :func:`fit`.
     """
     components = H.astype(np.float64)
     with one_blas_thread():

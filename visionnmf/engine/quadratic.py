@@ -73,7 +73,11 @@ def _improve_points(
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
-        """Run all sweeps on the columns ``block[0]:block[1]`` of `F`."""
+        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F` (r, n_points), in place.
+
+        `low` and `high` are the bounds of the entries, `l1` and `l2` (r,) the weights of the penalties. The 0 says
+        that the first column of `right` belongs to column 0 of `F`.
+        """
         hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, alternate, *block)
 
     map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
@@ -82,7 +86,8 @@ def _improve_points(
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
     """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
 
-    It decreases ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``.
+    It decreases ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``; `F` and `right` are (r, n_points), `gram` is
+    (r, r).
 
     The graph penalty is a quadratic form in the graph Laplacian, which couples each point to its neighbours. The kernel
     therefore uses the newest codes of the neighbours, and points cannot be updated in parallel. The graph is passed as

@@ -99,7 +99,10 @@ class PrintedProgress:
     """
 
     def __init__(self, callback: Callback | None, verbose: int) -> None:
-        """Keep the callback of the user and the number of iterations between two lines (0: print nothing)."""
+        """Keep the user's callback (or None), and the number of iterations between two lines (0: print nothing).
+
+        `verbose` 0 prints nothing, 1 every tenth iteration and the last one, and 2 or more every iteration.
+        """
         self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
         self.held = ""  # the line of the last iteration if it has not been printed
 
@@ -115,13 +118,16 @@ class PrintedProgress:
         return self.callback(iteration, objective) if self.callback is not None else None
 
     def begin(self, step: str) -> None:
-        """Print that another step of the fit begins, after the last iteration of the one before."""
+        """Print that another step of the fit begins, after the line of the last iteration of the one before.
+
+        Nothing is printed with `interval` 0.
+        """
         self.finish()
         if self.interval:
             print(f"{step}:")
 
     def finish(self) -> None:
-        """Print the line of the last iteration unless it has been printed."""
+        """Print the line of the last iteration, `held`, unless it has been printed (it is then empty)."""
         if self.held:
             print(self.held)
         self.held = ""
@@ -147,7 +153,11 @@ def _or_simplex(codes: Codes) -> Codes:
     """
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:
-        """Overwrite the codes `Wt`, by `codes` unless they must lie on the simplex."""
+        """Overwrite the codes `Wt` (r, n_samples) of the problem for fixed components `H` (r, n).
+
+        The function `codes` of the enclosing call finds them, or spectral projected gradient if they must lie on the
+        simplex.
+        """
         (spg.codes if "simplex" in problem.penalty_W.kinds else codes)(problem, Wt, H)
 
     return either

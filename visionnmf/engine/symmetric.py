@@ -57,7 +57,10 @@ def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
 
 
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
-    """Return the Manhattan objective without the diagonal."""
+    """Return the Manhattan objective ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``, without the diagonal.
+
+    `S` (n, n) is symmetric, h_i is column i of `H` (r, n), and `c` (n,) are node weights.
+    """
     return float(_kernels.symmetric_objective(S, H, c, np.empty((3, len(S)), S.dtype)))
 
 
@@ -135,7 +138,7 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
     """Multiply a start `H` by the number that minimises the Frobenius loss, in place.
 
     Columns of an affinity `S` whose diagonal varies strongly make starts that are far too large, from which coordinate
-    descent ends in poor minima (docs/decisions/segmentation.md). `c` are node weights.
+    descent ends in poor minima (docs/decisions/segmentation.md). `S` is (n, n), `H` (r, n), `c` (n,) are node weights.
     """
     inner = square = 0.0  # weighted sums of S P and of P^2 without the diagonal, for the model P = H.T @ H
     weights = c.astype(np.float64)
@@ -152,7 +155,8 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
     """Minimise the loss of ``S - H.T @ H`` (see the top of this module) over ``H >= 0``, in place from the start `H`.
 
     `S` (n, n) is symmetric, `H` has the shape (n_components, n), and `c` (n,) are node weights. `loss` is a key of
-    :data:`LOSSES`; `tol` is explained in :mod:`.stopping`.
+    :data:`LOSSES`, which has a function for a sweep of updates over all entries of `H` and one for the objective.
+    `tol` is explained in :mod:`.stopping`.
     """
     sweep, objective = LOSSES[loss]
     stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
@@ -164,7 +168,10 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
 
 
 def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the objective of residuals that are the share :data:`EXACT` of the affinity."""
+    """Return the objective up to which a fit is exact: residuals are the share :data:`EXACT` of `S` (n, n).
+
+    It is that of the data ``EXACT * S`` and a model of zeros. `H` (r, n) gives the shape, `c` (n,) are node weights.
+    """
     return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 
@@ -177,7 +184,11 @@ def fit_starts(
     """
 
     def run(block: tuple[int, int]) -> Fit:
-        """Fit from the start of number ``block[0]``; blocks hold one start each."""
+        """Fit from the start of number ``block[0]``, in place; blocks hold one start each.
+
+        The other arguments are those of :func:`fit_starts`: affinity `S` (n, n), node weights `c` (n,), limits and
+        loss.
+        """
         return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol, loss=loss)
 
     with one_blas_thread():

@@ -54,7 +54,7 @@ class BlockData(NamedTuple):
     directory: str | None = None
 
     def in_files(self, directory: str) -> BlockData:
-        """Return the same data with all matrices in files of a directory, which then also keeps the dual of ADMM."""
+        """Return the same data with all matrices in files of a directory, in which ADMM then also keeps its dual."""
         stored: dict[str, Any] = stored_fields(self._asdict(), directory)
         return self._replace(**stored, directory=directory)
 
@@ -94,7 +94,7 @@ class Block:
         self._zeros: _Zeros  # entries of some features with a residual of 0
 
     def release(self) -> None:
-        """Give back memory that is not needed until the next message."""
+        """Give the memory of the arrays that lie in files back to the system, until the next message needs them."""
         self._mapped.release()
 
     @property
@@ -103,10 +103,12 @@ class Block:
         return self.data.X if self.data.fitted is None else self.data.fitted
 
     def sums(self) -> Sums:
-        """Return the sums over the data: those that enter the fit, and for the mean also those that were given.
+        """Return the :class:`Sums` over the data that enter the fit and, for the mean, over those that were given.
 
         With weights of samples, ``data.fitted`` and ``data.entries`` take the place of the given data ``data.X`` and
-        the weights of their entries, ``data.weights``.
+        the weights of their entries, ``data.weights``. The items are, in this order: the sum of the data, the numbers
+        of all entries and of those whose weight is not 0, the sum and the number of observed entries of the given data,
+        the sum of squares, 1 if there are weights, and the largest weight.
         """
         data, X = self.data, self.fitted_rows
         weights = data.weights if data.fitted is None else data.entries
@@ -136,11 +138,11 @@ class Block:
             self.problem = replace(problem, X=data.fitted, weights=weights)
 
     def empty_codes(self, n_components: int) -> None:
-        """Make room for codes."""
+        """Make room for the codes `Wt` (n_components, n_rows) of this block, without setting them."""
         self.Wt = np.empty((n_components, len(self.data.X)), self.data.X.dtype)
 
     def draw_codes(self, seed: int, scale: float) -> None:
-        """Draw codes at random, from a seed of this block."""
+        """Draw the codes from a seed of this block, as absolute normal numbers of standard deviation `scale`."""
         self.Wt[:] = absolute_normal(RandomState(seed), self.Wt.shape, scale, self.Wt.dtype)
 
     def take_codes(self) -> None:
@@ -151,7 +153,7 @@ class Block:
             self.Wt *= self.data.row_scale
 
     def code_sums(self) -> tuple[Array]:
-        """Return the sums of the codes of each component (r,)."""
+        """Return the sums of the codes of each component (r,), in a tuple because the crew adds up tuples."""
         return (self.Wt.sum(axis=1, dtype=np.float64),)
 
     def start(self, factor: float) -> None:
@@ -160,13 +162,16 @@ class Block:
         self.problem.penalty_W.feasible(self.Wt)
 
     def exact(self) -> tuple[float]:
-        """Return the objective up to which a fit counts as exact."""
+        """Return the objective up to which a fit counts as exact, for the rows of this block, in a tuple of one."""
         return (exact_objective(self.problem),)
 
     # --- the solvers --------------------------------------------------------------------------------------------------
 
     def totals(self) -> admm.Totals:
-        """Return the sums that set the scale of the path of ADMM, and prepare the pass."""
+        """Return the sums that set the scale of the path of ADMM, and prepare its pass over the rows of this block.
+
+        The pass, `_half`, keeps the dual variables, which are as large as the data and begin as zeros.
+        """
         self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())
         return admm.Totals.of(self.problem)
 
@@ -176,7 +181,10 @@ class Block:
         return np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes by one pass of ADMM."""
+        """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        """
         return self._half.step(self.Wt, H, bound, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
@@ -208,7 +216,7 @@ class Block:
         return *self._halves.statistics(new), penalty, Largest(new.max(axis=1, initial=0))
 
     def next_loss(self, H: Array) -> tuple[float]:
-        """Return the loss of the last update of the codes."""
+        """Return, in a tuple, the loss of the last update of the codes, which is not yet accepted, with `H` (r, n)."""
         return (self.problem.loss_value(self._codes.next, H),)
 
     def accept(self, exponents: Array | None) -> None:
@@ -221,11 +229,11 @@ class Block:
             rescale(self._codes.kept, exponents)
 
     def reject(self) -> None:
-        """Return to the best codes."""
+        """Drop the last update of the codes, and go on from the best codes so far without extrapolation."""
         self._codes.reject()
 
     def objective(self, H: Array) -> tuple[float, float]:
-        """Return the loss, and the penalty of the codes."""
+        """Return the loss for components `H` (r, n), and the penalty of the codes, both for the rows of this block."""
         return self.problem.loss_value(self.Wt, H), self.problem.penalty_W.value(self.Wt)
 
     # --- the report ---------------------------------------------------------------------------------------------------
@@ -257,7 +265,11 @@ class Block:
         )  # fmt: skip
 
     def code_squares(self) -> tuple[Array, float]:
-        """Return the squared norms of the codes of each component (r,), and the squared derivative at the model 0."""
+        """Return the squared norms of the codes of each component (r,), and the squared derivative at the model 0.
+
+        Both set scales of the optimality measure. The second is computed only for a loss with a kink, and is 0
+        otherwise.
+        """
         W = self.Wt.astype(np.float64)
         squares = Derivatives.of(self.problem, 0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
         return np.einsum("ij,ij->i", W, W), squares
@@ -350,5 +362,8 @@ class _Zeros:
         return np.asarray(G.T - total)
 
     def move(self, shares: Array) -> None:
-        """Move the derivatives of feature j by the share ``shares[j]`` towards the goal."""
+        """Move `signs`, the derivatives at the kinks, of feature j by the share ``shares[j]`` towards `goal`.
+
+        They are listed feature by feature, those of j at ``indptr[j]:indptr[j + 1]`` of the sparse matrix `bounds`.
+        """
         self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

@@ -103,7 +103,7 @@ class ClusterCrew(Crew):
         return first
 
     def _call(self, member: _Member, method: str, *arguments: Any) -> Any:
-        """Begin a call of a method of a worker's actor, and return its future; None if the worker is already lost."""
+        """Begin a call of a method of a member's actor, and return its future; None if its worker is already lost."""
         try:
             return getattr(member.actor, method)(*arguments)
         except (OSError, RuntimeError):
@@ -129,13 +129,17 @@ class ClusterCrew(Crew):
         raise WorkerLostError(member.address)
 
     def _is_lost(self, member: _Member) -> bool:
-        """Return whether the worker of an actor has gone."""
+        """Return whether the worker of a member, on which its actor lives, has gone.
+
+        The state of the actor's future or the list of workers may be the first to show it.
+        """
         return member.future.status not in ("finished", "pending") or member.address not in self._workers()
 
     def _replace(self, lost: list[_Member]) -> None:
-        """Read the blocks of lost workers again, on others, and repeat all messages for them.
+        """Read the blocks of lost members, the workers of a crew, again on others, and repeat all messages for them.
 
-        A cluster that starts a new worker for a lost one gets :data:`REPLACEMENT` seconds to do so.
+        A cluster that starts a new worker for a lost one gets :data:`REPLACEMENT` seconds to do so. More than
+        :data:`ATTEMPTS` lost workers end the fit with VisionNMFError.
         """
         self._losses += len(lost)
         if self._losses > ATTEMPTS:
@@ -153,7 +157,9 @@ class ClusterCrew(Crew):
     def _fill(self, numbers: list[int]) -> None:
         """Read the blocks of these numbers, and give them to the workers that hold the fewest for their threads.
 
-        Blocks of workers that are lost meanwhile are placed again.
+        `_recipes` compute the data of each block. Each round reads them (`data`, futures by number), shares them out
+        (`parts`, numbers by address) and makes an actor on each worker. Blocks of workers that are lost meanwhile are
+        left in `numbers` for another round.
         """
         while numbers:
             # reading is tied to no worker, because a task that is tied to one that is lost would wait for ever
@@ -237,7 +243,10 @@ class ClusterCrew(Crew):
         return failed
 
     def _settled(self, address: str, future: Any) -> bool:
-        """Wait for the actor on a worker; return whether it is there. Raises what making it has raised."""
+        """Wait for `future`, that of an actor on the worker `address`; return False if the worker is lost meanwhile.
+
+        An error in making it is raised, unless the worker has gone.
+        """
         while not future.done():
             time.sleep(0.01)
             if address not in self._workers():
@@ -248,7 +257,10 @@ class ClusterCrew(Crew):
         return bool(future.status == "finished")
 
     def codes(self) -> list[Any]:
-        """Return futures of the final codes (n_rows, r) of each block, on the workers that hold the block."""
+        """Return futures of the final codes (n_rows, r) of each block, in the order of the blocks.
+
+        Each is computed on the worker that holds the block, so the codes do not pass through this process.
+        """
         found = {}
         for member in self._members:
             for number in member.numbers:
@@ -265,11 +277,11 @@ class ClusterCrew(Crew):
 
 
 def _copied(message: Message) -> Message:
-    """Return a message with copies of its arrays, because solvers change the components in place."""
+    """Return a message (name of a method, its arguments) with copies of its arrays: solvers change them in place."""
     method, arguments = message
     return method, tuple(value.copy() if isinstance(value, np.ndarray) else value for value in arguments)
 
 
 def _codes_of(actor: Any, number: int) -> Array:
-    """Return the final codes of a block, as a task beside its actor."""
+    """Return the final codes (n_rows, r) of the block `number`; a task that Dask runs on the worker of the `actor`."""
     return np.asarray(actor.codes(number).result())

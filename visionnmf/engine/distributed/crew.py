@@ -18,7 +18,7 @@ class Crew(ABC):
     """All blocks of a fit. `sizes` are their numbers of rows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        """Keep the numbers of rows of the blocks."""
+        """Keep the numbers of rows of the blocks, `sizes`, and begin without messages to send."""
         self.sizes = list(sizes)
         self._waiting: list[Message] = []  # messages without an answer, which travel with the next one
 
@@ -28,15 +28,25 @@ class Crew(ABC):
         return [sum(self.sizes[:number]) for number in range(len(self.sizes))]
 
     def tell(self, method: str, *arguments: Any) -> None:
-        """Call a method of all blocks together with the next :meth:`ask` or :meth:`look`."""
+        """Have a method of all blocks called before the next :meth:`ask` or :meth:`look`, which sends it along.
+
+        The method has no answer. Waiting saves a round trip to the workers.
+        """
         self._waiting.append((method, arguments))
 
     def ask(self, method: str, *arguments: Any) -> Answer:
-        """Call a method of all blocks, and return the sums of their answers."""
+        """Call a method of all blocks, by its name; return the sums of their answers, which are tuples, item by item.
+
+        Messages of :meth:`tell` that wait are sent before it. The 0 says that none of the messages leaves blocks
+        unchanged.
+        """
         return self._send([*self._taken(), (method, arguments)], 0)
 
     def look(self, method: str, *arguments: Any) -> Answer:
-        """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one."""
+        """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one.
+
+        The 1 says that the last of the messages is such a one.
+        """
         return self._send([*self._taken(), (method, arguments)], 1)
 
     def _taken(self) -> list[Message]:

@@ -97,7 +97,7 @@ class RowsInBlocks:
             self.crew.tell("draw_each", rng.randint(LIMIT, size=len(self.crew.sizes)).tolist(), scale)
 
     def objective(self, H: Array) -> float:
-        """Return the objective of the codes and of components `H`."""
+        """Return the loss plus both penalties for the present codes of all blocks and components `H` (r, n)."""
         loss, penalty = self.crew.look("objective", H)
         return float(loss + (penalty + self.problem.penalty_H.value(H)))
 
@@ -106,13 +106,16 @@ class AdmmRows:
     """Rows in blocks for :func:`..solvers.admm.follow`."""
 
     def __init__(self, rows: RowsInBlocks) -> None:
-        """Take the rows; `back_and_forth` says whether every second sweep over the components runs backward."""
+        """Take the rows, and from them what :func:`..solvers.admm.follow` reads: loss, penalty and order of sweeps.
+
+        `back_and_forth` says whether every second sweep over the components runs backward.
+        """
         self.loss, self.penalty_H = rows.problem.loss, rows.problem.penalty_H
         self.back_and_forth = admm.back_and_forth(rows.problem)
         self._rows = rows
 
     def totals(self) -> admm.Totals:
-        """Return the sums over all rows."""
+        """Return the sums over all rows that set the scale of ADMM's path; each block then also prepares its pass."""
         return admm.Totals(*self._rows.crew.ask("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
@@ -125,7 +128,7 @@ class AdmmRows:
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
-        """Minimise the Huber loss by descent, in place."""
+        """Minimise the Huber loss by descent after the path, over the codes and `H` (r, n) in place; yield progress."""
         return hals.descend(SquaresRows(self._rows, "clipped"), H, self.penalty_H, max_iter=max_iter)
 
 
@@ -144,7 +147,7 @@ class SquaresRows:
         self._crew.tell("prepare_descent", kind, largest)
 
     def objective(self, H: Array) -> float:
-        """Return the objective of the best codes and of components `H`."""
+        """Return the loss plus both penalties of the best codes so far and of components `H` (r, n)."""
         return self._rows.objective(H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
@@ -181,12 +184,15 @@ class SquaresRows:
         self._crew.tell("accept", None if exponents is None else -exponents)
 
     def reject(self) -> None:
-        """Return to the best codes."""
+        """Have all blocks drop their last update, and go on from the best codes so far without extrapolation."""
         self._crew.tell("reject")
 
 
 def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run the solver "admm" or "hals" on rows in blocks; update `H` in place, and yield its progress."""
+    """Run the solver "admm" or "hals" on rows in blocks; update `H` (r, n) in place, and yield its progress.
+
+    `rows` are all rows of the data, which a crew holds in blocks, with their codes.
+    """
     if solver == "admm":
         return admm.follow(AdmmRows(rows), H, max_iter=max_iter)
     kind = "filled" if rows.weighted else "gram"  # with weights, the model fills in a part of each entry
@@ -205,7 +211,12 @@ class Report(NamedTuple):
 
 
 def report(rows: RowsInBlocks, H: Array) -> Report:
-    """Evaluate the final codes, which the message "finish" has found."""
+    """Evaluate the final codes, which the message "finish" has found, with the components `H` (r, n).
+
+    The blocks report the loss, the penalty of the codes, which components they use (r,), the numbers of samples that
+    are not 0 and of those among them whose codes are 0, and the number of entries that are not 0. The model is zero if
+    no component that the codes use is nonzero, although the data are not.
+    """
     loss, penalty, used, n_full, n_lost, n_nonzero = rows.crew.look("report", H)
     is_zero = not (used.astype(bool) & H.any(axis=1)).any() and bool(rows.sums.total)
     return Report(
@@ -261,7 +272,11 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
     total = (G + slope) / norms[:, None]
 
     def distances(total: Array) -> Array:
-        """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
+        """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n).
+
+        At an entry of `H` that is at its lower bound `low`, a positive derivative is optimal and counts as 0; likewise
+        a negative one at `high`.
+        """
         absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (H > low) & (total < 0))
         return np.square(np.where(absorbed, 0, total)).sum(axis=0)
 

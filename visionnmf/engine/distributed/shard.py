@@ -53,7 +53,7 @@ class Shard:
         return answer
 
     def codes(self, number: int) -> Array:
-        """Return the final codes (n_rows, r) of the block with a number among all blocks."""
+        """Return the final codes (n_rows, r) of the block with this number among all blocks; "finish" found them."""
         return np.ascontiguousarray(self.blocks[self.numbers.index(number)].found.T)
 
     def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
@@ -72,7 +72,10 @@ class Shard:
         return (State(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
-        """Draw starting codes for each block from a seed of its own."""
+        """Draw starting codes for each block from a seed of its own.
+
+        `seeds` has one for each of all blocks, and `scale` is the standard deviation of the normal numbers.
+        """
         for block, number in zip(self.blocks, self.numbers, strict=True):
             block.draw_codes(seeds[number], scale)
         return ()
@@ -86,7 +89,10 @@ class Shard:
         bounds = np.linspace(0, len(self.blocks), count + 1).astype(int).tolist()
 
         def several(part: tuple[int, int]) -> Answer:
-            """Ask the blocks ``part[0]:part[1]``, those of one thread, and add up their answers in double precision."""
+            """Ask the blocks ``part[0]:part[1]``, those of one thread, and add up their answers in double precision.
+
+            `method` is the name of a method of the blocks, called with `arguments`. Its answer is a tuple, or None.
+            """
             total: Answer | None = None
             for block in self.blocks[slice(*part)]:
                 answer = getattr(block, method)(*arguments) or ()
@@ -108,7 +114,7 @@ class State:
 
 
 def added(first: Answer, second: Answer) -> Answer:
-    """Return the sums of two answers."""
+    """Return the sum of two answers, item by item; an item may define its own sum, such as the larger of two."""
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 

@@ -28,14 +28,17 @@ class Stored(NamedTuple):
 
 
 def store(array: Array, directory: str) -> Stored:
-    """Write an array to a new file of a directory."""
+    """Write an array to a new file of a directory, and return its path, shape and dtype."""
     with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
         np.ascontiguousarray(array).tofile(file)
     return Stored(file.name, array.shape, array.dtype.str)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, directory: str) -> Stored:
-    """Make a file of zeros in a directory; it takes no space until something is written."""
+    """Make a file of zeros in a directory, and return its path, shape and dtype.
+
+    The file is sparse: it takes no space until something is written.
+    """
     with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
         file.truncate(int(np.prod(shape)) * np.dtype(dtype).itemsize)
     return Stored(file.name, shape, np.dtype(dtype).str)
@@ -69,7 +72,10 @@ def _remove(path: str) -> None:
 
 
 def stored_fields(values: dict[str, Any], directory: str) -> dict[str, Any]:
-    """Write the matrices among some values to files of a directory, and return these."""
+    """Write the matrices among some values (by name) to files of a directory; return their places by name.
+
+    Values that are not arrays with two axes are left out.
+    """
     return {
         name: store(value, directory)
         for name, value in values.items()

@@ -36,11 +36,13 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
     """Learn the samples in their order and update encoder and components, both (n_components, n_features), in place.
 
     The samples `X` (n_samples, n_features) are dense or CSR. They are scaled to unit norm, and a sample of zeros
-    changes nothing. `weight` is the w of the notes. Return the norm of ``x - D y`` of each scaled sample before it was
-    learnt, (n_samples,).
+    changes nothing. `weight` is the w in ``|dE|^2 + |dD|^2 / w``, which each step keeps small: the larger it is, the
+    more the components change and the less the encoder. Return the norm of ``x - D y`` of each scaled sample before it
+    was learnt, (n_samples,), where y are its codes and D the components, transposed.
     """
     dtype, w = encoder.dtype, encoder.dtype.type(weight)
     (n_components, n_features), errors = encoder.shape, np.empty(X.shape[0])
+    # working memory of the kernel
     x, residual = np.empty(n_features, dtype), np.empty(n_features, dtype)
     y, change, pull = (np.empty(n_components, dtype) for _ in range(3))
     for rows in (slice(*block) for block in blocks(X.shape[0], rows_per_block(n_features))):

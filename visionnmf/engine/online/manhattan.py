@@ -106,7 +106,7 @@ def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: 
 
 
 def _residuals(X: Array, V: Array, M: Array | None) -> Array:
-    """Return ``M * |X - V|``."""
+    """Return the weighted absolute residuals ``M * |X - V|`` of a model `V`, all (n_rows, n); `M` None is 1."""
     sizes = np.abs(X - V)
     if M is not None:
         sizes *= M

@@ -47,7 +47,8 @@ def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
     """Learn a batch: encode it, add it to the sums, and repeat `update` until the components `H` (r, n) settle.
 
     `state` holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data.
-    Return the loss of the batch at the components before.
+    ``update(H, A, B, penalty)`` improves the components once, in place, within their constraint `penalty`. Return the
+    loss of the batch at the components before.
     """
     problem = batch.problem
     Wt = solve_codes(problem, H)
@@ -63,12 +64,15 @@ def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
 
 
 def _set_of(problem: Problem) -> Penalties:
-    """Return the constraint of the components: the given one, or the simplex."""
+    """Return the constraint of the components: that of the problem, or else the simplex, as the paper has it."""
     return problem.penalty_H if problem.penalty_H.parts else Penalties(simplex="rows")
 
 
 def _one_by_one(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Lower ``<H, A H> / 2 - <B, H>`` by one step on each component in turn (equation 45); an unused one stays."""
+    """Lower ``<H, A H> / 2 - <B, H>`` by one step on each component in turn (equation 45); an unused one stays.
+
+    `H` (r, n) are the components, within the set of `penalty`; `A` (r, r) is the Hessian, and `B` is (r, n).
+    """
     improve(H, A, B, penalty, sweeps=1)
 
 
@@ -111,7 +115,7 @@ def _solution(A: Array, G: Array) -> Array:
 
 
 def _onto_set(H: Array, problem: Problem) -> None:
-    """Move initial components into the constraint set, in place."""
+    """Move initial components `H` (r, n) into their constraint set, or the simplex if they have none, in place."""
     _set_of(problem).feasible(H)
 
 

@@ -50,7 +50,10 @@ class Batch(NamedTuple):
 
     @property
     def forgetting(self) -> float:
-        """The factor by which the batch multiplies the past."""
+        """The factor by which the sums over past samples are multiplied before the batch is added.
+
+        It is `forget_factor` for `batch_size` samples; for n samples its power is ``n / batch_size``.
+        """
         return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
 
     def loss(self, Wt: Array, H: Array) -> float:
@@ -105,7 +108,11 @@ class Method:
     weights: bool = False
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return a clause that says why the method cannot solve `problem`, or None if it can."""
+        """Return a clause that says why the method cannot solve `problem`, or None if it can.
+
+        The method's fields say what it supports: names of losses, classes of penalty terms of the codes and of the
+        components, entry weights, and sparse data.
+        """
         if problem.loss.name not in self.losses:
             return f"does not minimise {problem.loss.label}"
         sides = (("W", problem.penalty_W, self.codes_terms), ("H", problem.penalty_H, self.components_terms))

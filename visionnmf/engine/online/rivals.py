@@ -217,7 +217,10 @@ def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
 
 
 def _least(problem: Problem, H: Array, share: float) -> Any:
-    """Return the lower bound of the entries of a component on the simplex, a `share` of their mean."""
+    """Return the lower bound of the entries of a component on the simplex, a `share` of their mean ``1 / n_features``.
+
+    It keeps the gradient of the Itakura-Saito divergence finite; for the Frobenius loss it is 0.
+    """
     return H.dtype.type(share / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
 
 
@@ -337,7 +340,7 @@ def _volume_slope(H: Array) -> Array:
 
 
 def _inmf(name: str, *, constrained: bool) -> Method:
-    """Return the record of INMF, or of INMF-VC if `constrained`."""
+    """Return the record of INMF, or of INMF-VC, which has a volume penalty, if `constrained`, under this name."""
     return Method(
         name=name,
         losses=("frobenius",),
@@ -364,7 +367,7 @@ def _onmf_start(H: Array) -> State:
 
 
 def _onmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the state does not fit the components."""
+    """Raise ValueError if ``state["gram"]``, which may come from a file, does not fit the components `H` (r, n)."""
     check_array(state, "gram", (len(H), len(H)), H)
 
 
@@ -408,7 +411,7 @@ ONMF = Method(
 
 
 def _onmf_is_start(H: Array) -> State:
-    """Return the state before any sample: both sums are zero."""
+    """Return the state before any sample: the sums `A` and `B` (r, n), of which ``sqrt(A / B)`` becomes H, are zero."""
     return {"A": np.zeros_like(H), "B": np.zeros_like(H)}
 
 
