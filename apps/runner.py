@@ -67,7 +67,7 @@ def run_jobs(
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
 
     def keep(name: str, rows: Rows) -> None:
-        """Keep the rows of a job that has ended, in `found` and in its file."""
+        """Keep the rows of a job that has ended in `found`, and with the `key` of the settings in its file."""
         found[name] = rows
         if folder is not None:
             with output_file(folder / f"{name}.json", force=True) as temporary:

@@ -130,7 +130,8 @@ def settings(cls: type[T]) -> type[T]:
     def __post_init__(self: Any) -> None:
         """Check the fields of a new record, then call its method `check` if it has one.
 
-        The class `cls` is frozen, which refuses plain assignments.
+        Each value is replaced by the checked one, such as 1.0 for 1 in a field of floats. The class `cls` is frozen,
+        which refuses plain assignments.
         """
         for field in options_of(cls):
             object.__setattr__(self, field.name, field.check(getattr(self, field.name)))

@@ -72,8 +72,8 @@ def make_views(
     check_number(noise, "noise")
     check_number(outliers, "outliers", 0, 1)
     rng = check_generator(random_state)
-    groups = np.repeat(np.arange(len(WIDTHS)), WIDTHS)  # the view of each feature
-    usage = np.array(USAGE, bool)
+    groups = np.repeat(np.arange(len(WIDTHS)), WIDTHS)  # the view of each feature; WIDTHS has the features of each view
+    usage = np.array(USAGE, bool)  # (n_parts, n_views): which view uses which part
     # About half of the codes and of the entries of the parts are 0, and a part is 0 in views that do not use it.
     shape = (n_samples, len(usage))
     codes = rng.gamma(1, 1, shape) * (rng.random(shape) < DENSITY)

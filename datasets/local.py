@@ -96,6 +96,9 @@ def load_video_with_masks(name: str) -> MaskedVideo:
 
     "sbi_board", "sbi_cavignal" and the "wallflower" clips are grey, the others in colour. Raises MediaError if the data
     is not on this machine, or the file is damaged or too large.
+
+    Returns the frames, the positions of those that have a mask, the masks (255 is foreground), and the empty scene if
+    the set has it.
     """
     check_choice(name, "name", MASKED_VIDEOS)
     archive = data_file(".") / f"video_{name}.zip"
@@ -119,12 +122,15 @@ def data_file(name: str) -> Path:
 
 
 def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
-    """Read ``input/inNNNNNN.jpg`` and ``groundtruth/gtNNNNNN.png`` of an archive."""
+    """Read the frames ``input/inNNNNNN.jpg`` and their masks ``groundtruth/gtNNNNNN.png`` from an archive, `path`.
+
+    ``background_gt.png``, if there, is the empty scene. `name` is that of the clip.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
 
             def image(member: str) -> NDArray[Any]:
-                """Return a picture in the archive, after checking its size."""
+                """Return a picture in the archive; raise TooLargeError before reading one that is too large."""
                 check_bytes(f"{path}: {member}", archive.getinfo(member).file_size)
                 return decode_image(archive.read(member), f"{path}: {member}")
 
@@ -162,7 +168,9 @@ def load_face_set(name: str) -> Faces:
 def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: bool = True) -> Corel:
     """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random by `seed`.
 
-    The published features come as shares, rows with the sum 1. Without `pictures`, `images` is empty.
+    The published features come as shares, rows with the sum 1. Without `pictures`, `images` is empty. Returns the
+    images, their numbers in Corel, their words as marks (n, n_words), the features by name, how alike the image here
+    and the one that was described are (n,), and the names of the words.
     """
     with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
         ids = file[f"{part}_image_id"].astype(str)

@@ -57,13 +57,19 @@ def match(parts: Array, components: Array) -> Array:
 
 
 def made_images(sizes: Sizes) -> Result:
-    """Repeat figure 1: the images of which the mixtures are made."""
+    """Repeat figure 1 of Elser's notes: the images of which the mixtures are made.
+
+    The result has no figures to compare, only a picture by its caption.
+    """
     _, parts = mixtures(0, 1)
     return Result([], {f"The {N_PARTS} images of MNIST.": components_picture(parts, SHAPE, most=N_PARTS, across=16)})
 
 
 def made_mixtures(sizes: Sizes) -> Result:
-    """Repeat figure 2 of Elser's notes: ten of the mixtures of images."""
+    """Repeat figure 2 of Elser's notes: ten of the mixtures of images.
+
+    The result has no figures to compare, only a picture by its caption.
+    """
     X, _ = mixtures(0, 10)
     grey = grey_pictures(255 * X / X.max(axis=1, keepdims=True), SHAPE)
     return Result([], {f"Ten mixtures of {ACTIVE} images each, each scaled to white.": tiled([list(grey)])})
@@ -118,7 +124,8 @@ def mnist_errors(sizes: Sizes) -> Result:
     """Repeat the errors in the text of Elser's notes: by the number of components, and of two starts.
 
     REPORTED has the published error of each number of components. The norm of an error is divided by 28, the root of
-    the number of pixels, which agrees with these. `sizes` says whether the run is a quick one.
+    the number of pixels, which agrees with these. A row has what is compared, the published error, and ours; a quick
+    run (`sizes`) has one start and fewer images.
     """
     rows = []
     for n_components, published in REPORTED.items():
@@ -131,7 +138,8 @@ def mnist_errors(sizes: Sizes) -> Result:
 def features(sizes: Sizes) -> Result:
     """Repeat figure 4 of Elser's notes: 100 features of MNIST, with exponentiated contrast.
 
-    Each feature is scaled to a maximum of 1 first. `sizes` says whether the run is a quick one.
+    Each feature is scaled to a maximum of 1 first. `sizes` says whether the run is a quick one. The result has no
+    figures to compare, only a picture by its caption.
     """
     H = learnt(100, 0, sizes.quick).components_
     scaled = H / np.maximum(H.max(axis=1, keepdims=True), 1e-300)
@@ -143,7 +151,7 @@ def detectors(sizes: Sizes) -> Result:
     """Repeat figure 5 of Elser's notes: the detectors of 100 features, positive in red and negative in blue.
 
     A detector is a row of the encoder, which maps an image to the code of one feature. `sizes` says whether the run is
-    a quick one.
+    a quick one. The result has no figures to compare, only a picture by its caption.
     """
     E = learnt(100, 0, sizes.quick).encoder_
     scaled = (E / np.maximum(np.abs(E).max(axis=1, keepdims=True), 1e-300)).reshape(-1, *SHAPE)

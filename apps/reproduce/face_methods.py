@@ -125,7 +125,8 @@ class DirectMethod:
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return a row per test set: ``test`` and ``accuracy`` (%). All arguments but `split` are for other methods.
 
-        `learn` fits the method, and returns a function from images to their distances from the people.
+        `learn` fits the method, and returns a function from images to their distances from the people. `split` has the
+        training images and the test sets, clean and perhaps corrupted ones, by name.
         """
         distances = self.learn(split)
         return [{"test": test, "accuracy": split.accuracy(distances(images))} for test, images in split.tests.items()]
@@ -197,7 +198,10 @@ class FittedFactorisation(NamedTuple):
         return np.asarray(self.codes * self._norms)
 
     def projects(self, rule: str) -> bool:
-        """Return whether test images are projected instead of coded; PCA's codes are projections."""
+        """Return whether test images are projected on the components, as the rules in PROJECTED ask, instead of coded.
+
+        PCA's codes are projections already.
+        """
         return rule in PROJECTED and not isinstance(self.model, PCA)
 
     def project(self, images: Array) -> tuple[Array, Array]:
@@ -283,8 +287,9 @@ class ChosenFactorisation:
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return the rows of :meth:`FittedFactorisation.score`, in the order of the rules.
 
-        For each rule they are those of the candidate that identifies most left-out training images. `clean` are the
-        training images before corruption, and `plan` has the rules and the number of iterations.
+        For each rule they are those of the method in `candidates` that identifies most left-out training images.
+        `clean` are the training images before corruption, `rank` is the number of components, and `plan` has the rules
+        and the number of iterations.
         """
         assert rank is not None
         rules = tuple(dict.fromkeys(plan.rules))
@@ -300,8 +305,8 @@ class ChosenFactorisation:
 def cross_validated(fitted: FittedFactorisation, rule: str) -> float:
     """Return the share of left-out training images that a rule identifies; 0 if somebody has a single image.
 
-    `gallery` are the codes to compare with, and `new` those of the images to identify, which differ if the rule
-    projects test images only.
+    `fitted` is a model of the training images of a split with their people. `gallery` are the codes to compare with,
+    and `new` those of the images to identify, which differ if the rule projects test images only.
     """
     people = fitted.split.people
     folds = min(FOLDS, int(np.bincount(people).min()))

@@ -95,8 +95,10 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
 def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[str, str, str]]]) -> Result:
     """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case.
 
+    A case has a title, a function `make` from a seed to the data, the rank, and the CPU seconds of each method.
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
-    Objectives are shares of the sum of the data.
+    It arrives when its objective is at most the share RACE_NEAR above the lowest. Objectives are shares of the sum of
+    the data.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -139,10 +141,17 @@ def made_race(sizes: Sizes) -> Result:
 
 
 def face_race(sizes: Sizes) -> Result:
-    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks."""
+    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks.
+
+    `sizes.pick` takes its first argument in a full run, and its second in a quick one. The claims are those of figure
+    3, for the low and for the high rank.
+    """
 
     def make(name: str, seed: int) -> Array:
-        """Return the images of a set that a seed draws, (n_pixels, n_images), as shares of white."""
+        """Return the images of a set that a seed draws, PER_PERSON of each person, (n_pixels, n_images).
+
+        Their values are shares of white.
+        """
         faces = load(name)
         order = np.random.default_rng(seed).permutation(len(faces.labels))
         chosen = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
@@ -165,6 +174,8 @@ def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions.
 
     PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set.
+    There is a row for each of them, and one for each claim that MahNMF has a lower error under heavy noise (HEAVY).
+    `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
     plan = FacePlan(
@@ -196,6 +207,8 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`.
 
     Clean test images are recognised by the rule "pseudo-inverse", Algorithm 4, corrupted ones by "codes", Algorithm 5.
+    FIGURE has the kinds and severities of the corruptions. A row tells for each whether MahNMF is above another method.
+    `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
     conditions = sizes.pick(FIGURE, FIGURE[:4])
     methods, ranks = (
@@ -237,7 +250,11 @@ class CorruptedFits(NamedTuple):
 
 
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
-    """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
+    """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity.
+
+    Returns these images as rows, the same before corruption, the other images of all people, and the models by the
+    names of the paper. `name` is the file of faces. A quick run (`sizes`) has 12 people and fewer iterations.
+    """
     faces = load(name, sizes.pick(None, 12))
     order = np.random.default_rng(FIRST).permutation(len(faces.labels))
     train = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
@@ -264,7 +281,8 @@ def bases(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
 
     `name` is the file of faces. The paper judges by eye. The rows compare how much of the components is no clean face,
-    for the three corruptions that MahNMF suppresses according to the paper.
+    for the three corruptions that MahNMF suppresses according to the paper, FIGURE[1:4]. BASES is the number of
+    pictures of each kind; a quick run (`sizes`) has fewer people.
     """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:
@@ -285,7 +303,11 @@ def bases(sizes: Sizes, *, name: str) -> Result:
 
 
 def reconstructions(sizes: Sizes) -> Result:
-    """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components."""
+    """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components.
+
+    There is a row of pictures for each set of faces and method, with a pair of training and test images for each
+    corruption in FIGURE. A quick run (`sizes`) has fewer people.
+    """
     pictures: dict[str, list[Array]] = {}
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
         for condition in FIGURE:
@@ -342,6 +364,8 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
     """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
 
     `name` is the file of faces, `counts` are the numbers of people, and `each` is that of images of a person at most.
+    The rank of a model is the number of people. `sizes.pick` takes its first argument in a full run, and its second in
+    a quick one.
     """
     faces = load(name)
     conditions, trials = FIGURE, sizes.pick(20, 2)
@@ -384,7 +408,8 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
     """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts.
 
-    Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone.
+    Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone; a quick run
+    (`sizes`) has two at most. The row compares how well both methods cover the segments that people drew.
     """
     count = sizes.pick(count, min(count, 2))
     sheet: list[list[Array]] = []
@@ -417,7 +442,11 @@ def _framed(image: Array, frame: Array) -> Array:
 
 
 def similarity_matrices(sizes: Sizes) -> Result:
-    """Repeat figure 15 of the MahNMF paper: similarities of pixels, ordered by segment, and their approximation."""
+    """Repeat figure 15 of the MahNMF paper: similarities of pixels, ordered by segment, and their approximation.
+
+    The approximation of the matrix S of similarities is ``H^T H`` of rank 5; the segments are clusters of the columns
+    of H. A quick run (`sizes`) has two photographs and smaller thumbnails.
+    """
     sheet: list[list[Array]] = []
     rows, most = [], sizes.pick(1200, 400)
     for photograph in islice(load_bsds(), sizes.pick(4, 2)):
@@ -464,7 +493,11 @@ RULES = "Clean test images are recognised by Algorithm 4, corrupted ones by Algo
 
 
 def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of accuracies; `name` is the file of faces, and `data` says what they are."""
+    """Return the experiment of a figure of accuracies, by its `number` in the MahNMF paper.
+
+    `name` is the file of faces, `data` says what they are, `claim` what the paper finds, and `replaced` how the data
+    differ from the paper's (empty if they do not). The protocol is what the paper leaves open.
+    """
     run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)
     return Experiment(
         f"mahnmf/fig-{number}", f"accuracy against rank, {data}", claim, run, data, (name,), replaced, protocol
@@ -472,7 +505,11 @@ def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "")
 
 
 def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of clusterings; its other arguments are those of :func:`clusterings`."""
+    """Return the experiment of a figure of clusterings, by its `number` in the MahNMF paper.
+
+    `replaced` says how the data differ from the paper's (empty if they do not). The other arguments are those of
+    :func:`clusterings`: file of faces, numbers of people, and images of a person. Then come open points of the paper.
+    """
     return Experiment(
         f"mahnmf/fig-{number}",
         "clusters against the number of people",

@@ -119,7 +119,8 @@ PLOTTED = {  # the names of figure 2, our default, and which of SEA_METHODS each
 def roc(sizes: Sizes) -> Result:
     """Repeat figure 2 of Mex-Perera et al.: missing alarms against false alarms of all methods, pooled over users.
 
-    `sizes` says whether the run is a quick one, of 20 users.
+    PLOTTED has, by the name of a curve, a key of SEA_METHODS, which gives the function that makes the detector, and
+    whether it learns on. `sizes` says whether the run is a quick one, of 20 users.
     """
     users, labels, _ = load_sea()
     n = sizes.pick(USERS, 20)
@@ -154,7 +155,7 @@ def _roc_rows(scores: Mapping[str, Array], labels: Array) -> list[Row]:
     """
 
     def at(name: str, rate: float) -> float:
-        """Return the masquerades that a method misses, in %, at a false alarm rate in %."""
+        """Return the masquerades that a method misses, in %, at a false alarm rate in %, by its scores in `scores`."""
         return missing_at(scores[name], labels, rate)
 
     paper, wang, ecm, hmm = "NMF of the paper", "NMF (Wang et al.)", "ECM", "HMM"

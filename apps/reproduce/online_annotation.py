@@ -60,7 +60,10 @@ def annotation_scores(
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(codes: Array, others: Array) -> list[float]:
-        """Return the scores of words that training images with these codes hand on to test images with `others`."""
+        """Return the scores in % of words that training images with these codes hand on to test images with `others`.
+
+        They are accuracy, recall and normalised score.
+        """
         found = score_words(test.labels, transferred(codes, others, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 

@@ -113,7 +113,7 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: Se
     options = OnlineOptions(size, rival.forget_factor, rival.buffer, horizon=2 * math.ceil(len(X) / size))
     penalty = Penalties(simplex="rows") if rival.simplex else Penalties()
     H, rng = start.copy(), RandomState(seed)
-    penalty.feasible(H)
+    penalty.feasible(H)  # in place: with `simplex`, every row gets the sum 1
     state = method.start(H)  # what the method remembers of the samples; `learn` changes it in place, as it does H
     whole = Problem(X, Loss(loss))
     found: list[tuple[float, float]] = []
@@ -159,7 +159,8 @@ def objective_curves(
     """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
     `claims` are pairs of methods of which the paper finds that the first has the lower objective. `sizes.pick` takes
-    its first argument in a full run, and its second in a quick one.
+    its first argument in a full run, and its second in a quick one. Results are drawn for each rank of the data set,
+    RANKS[name].
     """
     X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X

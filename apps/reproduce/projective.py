@@ -38,7 +38,8 @@ def faces(n_faces: int | None = None) -> Array:
 def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
     """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X.
 
-    The model is ``W H`` for NMF, and for projective NMF ``X H^T H``, whose codes are projections.
+    The model is ``W H`` for NMF, and for projective NMF ``X H^T H``, whose codes are projections. `method` is "NMF",
+    "P-NMF, Euclidean" or the form of P-NMF with the Kullback-Leibler divergence.
     """
     options: dict[str, Any] = {"solver": "mu", "init": "random", "max_iter": steps, "tol": 0, "random_state": 0}
     if method == "NMF":

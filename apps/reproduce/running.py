@@ -169,7 +169,7 @@ def reproduce(
     outcomes: dict[str, Outcome] = {}
 
     def keep(name: str, outcome: Outcome) -> None:
-        """Keep what became of an experiment, and report how many are done."""
+        """Keep what became of an experiment in `outcomes`, and report how many of those `wanted` are done."""
         outcomes[name] = outcome
         if progress is not None:
             progress("experiments", len(outcomes), len(wanted))
@@ -188,7 +188,7 @@ def reproduce(
 
 
 def _item(one: Experiment, outcome: Outcome) -> dict[str, Any]:
-    """Return the entry of an experiment in a report."""
+    """Return the entry of an experiment in a report: its name, title and state, and the seconds and rows of its run."""
     rows = [] if outcome.result is None else [row.cells() for row in outcome.result.rows]
     figures = {"seconds": outcome.seconds, "cached": outcome.cached, "error": outcome.error, "rows": rows}
     return {"name": one.name, "title": one.title, "state": one.state()} | figures
@@ -267,6 +267,7 @@ def _kept(path: Path, key: str) -> Outcome | None:
             return None
         fields = content["result"]
         result = Result(**fields | {"rows": [Row(**row) for row in fields["rows"]]})
+        # the name of the experiment: the folder is that of the paper, and the file that of the item
         name = f"{path.parent.name}/{path.stem.removesuffix('-quick')}"
         whole = all((path.parent.parent / file).is_file() for file in result.pictures.values())
         return Outcome(name, result, float(content["seconds"]), cached=True) if whole else None

@@ -123,7 +123,11 @@ class Case(NamedTuple):
 
 
 def shown(cases: Sequence[Case], budget: float) -> Result:
-    """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim."""
+    """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim.
+
+    A case has a title, the problem, the starts, the names of the methods, and claims of which method is faster. Curves
+    show the decimal logarithm of the share of the start's objective that is left.
+    """
     panels, rows, tracks = [], [], {}
     for case in cases:
         tracks[case.title] = tracks_of(case.problem, case.methods, case.starts, budget)
@@ -165,7 +169,10 @@ def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **
 
 
 def random_curves(sizes: Sizes) -> Result:
-    """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
+    """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences.
+
+    By the divergence, COMPARED has the methods, and CLAIMS pairs of which the paper finds the first faster.
+    """
     problems = sizes.pick((((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), (((400, 200), 15),))
     cases = [
         uniform_case(loss, shape, rank, sizes.pick(3, 1), COMPARED[loss], CLAIMS[loss])
@@ -179,6 +186,7 @@ def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences.
 
     The last two claims of each divergence are about the multiplicative updates and gradient descent.
+    `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
     return shown(cases, sizes.pick(60.0, 2.5))
@@ -195,7 +203,11 @@ def variant_curves(sizes: Sizes) -> Result:
 
 
 def sparse_curves(sizes: Sizes) -> Result:
-    """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3."""
+    """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3.
+
+    ALPHA is the weight of the penalty. `sizes.pick` takes its first argument in a full run, and its second in a quick
+    one.
+    """
     shape, rank = sizes.pick(((1500, 1000), 30), ((300, 200), 15))
     claims = [("sBCD", "sBCD AL-B"), ("sBCD AL-B", "sBCD AL-A")]
     cases = [
@@ -298,6 +310,8 @@ def growing_rank(sizes: Sizes) -> Result:
 
     A row compares how much they grow from the lowest to the highest rank; in a full run the data have the paper's
     shape, so there are rows for the iterations themselves as well. `sizes` says whether the run is a quick one.
+    PUBLISHED_ITERATIONS has, by divergence and method, the paper's iterations at each of RANKS. An iteration that gains
+    less than the share ENOUGH of the start's divergence ends a run, and so do `most` iterations.
     """
     shape, ranks, most = sizes.pick((SHAPE, RANKS, MOST), ((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]

@@ -50,7 +50,8 @@ def follow(
     """Follow a method that works in place until it ends, or for `budget` CPU seconds or `most` iterations.
 
     `steps` are its iterations: each item is one. `measure` returns the objective, or another figure, and is called
-    outside the clock at growing intervals: about `looks` times for each tenfold time.
+    outside the clock at growing intervals: about `looks` times for each tenfold time. Returns the iterations, the CPU
+    seconds and the figures at these looks, from the start on.
     """
     track = Track([0], [0.0], [measure()])
     spent, next_look, count = 0.0, 0.0, 0

@@ -66,7 +66,11 @@ class BagOfWords(Extractor):
         check_layout(self.layout)
 
     def _learn(self, images: Images) -> None:
-        """Learn the dictionary of words from descriptors of randomly chosen images, about equally many of each."""
+        """Learn the dictionary of words from descriptors of randomly chosen images, about equally many of each.
+
+        `_points` finds row, column and scale of the patches of an image (n, 3), and `_descriptors` describes them
+        (n, d). Of those of all images about `n_samples` are drawn and clustered to at most `n_words` words.
+        """
         rng = check_generator(self.random_state)
         descriptors = sample_rows(
             images, self.max_pixels, self.n_samples, rng, lambda image: self._descriptors(image, self._points(image))
@@ -89,7 +93,11 @@ class BagOfWords(Extractor):
         return math.prod(self.layout) * len(self.dictionary_)
 
     def _describe(self, image: PreparedImage) -> Array:
-        """Return how often each word, a row of `dictionary_`, occurs in each cell, as shares of the points."""
+        """Return how often each word, a row of `dictionary_`, occurs in each cell, as shares of the points.
+
+        `_points` finds row, column and scale of the patches, in pixels (n, 3), and `layout` has the rows and columns of
+        cells.
+        """
         points = self._points(image)
         words = nearest_words(self._descriptors(image, points), self.dictionary_)
         places = points[:, :2] / image.grey.shape  # row and column as shares of height and width

@@ -126,7 +126,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         FeatureExtraction
         """
         union = cls(extractors, max_pixels=max_pixels)
-        union._begin()
+        union._begin()  # checks the parameters; its unfitted copies are replaced by the fitted extractors
         union.extractors_ = {extractor.view: extractor.set_params(max_pixels=max_pixels) for extractor in extractors}
         union._record()
         return union
@@ -137,12 +137,12 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
     def _fit(self, images: Images, progress: Progress | None) -> Self:
         """Fit the extractors to images, and call ``progress("learning", done, total)`` before each of them."""
-        self._begin()
+        self._begin()  # checks the parameters, and makes unfitted `extractors_`
         for done, extractor in enumerate(self.extractors_.values()):
             if progress is not None:
                 progress("learning", done, len(self.extractors_))
             extractor.fit(images)
-        self._record()
+        self._record()  # the columns of each view, which are known once the extractors are fitted
         return self
 
     def transform(self, images: Images) -> NDArray[np.float32]:
@@ -313,7 +313,9 @@ class FeatureCache:
         self._cache = None if path is None else ArrayCache(path)  # the file; maps keys to features
         # the second half of a key, for each extractor; the first is a digest of the image
         self._extractor_digests = [] if path is None else [_extractor_digest(extractor) for extractor in extractors]
-        self._waiting: deque[tuple[list[str], Parts]] = deque()  # keys and known parts of each image in work
+        # Images that are being described, in their order: the keys for the extractors (none without a file), and the
+        # features that the file holds already, by the number of the extractor.
+        self._waiting: deque[tuple[list[str], Parts]] = deque()
 
     def tasks(self, images: Sequence[ArrayLike | str | Path]) -> list[Task]:
         """Return what is to be done for images: each with the numbers of the extractors that must still describe it.

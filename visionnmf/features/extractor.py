@@ -105,7 +105,10 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     max_pixels: int | None
 
     def fit(self, images: Images, y: Any = None) -> Self:
-        """Check the parameters, and learn what there is to learn from `images`, as :meth:`transform` takes them."""
+        """Check the parameters, and learn what there is to learn from `images`, as :meth:`transform` takes them.
+
+        Only extractors with a dictionary or parts learn anything. Then `n_features_out_` is set.
+        """
         self._check_parameters()
         self._learn(check_images(images))
         self._count()
@@ -139,8 +142,8 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         ndarray of float32 [shape=(n_features,), >= 0]
         """
         height, width = image.rgb.shape[:2]
-        needed = self.WORKING * height * width  # bytes a pixel
-        if needed > LARGE:
+        needed = self.WORKING * height * width  # WORKING is in bytes a pixel
+        if needed > LARGE:  # small images are not worth asking how much memory is free
             check_memory(f"{self.view} of {width} x {height} pixels", needed)
         with one_blas_thread():  # more threads cost much and gain nothing in products of an image's size
             return self._describe(image).astype(np.float32, copy=False)
@@ -190,7 +193,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
             check_count(self.max_pixels, "max_pixels")
 
     def _restored(self) -> None:
-        """Check an extractor that was read from a file, and set its number of features."""
+        """Check the parameters and what was learnt of an extractor read from a file, and set its number of features."""
         self._check_parameters()
         self._check_learnt()
         self._count()

@@ -120,7 +120,7 @@ class PatchNMF(Extractor):
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
-        """Learn the parts from patches of randomly chosen images, an equal number of each.
+        """Learn the parts from patches of randomly chosen images, an equal number of each, by online NMF.
 
         `components_` (n_components, 6 * patch**2) are the parts, and `encoder_` is their pseudo-inverse.
         """

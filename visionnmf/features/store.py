@@ -36,13 +36,16 @@ class _Extraction(Record):
     """A fitted `FeatureExtraction`."""
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Return a fitted union as plain values: its `max_pixels` and its extractors."""
+        """Return a fitted union of extractors as plain values: its `max_pixels`, and its extractors, packed themselves.
+
+        `place` says where in the file it stands; arrays are put there by the base class.
+        """
         check_is_fitted(value)
         extractors = list(value.extractors_.values())
         return super().pack({"max_pixels": value.max_pixels, "extractors": extractors}, place)
 
     def unpack(self, item: Any, place: Place) -> FeatureExtraction:
-        """Make the fitted union again from what :meth:`pack` has returned."""
+        """Make the fitted union again from what :meth:`pack` has returned; `place` says where in the file it stands."""
         return FeatureExtraction.from_fitted(**super().unpack(item, place))
 
 
