@@ -177,6 +177,7 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
     """
     known = model.annotator
     state = {
+        # a coder that was given as an estimator is not written; the fitted ones in `blocks_` have its settings
         "parameters": {name: getattr(known, name) for name in PARAMETERS}
         | {"coder": known.coder if isinstance(known.coder, str) else None},
         "words": known.words_.tolist(),

@@ -87,7 +87,10 @@ class _Commands(TyperGroup):
 
 @functools.cache
 def _load(name: str) -> Any:
-    """Import a command and give it, or each of its sub-commands, the options that all commands have."""
+    """Import a command and give it, or each of its sub-commands, the options that all commands have.
+
+    Returns the command as click runs it. `PlainUsage` writes its help without rich, which takes long to load.
+    """
     command = import_module(f".{COMMANDS[name].module}", __name__).command
     if isinstance(command, typer.Typer):
         for part in command.registered_commands:
@@ -155,7 +158,8 @@ def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
-        # No docstring: `wraps` takes over that of the command, which is its help.
+        # No docstring: `wraps` takes over that of the command, which is its help. The names of its options are
+        # remembered first, because messages use them; `arguments` are those of the command itself.
         name_flags(signature)
         set_verbosity(quiet, verbose)
         function(**arguments)
@@ -171,7 +175,10 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams on the null device. Otherwise the next file opened would take their place."""
+    """Open closed standard streams on the null device. Otherwise the next file opened would take their place.
+
+    Python sets a stream that was closed at the start to None. Its number, 0 to 2, is that of the system.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -189,7 +196,11 @@ def _silence_decoders() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line; the entry point of the ``visionnmf`` command."""
+    """Run the command line; the entry point of the ``visionnmf`` command.
+
+    Signals in _ENDING raise exceptions, so that half-written files are removed. The exit code is that of the run, also
+    if a signal comes late, and not 0 if the output cannot be written.
+    """
     _open_standard_streams()
     if "--debug" not in sys.argv:
         _silence_decoders()

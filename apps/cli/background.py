@@ -170,7 +170,7 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
         typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))  # not an input, so not counted
 
     def print_event(event: dict[str, Any]) -> None:
-        """Print an event that has ended as a sentence."""
+        """Print an event that has ended as a sentence, unless the run prints JSON or is quiet."""
         run.remark(f"event {event_sentence(event)}")
 
     printed: dict[str, Any] = {"on_frame": print_frame} if as_json else {"on_event": print_event}

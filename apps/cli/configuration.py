@@ -30,7 +30,7 @@ FORMS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 
 def read_configuration(path: Path, records: Iterable[type]) -> dict[str, Any]:
-    """Return the values in a file by the names of the records' fields.
+    """Return the values in a TOML file by the names of the records' fields, which are the options of the command.
 
     Raises UnreadableError, TooLargeError or UnsupportedError with a sentence that names the file, the key and the cure.
     """
@@ -148,7 +148,10 @@ def _shown(value: Any) -> str:
 
 
 def _toml(field: OptionField, value: Any) -> str:
-    """Return a value as TOML; None, which stands for no value, as the placeholder of the help."""
+    """Return a value of a field as TOML; None, which stands for no value, as the placeholder of the help.
+
+    A field with a function `option.parse` is written as a text that this function reads.
+    """
     if value is None:
         placeholder = field.option.metavar or "..."
         return placeholder if field.type in (int, float) else f'"{placeholder}"'

@@ -101,7 +101,7 @@ def spinner(text: str) -> Iterator[None]:
         ended = threading.Event()
 
         def report() -> None:
-            """Print how long the work has taken, until it has ended."""
+            """Print how long the work has taken, every ten seconds, until the event `ended` is set."""
             seconds = 0.0
             while not ended.wait(LINE_EVERY):
                 seconds += LINE_EVERY
@@ -131,7 +131,10 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
         last, since = "", time.perf_counter()  # the stage of the last report, and when that was
 
         def begin(stage: str) -> None:
-            """Add the time since the last report to its stage."""
+            """Add the time since the last report to its stage: `seconds` has the time of each stage.
+
+            `last` is the stage of the last report, and `since` the time of that report.
+            """
             nonlocal last, since
             now = time.perf_counter()
             seconds[last] = seconds.get(last, 0.0) + now - since
@@ -174,7 +177,10 @@ def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
         tasks: dict[str, TaskID] = {}  # a bar for each stage of the work
 
         def update(stage: str, done: int, total: int | None) -> None:
-            """Draw how much of a stage is done, of how much in all; a new stage gets a bar of its own."""
+            """Draw how much of a stage is done, of how much in all; a new stage gets a bar of its own, kept in `tasks`.
+
+            `rate_of` names what is counted, such as images; an empty text shows no rate.
+            """
             if stage not in tasks:
                 tasks[stage] = bars.add_task(printable(f"{name}: {stage}", markup=True), total=total, rate="")
             task = bars.tasks[bars.task_ids.index(tasks[stage])]

@@ -60,7 +60,10 @@ def without_brackets(message: str) -> str:
 class _Context(typer.Context):
     @property
     def command_path(self) -> str:
-        """The command as a user types it: the name of a group's default command is left out."""
+        """The command as a user types it: the name of a group's default command is left out.
+
+        A group of :func:`with_default` has that name as its attribute `default`; `parent` is the group's own context.
+        """
         is_default = self.parent is not None and self.info_name == getattr(self.parent.command, "default", None)
         return self.parent.command_path if self.parent is not None and is_default else super().command_path
 
@@ -113,7 +116,7 @@ def with_default(name: str) -> type[TyperGroup]:
         default = name
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Put the name of the default command before arguments that do not begin with a command."""
+            """Put `name`, of the default command, before arguments that do not begin with a command of the group."""
             if not args or args[0] not in self.commands:
                 args = [name, *args]
             return super().parse_args(ctx, args)

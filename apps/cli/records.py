@@ -56,7 +56,8 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     def command(**arguments: Any) -> None:
         # Make the records of the values on the command line, and call the function with them. Values of a file named
         # by --config replace those that do not stand on the command line. There is no docstring, because `wraps` takes
-        # over that of the function, which is the command's help.
+        # over that of the function, which is the command's help. `records` has the fields of each record by the name
+        # of its parameter in `signature`, that of the function; `shown` is the signature with an option for each field.
         name_flags(shown)
         saved = _saved(arguments, [signature.parameters[name].annotation for name in records])
         for name, found in records.items():

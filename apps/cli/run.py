@@ -63,7 +63,10 @@ class Run:
     # --- printing -----------------------------------------------------------------------------------------------------
 
     def report(self, report: Any) -> None:
-        """Print the one report of a command. Inputs that it skipped count as failed."""
+        """Print the one report of a command, as text or as JSON. Inputs that it skipped count as failed.
+
+        `done` and `_failed` count inputs, for the exit code.
+        """
         self.done += 1
         self._failed += len(report.skipped)
         if self.as_json:
@@ -196,9 +199,10 @@ class Run:
         reports: list[Any] = []
 
         def report(index: int) -> None:
-            """Print the outcome of one input, or its failure. `_working_on` counts it: `_number` becomes index + 1.
+            """Print the outcome of input `index`, which was `waiting`, or its failure; its report goes to `reports`.
 
-            The work on it has ended, so `_current` is empty: an interrupt now must not say that nothing was written.
+            `_working_on` counts it: `_number` becomes index + 1. The work on it has ended, so `_current` is empty: an
+            interrupt now must not say that nothing was written.
             """
             outcome = waiting.pop(index)
             with self._working_on(sources[index], index + 1) as entry:
@@ -213,7 +217,8 @@ class Run:
             def keep(key: str, outcome: Outcome) -> None:
                 """Take the outcome of one input, and print all those that no earlier input holds back any more.
 
-                `key` is the index of the input, as text; `ended` counts the outcomes for the bar of progress.
+                `key` is the index of the input, as text. `ended` counts the outcomes for the bar of progress, `waiting`
+                holds them until they are printed, and `_number` is how many were.
                 """
                 nonlocal ended
                 ended += 1
@@ -297,7 +302,10 @@ class Run:
         """
 
         def found() -> Iterator[Input]:
-            """Yield the inputs of all arguments, perhaps some of them several times."""
+            """Yield the inputs of all arguments, perhaps some of them several times.
+
+            An argument that fails is reported by `attempt`, and the others go on.
+            """
             for argument in arguments:
                 inputs: list[Input] = []
                 with self.attempt(argument):

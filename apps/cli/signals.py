@@ -76,7 +76,10 @@ class Ending:
         return bool(self.number)
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Ask for the end; a second signal ends the process at once."""
+        """Ask for the end; a second signal ends the process at once.
+
+        `number` is that of the first signal, or 0; the function of the same name raises the exception that ends all.
+        """
         if self.number:
             on_signal(number, frame)
         self.number = number
@@ -86,8 +89,8 @@ class Ending:
 def until_signal() -> Iterator[Ending]:
     """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising.
 
-    It raises also if an error of ours has ended the block. Yields the function that says whether the end was asked for.
-    A second signal ends the process at once.
+    It raises also if an error of ours has ended the block. Yields the function that says whether the end was asked for;
+    its `number` is that of the signal, or 0. A second signal ends the process at once.
     """
     ending = Ending()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -71,7 +71,7 @@ def call_in_processes(
 
 
 def _attempt(process: Work, source: str, options: Mapping[str, Any]) -> Outcome:
-    """Process an input in another process, where an exception is an outcome too."""
+    """Process an input in another process, where an exception is an outcome too, so that the other inputs go on."""
     try:
         return call(process, source, options)
     except Exception as error:

@@ -44,7 +44,12 @@ class FLSS:
 
     @one_blas_thread()
     def fit(self, data: Array) -> Self:
-        """Find the components of finite `data` (n_samples, n_features), of any sign."""
+        """Find the components of finite `data` (n_samples, n_features), of any sign.
+
+        Minimises ``||X - WH||^2 / n`` plus, for each component, the largest ``|H|`` in each view (times
+        `dictionary_weight`) and the largest ``|W|`` (times CODES_WEIGHT). STEPS proximal gradient steps on H and on W
+        take turns. `groups` (n_features,) is the view of each feature.
+        """
         rng, n = check_random_state(self.random_state), len(data)
         # `sets`: the columns of each view. The gradients of ||X - WH||^2 / n need only the products `gram` and `cross`,
         # and the largest eigenvalue of `gram` is their Lipschitz constant, hence `step`.
@@ -78,7 +83,10 @@ class FLSS:
         return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
     def _objective(self, X: Array, W: Array, H: Array, sets: list[Array]) -> float:
-        """Return the objective of the class; `sets` are the columns of each view."""
+        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component.
+
+        `sets` are the columns of each view.
+        """
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
         return loss + self.dictionary_weight * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
@@ -114,11 +122,14 @@ class SideBySide:
         self.train = full * self.scales
 
     def test(self, views: ViewArrays) -> Array:
-        """Return the matrix of other samples, whose `views` have the order of the training views."""
+        """Return the matrix of other samples, whose `views` have the order of the training views.
+
+        Missing entries are filled, and each feature is multiplied by its factor in `scales` (n_features,).
+        """
         return self._filled(np.hstack(list(views.values()))) * self.scales
 
     def _filled(self, matrix: Array) -> Array:
-        """Replace missing entries (NaN) by the training means of their features."""
+        """Replace missing entries (NaN) by the training means of their features, `means` (n_features,)."""
         return np.where(np.isnan(matrix), self.means, matrix)
 
 
@@ -145,7 +156,11 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the model; its features are the codes, and its components those of the scaled views."""
+        """Fit the model to views (NaN: missing entries) with the `choice` of its loss and its limit of outlying views.
+
+        Returns its codes as features (n_samples, rank), a function from the views of other samples to theirs, and the
+        components (rank, n_features) in the units of the scaled views.
+        """
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
         H = model.components_ * model.view_scales_[model.view_groups_]
@@ -162,7 +177,11 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
     """
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the estimator to the joined views; returns its features, a function for other samples, and components."""
+        """Fit the estimator to the joined views; returns its features, a function for other samples, and components.
+
+        `SideBySide` scales views, fills their gaps and joins them to a matrix: `train` for the training samples, and
+        ``test(views)`` for others.
+        """
         # the choice of the multi-view model, `choice`, does not matter here; all methods have the same signature
         side = SideBySide(train)
         model = make(min(rank, *side.train.shape), seed, side)
@@ -179,7 +198,11 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
 
 
 def _concatenation(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-    """Use the scaled views themselves as features, without any model; a baseline."""
+    """Use the scaled views themselves as features, without any model; a baseline.
+
+    Returns the features of the training samples, and a function that finds those of other samples. `rank`, `seed` and
+    `choice` are for other methods.
+    """
     side = SideBySide(train)
     return LearntFeatures(side.train, side.test)
 

@@ -260,8 +260,9 @@ def _job(
 ) -> list[dict[str, Any]]:
     """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
 
-    The views are prepared by the training samples alone. A condition may have several test sets, one for each view that
-    is missing in it, but all share the training set of the first.
+    The views are prepared by the training samples alone, and views that none of these has are left out. A condition may
+    have several test sets, one for each view that is missing in it, but all share the training set of the first. An
+    item of `variants` is the name of the missing view, the training views and the test views.
     """
     seed = comparison.random_state + split
     train, test = split_samples(labels, comparison.test_share, seed)
@@ -277,7 +278,7 @@ def _job(
     ]
     head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
     choice = ModelChoice()
-    if METHODS[method].chooses:
+    if METHODS[method].chooses:  # whether its loss and its treatment of outliers depend on the data
         choice = choose_model(preparation, variants[0][1], random_state=seed)
     roots = "rows" not in preparation.kinds_.values()  # logarithms of counts need no roots
     ranks = comparison.ranks if METHODS[method].ranked else comparison.ranks[:1]

@@ -35,7 +35,10 @@ class ModelChoice(NamedTuple):
 
 
 def make_model(n_components: int, choice: ModelChoice, *, random_state: int = 0, **options: Any) -> MultiviewNMF:
-    """Return the model of the application; `options` are further parameters and take precedence."""
+    """Return the model of the application, not fitted, with the loss and the limit of outlying views of `choice`.
+
+    `options` are further parameters and take precedence. NaN are missing entries.
+    """
     chosen: dict[str, Any] = {**choice._asdict(), "missing_values": np.nan, **options}
     return MultiviewNMF(n_components, random_state=random_state, **chosen)
 
@@ -73,6 +76,7 @@ def choose_model(
         step = _trial_progress(progress or (lambda *_: None), kind)
         kept = np.ones_like(judged)  # (n_samples, n_views): the views that this loss does not leave out
         for limit in dict.fromkeys((view_outliers, None)):  # with views left out first, then with all of them
+            # few components for few samples, because more would fit wrong entries as well
             model = make_model(
                 min(choices.VIEW_COMPONENTS, max(1, len(kept) // SHARE)),
                 ModelChoice(kind, limit),
@@ -92,7 +96,11 @@ def choose_model(
         judged &= kept
 
     def error(choice: ModelChoice) -> float:
-        """Return the error of a choice; leaving views out must beat keeping them, if that was tried, by the margin."""
+        """Return the error of a choice; leaving views out must beat keeping them, if that was tried, by the margin.
+
+        `predicted` has by choice the views as its model sees them, `given` the true ones, `hidden` marks the entries
+        that no model was shown, and `judged` (n_samples, n_views) the views that every loss keeps.
+        """
         without_is_tried = choice.view_outliers is not None and choice._replace(view_outliers=None) in predicted
         return _error(given, predicted[choice], hidden, judged) * (1 + MARGIN if without_is_tried else 1)
 
@@ -108,7 +116,10 @@ def _trial_progress(progress: Progress, loss: str) -> Progress:
     judged = 0  # number of small models
 
     def report(stage: str, done: int, total: int) -> None:
-        """Report the steps of these two stages as those of one trial; the iterations of a fit are not reported."""
+        """Report the steps of these two stages as those of one trial; the iterations of a fit are not reported.
+
+        `JUDGING` fits `judged` small models, which judge the views, and after it come up to `FITS` fits of all samples.
+        """
         nonlocal judged
         if stage == JUDGING:
             judged = total

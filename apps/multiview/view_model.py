@@ -39,7 +39,11 @@ class Preparation(BaseEstimator):
         self.prepare = prepare
 
     def fit(self, views: ViewArrays, y: Any = None) -> Self:
-        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""
+        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features).
+
+        Sets by the name of a view `kinds_`, how it is prepared ("range", "rows" or "none"), and for "range" `lows_` and
+        `widths_` (n_features,), the least value and the range of each feature, without NaN.
+        """
         check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
         self.kinds_ = {name: self._kind(view) for name, view in views.items()}
         scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
@@ -57,7 +61,7 @@ class Preparation(BaseEstimator):
         return {name: self._prepared(name, view) for name, view in views.items()}
 
     def inverse_transform(self, views: ViewArrays) -> dict[str, Array]:
-        """Return prepared views in their own units.
+        """Return prepared views in their own units: for "range", times `widths_` plus `lows_`, those of the features.
 
         Raises UnsupportedError for views prepared by "rows", which loses the size of the samples.
         """
@@ -80,8 +84,8 @@ class Preparation(BaseEstimator):
     def _prepared(self, name: str, view: Array) -> Array:
         """Return a view prepared as ``kinds_[name]`` says.
 
-        "range" scales each feature to 0 ... 1 over the training samples, and lower values become 0. "rows" takes
-        logarithms, with rows of unit norm. "none" leaves the view as it is.
+        "range" scales each feature to 0 ... 1 over the training samples, by its least value there and its range, and
+        lower values become 0. "rows" takes logarithms, with rows of unit norm. "none" leaves the view as it is.
         """
         kind = self.kinds_[name]
         if kind == "range":

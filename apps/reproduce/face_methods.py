@@ -371,8 +371,9 @@ ALL_METHODS: dict[str, FaceMethod] = {
 def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -> Rows:
     """Return the rows of all methods on one split with one corruption.
 
-    `condition` is the kind of the corruption and its severity, and `number` that of the split. A row has the keys
-    COLUMNS. Methods without a rank have None there, and ranks above the size of the training data are lowered to it.
+    `condition` is the kind of the corruption and its severity, and `number` that of the split. `plan` has the methods,
+    ranks, rules and test sets. A row has the keys COLUMNS, with None where the method has no such figure, as no
+    rank. Ranks above the size of the training data are lowered to it. `clean` are the training images uncorrupted.
     """
     split = make_split(faces, text_of(condition), number, plan.splitting)
     clean = make_split(faces, "none", number, plan.splitting).train

@@ -175,6 +175,7 @@ def relative_errors(sizes: Sizes) -> Result:
 
     PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set.
     There is a row for each of them, and one for each claim that MahNMF has a lower error under heavy noise (HEAVY).
+    `most_test` is the maximum number of test images of a person, and FIRST the first split to use.
     `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")

@@ -110,6 +110,7 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: Se
     """
     method = METHODS[rival.method]
     size = rival.chunk or len(start)  # samples that are learnt together
+    # `horizon` is the number of chunks in both epochs, for methods whose steps get shorter towards the end
     options = OnlineOptions(size, rival.forget_factor, rival.buffer, horizon=2 * math.ceil(len(X) / size))
     penalty = Penalties(simplex="rows") if rival.simplex else Penalties()
     H, rng = start.copy(), RandomState(seed)

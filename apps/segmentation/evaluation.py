@@ -41,7 +41,7 @@ Scales = Iterator[tuple[float, NDArray[Any]]]
 
 def _ours(image: NDArray[Any]) -> Scales:
     """Yield scales and segmentations by this package: one tree of regions, cut at each scale."""
-    result = segment(image)
+    result = segment(image)  # `at` cuts its tree again, and returns the label map
     for scale in np.linspace(0.02, 0.7, 35).round(4):
         yield float(scale), result.at(scale=float(scale))
 

@@ -56,7 +56,10 @@ PRESET_PARAMETERS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def make_extractors(kinds: Sequence[str | Extractor]) -> list[Extractor]:
-    """Return extractors that are not fitted: copies of those given, and those that names of kinds or presets mean."""
+    """Return extractors that are not fitted: copies of those given, and those that names of kinds or presets mean.
+
+    A preset is a name for several kinds, of which some may have other parameters than their defaults.
+    """
     made: list[Extractor] = []
     for kind in kinds:
         if isinstance(kind, Extractor):
@@ -96,6 +99,7 @@ def make_extractor(kind: str, **params: Any) -> Extractor:
     found = re.fullmatch(r"(.+)-([0-9]{1,2})x([0-9]{1,2})", kind) if isinstance(kind, str) else None
     if found:
         kind, params = found[1], {"layout": (int(found[2]), int(found[3])), **params}
+    # its module, the name of its class, and the parameters that make this kind and must not be given again
     entry = KINDS[check_choice(kind, "kind", KINDS)]
     cls = getattr(import_module(f".{entry.module}", __package__), entry.name)
     for name in params:
