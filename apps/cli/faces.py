@@ -146,6 +146,7 @@ def identify(
                 prepare=prepare,
             )
         if len(inputs) > 1 and not json_ and not is_quiet():
+            # the reason why a face has no name is None if it has one
             found = [identity for report in reports for identity in (report.identity, *report.others)]
             named, unknown, unlike = (
                 sum(one.reason == reason for one in found) for reason in (None, "unknown", "unlike")

@@ -192,7 +192,7 @@ def evaluate(
 
 
 def _cost(comparison: Comparison) -> str:
-    """Return a sentence that says, before an evaluation begins, how much work it is."""
+    """Return a sentence that says, before an evaluation begins, how much work it is: methods, splits, conditions."""
     counts = [len(comparison.methods), comparison.n_splits, len(comparison.conditions)]
     words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in zip(counts, WORDS, strict=True)]
     ranks = ", ".join(map(str, comparison.ranks))

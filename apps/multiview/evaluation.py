@@ -173,7 +173,7 @@ def evaluate_files(
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
         raise UnreadableError(f"{sources[0]}: has no labels; give a file of them")
-    y = _word_matrix(np.asarray(y))
+    y = _word_matrix(np.asarray(y))  # classes stay; words in one text become marks (n_samples, n_words)
     if begin is not None:
         begin()
     rows = evaluate_views(found.views, y, comparison, out=out, jobs=jobs, force=force, progress=progress, also=also)
@@ -221,6 +221,7 @@ def evaluate_views(
         for split in range(comparison.n_splits)
     }
     settings = asdict(comparison)
+    # These say which jobs there are, but do not change the rows of a job, so that a run with more jobs continues.
     shared = {name: value for name, value in settings.items() if name not in ("methods", "conditions", "n_splits")}
     key = settings_key(shared | {"views": list(views)}, *views.values(), np.asarray(labels, dtype="U"))
     work = partial(_job, dict(views), labels, comparison)

@@ -199,7 +199,7 @@ def fit_views(
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
         if picture is not None:
             _draw_usage(nmf, picture, force=force)
-    used = nmf.view_usage_ > 0
+    used = nmf.view_usage_ > 0  # (n_components, n_views): which view uses which component
     return FitReport(
         samples=len(found.keys),
         n_components=settings.n_components,
@@ -387,12 +387,16 @@ def impute_views(
 
 
 def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
-    """Read new samples and the model to apply; UnreadableError if their views are not those of the model."""
+    """Return the new samples in files, `sources`, and the model to apply to them, which is read from the file `model`.
+
+    Raises UnreadableError if their views are not those of the model; some of these may be absent.
+    """
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:
         raise UnreadableError(f"{folder}: a folder, but the model was not fitted to images; give files of its views")
     found = read_views(sources, key=key, extraction=known.extraction)
+    # the number of features of each view, by its name
     sizes = dict(zip(known.model.views_.tolist(), np.bincount(known.model.view_groups_).tolist(), strict=True))
     for name, view in found.views.items():
         if name not in sizes:

@@ -139,7 +139,7 @@ class Experiment:
 
     @property
     def paper(self) -> str:
-        """The first part of the name."""
+        """The first part of the name, such as "mahnmf" of "mahnmf/fig-5"."""
         return self.name.partition("/")[0]
 
     def state(self) -> str:

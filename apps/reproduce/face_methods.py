@@ -144,7 +144,10 @@ class Factorisation:
         return images
 
     def fit(self, split: FaceSplit, rank: int, iterations: int = 100) -> FittedFactorisation:
-        """Fit the model that ``make(rank, seed, iterations)`` returns to what it sees of the training images."""
+        """Fit the model that ``make(rank, seed, iterations)`` returns to what it sees of the training images.
+
+        Returns the model and its codes of these images, with `split` and this method, which classify others by them.
+        """
         model = self.make(rank, split.seed, iterations)
         with _without_convergence_warnings():
             return FittedFactorisation(self, model, model.fit_transform(self.seen(split.train, split)), split)
@@ -268,6 +271,7 @@ class BlockFactorisation(Factorisation):
 
         An even background is no such block; it is looked for in the training images of the split.
         """
+        # blocks are even squares; the value of white is 1, and evenness is judged by the brightest pixel of the set
         brightest, shape = float(split.train.max()), (-1, *split.image_shape)
         background = flat_background(split.train.reshape(shape), brightest)
         mask = missing_pixels(images.reshape(shape), "blocks", 1.0, brightest, background)

@@ -132,7 +132,8 @@ def made_race(sizes: Sizes) -> Result:
         """Return the data of a case for a seed: uniform random numbers of a shape."""
         return np.random.default_rng(seed).random(shape)
 
-    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))  # CPU seconds of each method
+    # CPU seconds of each method. A case has a title, the function that makes its data, the rank, and these seconds.
+    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))
     cases = [
         Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small),
         Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large),

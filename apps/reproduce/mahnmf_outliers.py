@@ -70,6 +70,7 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
 
     `names` are those of the videos. The background is the low-rank part of the frames as rows, and the foreground how
     far a frame is from it. The paper judges by eye; the rows compare the mean difference of two backgrounds with ALIKE.
+    `parts` has for each method the low-rank part (n_frames, n_pixels) and the CPU seconds.
     """
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
@@ -97,7 +98,8 @@ def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
     """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
 
     `people` are positions among the people of Extended Yale B. The low-rank part of one person's images is the face,
-    and what is left is the light. A quick run (`sizes`) has every other image.
+    and what is left is the light. A quick run (`sizes`) has every other image. `parts` has for each method the low-rank
+    part (n_images, n_pixels) and the CPU seconds.
     """
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])

@@ -73,6 +73,7 @@ def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tup
         threshold = model.threshold_
         if not update:
             return model.anomaly_score(test), threshold
+        # it returns the score of a session, and learns the session by itself if its threshold accepts it
         return np.array([model.update(session) for session in test]), threshold
     # A baseline has no threshold of its own: it is a quantile of the scores of the second half of the training
     # sessions.
@@ -130,6 +131,7 @@ def roc(sizes: Sizes) -> Result:
         scores[name] = sea_scores(SEA_METHODS[method][0], users, update)[0]
     curves = {name: roc_curve(values.ravel(), labels.ravel()) for name, values in scores.items()}
     table = [["method", "AUC", "least cost", *(f"missing % at {rate} %" for rate in RATES)]]
+    # the cost of a threshold is missing % + 6 x false alarm %
     for name, values in scores.items():
         area, _, cost = roc_summary(values, labels)
         at = [f"{missing_at(values, labels, rate):.1f}" for rate in RATES]

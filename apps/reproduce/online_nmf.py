@@ -143,7 +143,8 @@ def objective_tracks(
 ) -> dict[str, Array]:
     """Return what :func:`follow` finds for each method from the same `n_starts` starts of rank `r`.
 
-    The dict maps names to CPU seconds and mean losses at each of `marks`, (n_starts, n_marks, 2).
+    The dict maps names to CPU seconds and mean losses at each of `marks`, (n_starts, n_marks, 2). `marks` are numbers
+    of samples, and `rivals` methods with their options.
     """
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
     for rival in rivals:  # loads the kernels, which is not to be timed
@@ -160,8 +161,8 @@ def objective_curves(
     """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
     `claims` are pairs of methods of which the paper finds that the first has the lower objective. `sizes.pick` takes
-    its first argument in a full run, and its second in a quick one. Results are drawn for each rank of the data set,
-    RANKS[name].
+    its first argument in a full run, and its second in a quick one. `rivals` are methods with their options. Results
+    are drawn for each rank of the data set, RANKS[name], against each of CURVE_AXES: samples, and CPU seconds.
     """
     X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X
@@ -213,8 +214,8 @@ def data_sets(sizes: Sizes) -> Result:
 def bases(sizes: Sizes) -> Result:
     """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them.
 
-    The paper judges by eye; the rows have Hoyer's sparseness of the components as well. A quick run (`sizes`) has
-    fewer images.
+    The paper judges by eye; the rows have Hoyer's sparseness of the components as well. SEVEN has the methods with
+    their options; `follow` learns the components of each. A quick run (`sizes`) has fewer images.
     """
     sheets: dict[str, Array] = {}
     found: dict[str, list[float]] = {rival.name: [] for rival in SEVEN}
@@ -244,7 +245,8 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
     """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits).
 
     `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank. The
-    codes of images `x` are their products with the pseudo-inverse of the components.
+    codes of images `x` are their products with the pseudo-inverse of the components, which `follow` learns for each
+    method in SEVEN.
     """
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
     drawn = [_split(people.labels, each, seed) for seed in range(n_splits)]

@@ -71,7 +71,8 @@ def write_page(
 def _blocks(found: Sequence[Experiment], outcomes: Mapping[str, Outcome], command: str, quick: bool) -> list[Block]:
     """Return the page: an overview, and a section for each experiment in `found`, below the title of its paper.
 
-    The arguments are those of :func:`write_page`.
+    A block has a kind (heading, text, table, ...), its content and a caption. The arguments are those of
+    :func:`write_page`.
     """
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, one thread for each experiment"
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
@@ -108,7 +109,10 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Block]:
-    """Return the section of an experiment; its outcome is None if it was not run."""
+    """Return the section of an experiment; its outcome is None if it was not run.
+
+    A block has a kind (heading, text, table, ...), its content, and a caption, for a heading the address on the page.
+    """
     blocks = [Block("h3", f"{one.name}: {one.title}", one.name.replace("/", "-"))]
     if one.claim:
         blocks.append(Block("text", f"The paper: {one.claim}"))
@@ -135,7 +139,10 @@ def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Bloc
 
 
 def _findings(result: Result) -> list[Block]:
-    """Return the comparison, the pictures, the further tables and the notes of a result."""
+    """Return the comparison, the notes, the pictures and the further tables of a result.
+
+    Each is a block: its kind, its content and its caption.
+    """
     blocks = []
     if result.rows:
         blocks.append(Block("table", [HEADINGS, *(row.cells() for row in result.rows)], "Paper and ours"))

@@ -321,8 +321,8 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
     """Return the rows of one image file, `source`: a row with its scores for each method and scale.
 
     `files` hold the annotators' segmentations, `methods` are names in METHODS, and `boundaries` says whether boundaries
-    are matched as well. A method in DEFAULTS has another row, named "<method>, default", for what it gives without
-    options.
+    are matched as well. A method yields pairs of a scale and the label map that it gives there. One in DEFAULTS has
+    another row, named "<method>, default", for what it gives without options.
     """
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:

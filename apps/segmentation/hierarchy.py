@@ -47,7 +47,7 @@ class Hierarchy:
 
     @property
     def n_regions(self) -> int:
-        """Number of leaves."""
+        """Number of leaves, n: `children` (n - 1, 2) has a row for each merge of two nodes."""
         return len(self.children) + 1
 
     @cached_property
@@ -173,6 +173,8 @@ class Hierarchy:
 
     def boundary_map(self) -> NDArray[np.float32]:
         """Draw the tree as the strength of the border at each pixel.
+
+        `labels` (height, width) is the region of each pixel, and `heights` (n - 1,) are those of the merges.
 
         Returns
         -------

@@ -178,6 +178,8 @@ def process_image(
     begin = time.perf_counter()
     wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), _stem(source), Path(out)
+    # PICTURES has functions that draw a result, by the endings of the names; FORMATS has endings and functions that
+    # make the content of a file.
     pictures = [folder / f"{stem}_{kind}.png" for kind in PICTURES]
     files = [folder / f"{stem}_{FORMATS[entry].ending}" for entry in outputs.names]
     sheets = [folder / f"{stem}_memberships.png"] if outputs.memberships else []

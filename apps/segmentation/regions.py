@@ -93,6 +93,9 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     whether it is crossed along x, and `edge` is the border to which it belongs. The strength of a cue at a side is
     ``sqrt(n^T J n)``, with n the normal of the border and J the mean of the tensors of the two pixels; `xx`, `yy` and
     `xy` are the products of n that this takes.
+
+    Returns the labels, the sums over the pixels of each region (n, N_SUMS), the pairs of regions with a border (m, 2),
+    and the sums over the sides of each border: their number, the energy, and the strength of each cue (m, 2 + n_cues).
     """
     count = int(labels.max()) + 1
     first, second, across = _sides(labels)

@@ -194,9 +194,9 @@ class CENTRIST(PatternHistogram):
         return math.prod(self.layout) * (CENSUS - 2)
 
     def _describe(self, image: PreparedImage) -> Array:
-        """Count the census codes of all pixels in each cell, without the codes 0 and 255."""
+        """Count the census codes of all pixels in each cell, without the codes 0 and 255; shares of the whole image."""
         counts = self._count_patterns(census_transform(image.grey), CENSUS)
-        # codes 0 and 255 are left out; 255 is that of flat areas
+        # the counts of the CENSUS codes of each cell, cell by cell; codes 0 and 255, that of flat areas, are left out
         return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()
 
 
