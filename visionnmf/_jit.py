@@ -62,7 +62,11 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
     """
 
     def decorate(f: F) -> Any:
-        """Compile `f` on its first call, with the options of the enclosing call and the cache folder of its source."""
+        """Compile `f` on its first call, with the options of the enclosing call and the cache folder of its source.
+
+        :func:`_caching_in` makes numba use that folder, and :func:`_guard_cache` puts a lock on it. A `part`, a kernel
+        that only kernels call, is not cached; nor is anything if no folder can be written or numba is switched off.
+        """
         import numba
 
         _listen()
@@ -97,7 +101,10 @@ def _compiler() -> Any:
 
     class Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
         def define_pipelines(self) -> list[Any]:
-            """Return numba's own list of passes without those that are not used."""
+            """Return numba's own passes, as a list of one pipeline, without those in :data:`UNUSED_PASSES`.
+
+            numba has set `state`, which describes the function to compile. A pass is a class with its description.
+            """
             complete = DefaultPassBuilder.define_nopython_pipeline(self.state)
             passes = PassManager(complete.pipeline_name)
             for one, description in complete.passes:
@@ -147,7 +154,11 @@ def _guard_cache(cache: Any, folder: Path) -> None:
     load, save = cache.load_overload, cache.save_overload
 
     def load_overload(*arguments: Any) -> Any:
-        """Load a compiled signature under the lock, because another process may be writing; None if that fails."""
+        """Load a compiled signature under the lock, because another process may be writing; None if that fails.
+
+        `load` is numba's own method of `cache`, which this function replaces, and `folder` holds the cache and the
+        lock.
+        """
         with _locked(folder / "lock"):
             try:
                 return load(*arguments)
@@ -157,7 +168,10 @@ def _guard_cache(cache: Any, folder: Path) -> None:
                 return None
 
     def save_overload(*arguments: Any) -> None:
-        """Save a compiled signature under the lock; if that fails, warn and go on without."""
+        """Save a compiled signature under the lock; if that fails, warn and go on without.
+
+        `save` is numba's own method, which this function replaces, and `folder` holds the cache and the lock.
+        """
         with _locked(folder / "lock"):
             try:
                 save(*arguments)
@@ -183,7 +197,10 @@ _holding = threading.local()
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock between processes on a file, where the platform has one; only the outermost call locks."""
+    """Hold an exclusive lock between processes on a file, where the platform has one; only the outermost call locks.
+
+    `_holding` is thread-local: its attribute `lock` is true while this thread holds the lock.
+    """
     file = None
     with suppress(ImportError, OSError):  # Windows has no fcntl; numba itself reports a full disk when it writes
         import fcntl
@@ -210,6 +227,7 @@ def _config() -> Any:
 def _digest(source: Path, options: object) -> str:
     """Return a digest of the options, of this file, and of a file or folder of kernels with its parent's name."""
     digest = hashlib.sha256(repr((source.parent.name, options)).encode())
+    # a source that is missing counts as no files
     files = sorted(source.glob("*.py")) if source.is_dir() else [source][: source.is_file()]
     for path in [Path(__file__), *files]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -228,7 +246,10 @@ _lock = threading.Lock()
 
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
-    """Redirect numba's cache, which it reads from its global configuration, to `folder` while a kernel is decorated."""
+    """Redirect numba's cache, which it reads from its global configuration, to `folder` while a kernel is decorated.
+
+    The lock is that of this process: another thread must not decorate a kernel meanwhile.
+    """
     config = _config()
     with _lock:
         theirs = config.CACHE_DIR
@@ -264,6 +285,8 @@ def _listen() -> None:
             """Pause garbage collection, which would scan numba's many objects, until the outermost compilation ends.
 
             The callback, which may report that compiling takes a while, runs once, at the first kernel of visionnmf.
+            `depth` counts the compilations under way, and `collects` says whether garbage was collected before the
+            first.
             """
             global _callback
             if not self.depth:
@@ -275,7 +298,7 @@ def _listen() -> None:
                 callback()
 
         def on_end(self, event: Any) -> None:
-            """Resume garbage collection after the outermost compilation, if it was on before."""
+            """Resume garbage collection after the outermost compilation, `depth` 0, if it was on before: `collects`."""
             self.depth -= 1
             if not self.depth and self.collects:
                 gc.enable()

@@ -62,7 +62,8 @@ def _improve_points(
 ) -> None:
     """Run HALS sweeps over `F` (r, n_points) in place, for a penalty that consists of a box, l1 and l2.
 
-    `gram` is (r, r), `right` (r, n_points). Columns are independent, so threads share them.
+    `gram` is (r, r), `right` (r, n_points), and `scale` multiplies the penalty. Every second sweep runs backward if
+    `alternate` is true. Columns are independent, so threads share them.
     """
     # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
@@ -114,8 +115,9 @@ def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, s
 def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
     """Take a proximal gradient step on each component in turn, with its own step length (block coordinate descent).
 
-    `F` and `right` are (r, n_points), `gram` (r, r). The step length of component k is ``1 / (gram[k, k] + ridge)``,
-    where ridge is the Lipschitz constant of the gradient of its smooth penalty.
+    `F` and `right` are (r, n_points), `gram` (r, r). There are `sweeps` passes over all components, and `scale`
+    multiplies the penalty. The step length of component k is ``1 / (gram[k, k] + ridge)``, where ridge is the Lipschitz
+    constant of the gradient of its smooth penalty.
     """
     curvatures = np.asarray(gram.diagonal(), np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
@@ -158,9 +160,9 @@ def accelerate(
     `F`, so the gradient at the extrapolated point is extrapolated as well, and one product with `gram` a step is
     enough.
 
-    At most `steps` steps are taken. With `tol`, the method stops when the norm of the projected gradient, ``|L (Y -
-    prox(Y - gradient / L))|``, is at most `tol`. Returns the number of steps, and that norm at the first point (0 if
-    `tol` is None, because it is then not computed).
+    At most `steps` steps are taken, and `scale` multiplies the penalty. With `tol`, the method stops when the norm of
+    the projected gradient, ``|L (Y - prox(Y - gradient / L))|``, is at most `tol`. Returns the number of steps, and
+    that norm at the first point (0 if `tol` is None, because it is then not computed).
 
     `ahead` is the extrapolated point, and `Q` and `Q_ahead` are the gradients at `F` and at `ahead` without their
     constant part ``-right``. `t` is Nesterov's sequence; at 1 the next step has no momentum.

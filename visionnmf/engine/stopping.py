@@ -97,7 +97,8 @@ class Stopping:
 
         A solver that follows a path passes its `residual`, to which the relative decrease over the last iterations is
         added. For the others the rule compares the decreases `older` and `newer` over the two halves of a window, and
-        sums the geometric series of the decreases ahead. It applies once the history is long enough.
+        sums the geometric series of the decreases ahead. It applies once the history is long enough. `change` becomes
+        the relative decrease that is predicted for as many iterations again, and `converged` whether it is below `tol`.
         """
         history = self.history
         history.append(objective)

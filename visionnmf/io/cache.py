@@ -71,6 +71,7 @@ class ArrayCache:
         for start in range(0, len(keys), AT_ONCE):
             part = keys[start : start + AT_ONCE]
             marks = ",".join("?" * len(part))
+            # `_querying` turns errors of SQLite into ours, and ends a query that takes too long
             with self._lock, self._querying():
                 rows = self._file.execute(
                     f"SELECT key, size, data FROM arrays WHERE key IN ({marks}) AND typeof(size) = 'integer' "

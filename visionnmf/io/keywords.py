@@ -200,26 +200,30 @@ def _subjects(packet: bytes) -> list[str]:
     text: list[str] = []  # since the last tag; the parser delivers it in pieces
 
     def start(name: str, _attributes: Any) -> None:
-        """Enter an element."""
+        """Enter an element: add it to `within`, the elements that have begun, and forget the text before it."""
         within.append(name)
         if len(within) > MOST_DEPTH:
             raise ValueError(f"more than {MOST_DEPTH} elements within each other")
         text.clear()
 
     def end(name: str) -> None:
-        """Leave an element, and keep its text if it is an item of ``dc:subject``."""
+        """Leave an element, and add its text to `words` if it is an item of ``dc:subject``.
+
+        `within` lists the elements that have begun and not ended, outermost first, and `text` the pieces of text since
+        the last tag.
+        """
         within.pop()
         if name == ITEM and SUBJECT in within and len(words) < MOST_WORDS:
             words.append("".join(text))
         text.clear()
 
     def characters(piece: str) -> None:
-        """Collect text inside an item of a list."""
+        """Collect a piece of text if the innermost element, the last one in `within`, is an item of a list."""
         if within and within[-1] == ITEM:
             text.append(piece)
 
     def refuse(*_: Any) -> None:
-        """Refuse a document type, which could declare entities that expand without limit."""
+        """Refuse a document type, which could declare entities that expand without limit; the parser found one."""
         raise ValueError("it declares a document type")
 
     parser: Any = expat.ParserCreate(namespace_separator=" ")

@@ -177,7 +177,8 @@ def _structures(parts: Iterator[tuple[int, memoryview]], order: str, depth: int)
     """Return the elements of a structure array as dicts from field to value.
 
     Its parts are the width of a name in bytes, all names, each filled up with zeros to that width, and then the values
-    of all fields of the first element, of the second, and so on.
+    of all fields of the first element, of the second, and so on. `order` is the byte order, and `depth` how many
+    further levels are read.
     """
     (width,) = struct.unpack_from(f"{order}i", next(parts, (0, memoryview(b"")))[1])
     text = bytes(next(parts, (0, memoryview(b"")))[1])

@@ -101,8 +101,10 @@ class ModelFile:
     def save(self, model: Any, path: str | Path, *, force: bool = False) -> None:
         """Write a file, completely or not at all; `force` allows to replace one.
 
-        Raises ParameterError if a part of the state does not fit its field, TooLargeError if the header is larger than
-        would be read, and MediaError if the file exists or cannot be written.
+        The header, as JSON, holds the format and what `state`, the declared fields, makes of the model. Arrays are
+        members of the file, named by their place in the state. Raises ParameterError if a part of the state does not
+        fit its field, TooLargeError if the header is larger than would be read, and MediaError if the file exists or
+        cannot be written.
         """
         arrays: dict[str, NDArray[Any]] = {}
         try:
@@ -118,8 +120,9 @@ class ModelFile:
     def load(self, path: str | Path) -> Any:
         """Read a file, check it against the declared state, and return what `state` builds.
 
-        Raises UnreadableError if the file is missing, damaged or of another kind, UnsupportedError if another version
-        of visionnmf wrote it, and TooLargeError if its header is too large.
+        A member that nothing in the state needs is refused. Raises UnreadableError if the file is missing, damaged or
+        of another kind, UnsupportedError if another version of visionnmf wrote it, and TooLargeError if its header is
+        too large.
         """
         path = regular_file(path, "model")
         with path.open("rb") as opened:
@@ -151,7 +154,10 @@ class ModelFile:
         self._check_size(path, file.getinfo("header.npy").file_size - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
-        """Return the header of a model file; raise if it is not of this format or of another version."""
+        """Return the header of a model file; raise if it is not of this format or of another version.
+
+        `title` says what such a file is, and `origin` how to make one; `members` are its arrays by name.
+        """
         text = members["header"].tobytes()
         self._check_header(path, text)
         header = json.loads(text.decode("ascii"))  # a character beyond ASCII would double or quadruple the memory
@@ -167,7 +173,10 @@ class ModelFile:
         raise UnsupportedError(f"{path}: {told}; {cure}")
 
     def _check_header(self, path: str | Path, text: bytes) -> None:
-        """Refuse a header whose values take much memory; the same when a file is written and when it is read."""
+        """Refuse a header whose values take much memory; the same when a file is written and when it is read.
+
+        `text` is the JSON, and `smaller` says how to make a smaller model.
+        """
         self._check_size(path, len(text))
         counts = count_outside_strings(text)
         nested, values, entries = (sum(counts[ord(mark)] for mark in marks) for marks in ("[{", ",", ":"))
@@ -182,7 +191,10 @@ class ModelFile:
             raise TooLargeError(f"{path}: {what}; {self.smaller}")
 
     def _check_size(self, path: str | Path, size: int) -> None:
-        """Raise TooLargeError if a header of `size` bytes is larger than allowed."""
+        """Raise TooLargeError if a header of `size` bytes is larger than allowed.
+
+        `smaller` says how to make a smaller model.
+        """
         if size > MAX_HEADER:
             what = f"its header has {size >> 20} MiB, {MAX_HEADER >> 20} are allowed"
             raise TooLargeError(f"{path}: {what}; {self.smaller}")

@@ -34,7 +34,10 @@ class Place:
         self.name, self.arrays, self._sizes = name, arrays, sizes
 
     def __truediv__(self, key: str | int) -> Place:
-        """Return the place of the part `key` of this value, written ``place / key``."""
+        """Return the place of the part `key` of this value, written ``place / key``, such as "model.codes" in "model".
+
+        It shares the arrays of the file and the sizes of dimensions that are known.
+        """
         return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
 
     def inside(self) -> Place:
@@ -46,7 +49,7 @@ class Place:
         return Place(self.name, self.arrays, self._sizes.new_child())
 
     def apart(self, **sizes: int) -> Place:
-        """Return the same place, below which only these dimensions are known."""
+        """Return the same place, below which only these dimensions, such as ``features=300``, have a size."""
         return Place(self.name, self.arrays, ChainMap(sizes))
 
     def size(self, dimension: str | float) -> float:
@@ -84,11 +87,15 @@ class Field:
     """A part of a state: how it becomes JSON and arrays, and what must hold of it."""
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON."""
+        """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON.
+
+        `place` says where in the state the value stands. By default, the JSON is what :meth:`unpack` makes of the
+        value.
+        """
         return self.unpack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Check what :meth:`pack` returned and give the value back."""
+        """Check what :meth:`pack` returned, the JSON `item` at this place, and give the value back."""
         raise NotImplementedError
 
 
@@ -104,7 +111,8 @@ class _Ranged(Field):
     def _check_range(self, least: Any, largest: Any, place: Place) -> None:
         """Raise StateError if the smallest or the largest number is outside the limits of the field.
 
-        A limit is a number, or names a dimension, whose size ``place.size`` looks up.
+        The limits are `low` and `high`, which are allowed themselves, and `above` and `below`, which are not. Each is
+        None, a number, or the name of a dimension, whose size ``place.size`` looks up.
         """
         for limit, wanted, number, holds in (
             (self.low, ">=", least, lambda limit: least >= limit),
@@ -133,7 +141,10 @@ class Array(_Ranged):
     finite: bool = True
 
     def pack(self, value: Any, place: Place) -> str:
-        """Store the array among those of the file, and return a mark in its place."""
+        """Store the array among those of the file, under the name of its place, and return a mark in its place.
+
+        Integers of another width than the field's `dtype` are cast to it.
+        """
         array = np.asarray(value)
         if array.dtype.kind in "iu" and array.dtype.name not in self.dtype.split():  # of any width
             array = array.astype(self.dtype, casting="same_kind")
@@ -152,6 +163,7 @@ class Array(_Ranged):
     def _check(self, array: NDArray[Any], place: Place) -> None:
         """Raise StateError if the type, the shape or the values do not fit the field.
 
+        `shape` names the dimensions, as in "n height*width", and `dtype` the types that are allowed.
         A last dimension that ends in ``?`` is left out if its size is 1. A dimension without a size yet gets that of
         the array, which later arrays must then have as well. `finite` and `increasing` are required of the values if
         true, and `empty` says whether there may be none.
@@ -179,14 +191,20 @@ class Number(_Ranged):
     also: tuple[float, ...] = ()
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Return the number for JSON, which has no infinities and no NaN: those become texts."""
+        """Return the number for JSON, which has no infinities and no NaN: those become texts.
+
+        `place` says where it stands in the state, for messages.
+        """
         value = value.item() if isinstance(value, np.generic) else value
         value = str(value) if isinstance(value, float) and not math.isfinite(value) else value
         self.unpack(value, place)
         return value
 
     def unpack(self, item: Any, place: Place) -> float:
-        """Return the number after checking it; texts are allowed only for the infinities and NaN in `also`."""
+        """Return the number after checking it; texts are allowed only for the infinities and NaN in `also`.
+
+        `place` says where it stands in the state, for messages.
+        """
         if item in map(str, self.also):
             return float(item)
         # 1e308 is near the largest float: whole numbers in JSON may be larger, and NaN is not below it either
@@ -206,11 +224,17 @@ class Whole(_Ranged):
     size: str = ""
 
     def pack(self, value: Any, place: Place) -> int:
-        """Return the number as an int of Python, after checking it."""
+        """Return the number as an int of Python, after checking it.
+
+        `place` says where it stands in the state, for messages.
+        """
         return self.unpack(value.item() if isinstance(value, np.generic) else value, place)
 
     def unpack(self, item: Any, place: Place) -> int:
-        """Return the number after checking its type, its range and, if it counts the dimension `size`, that size."""
+        """Return the number after checking its type, its range and, if it counts the dimension `size`, that size.
+
+        `place` says where it stands in the state, for messages.
+        """
         place.require(type(item) is int, "a whole number", item)
         self._check_range(item, item, place)
         place.require(not self.size or place.fits(self.size, item), f"the number of {self.size}", item)
@@ -225,7 +249,10 @@ class Text(Field):
     choices: tuple[str, ...] = ()
 
     def unpack(self, item: Any, place: Place) -> str:
-        """Return the text after checking it; `pack` is the same."""
+        """Return the text after checking it; `pack` is the same.
+
+        `place` says where it stands in the state, for messages.
+        """
         place.require(isinstance(item, str), "text", item)
         place.require(not self.choices or item in self.choices, f"one of {', '.join(self.choices)}", item)
         return str(item)
@@ -235,7 +262,10 @@ class Flag(Field):
     """True or False."""
 
     def unpack(self, item: Any, place: Place) -> bool:
-        """Return True or False after checking it; `pack` is the same."""
+        """Return True or False after checking it; `pack` is the same.
+
+        `place` says where it stands in the state, for messages.
+        """
         place.require(isinstance(item, bool | np.bool_), "True or False", item)
         return bool(item)
 
@@ -248,7 +278,10 @@ class FrameShape(Field):
         return list(self.unpack([int(size) for size in value], place))
 
     def unpack(self, item: Any, place: Place) -> tuple[int, ...]:
-        """Return the shape as a tuple after checking it, and give the dimensions height, width and channels sizes."""
+        """Return the shape as a tuple after checking it, and give the dimensions height, width and channels sizes.
+
+        `place` keeps the sizes of dimensions, and says where the shape stands in the state.
+        """
         fits = isinstance(item, list) and (len(item) == 2 or (len(item) == 3 and item[2] == 3))
         place.require(fits and all(type(size) is int and size > 0 for size in item), "a height and a width", item)
         named = zip(("height", "width", "channels"), (*item, 1), strict=False)  # grey frames have 1 channel
@@ -263,11 +296,17 @@ class Maybe(Field):
     field: Field
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Pack a value that is not None by the inner field."""
+        """Pack a value by the inner field, `field`, unless it is None, which stays None.
+
+        `place` says where it stands in the state, for messages.
+        """
         return None if value is None else self.field.pack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack an item that is not None by the inner field."""
+        """Unpack an item by the inner field, `field`, unless it is None, which stays None.
+
+        `place` says where it stands in the state, for messages.
+        """
         return None if item is None else self.field.unpack(item, place)
 
 
@@ -282,13 +321,19 @@ class List(Field):
     make: Callable[[list[Any]], Any] = list
 
     def pack(self, value: Any, place: Place) -> list[Any]:
-        """Pack each value by the inner field; dimensions that it names hold for this item only (``inside``)."""
+        """Pack each value by the inner field; dimensions that it names hold for this item only (``inside``).
+
+        ``place / i`` is the place of item i, and `_check` looks at their number.
+        """
         items = [self.field.pack(item, (place / i).inside()) for i, item in enumerate(value)]
         self._check(items, place)
         return items
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack each item by the inner field, and return what `make` builds from the list of values."""
+        """Unpack each item by the inner field, and return what `make` builds from the list of values.
+
+        ``place / i`` is the place of item i, and `_check` looks at their number.
+        """
         place.require(isinstance(item, list), "a list", item)
         self._check(item, place)
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
@@ -314,17 +359,26 @@ class Record(Field):
     make: Callable[..., Any] = dict
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Pack the items of a dict, or the attributes of an object, each by its field."""
+        """Pack the items of a dict, or the attributes of an object, each by the field of that name in `fields`.
+
+        ``place / name`` is the place of an item in the state.
+        """
         values = value if isinstance(value, Mapping) else {name: getattr(value, name) for name in self.fields}
         return {name: field.pack(values[name], place / name) for name, field in self._held(values, place)}
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack each item by its field, and return what `make` builds; names without a field are refused."""
+        """Unpack each item by its field, and return what `make` builds; names without a field are refused.
+
+        ``place / name`` is the place of an item in the state.
+        """
         place.require(isinstance(item, dict) and not set(item) - set(self.fields), f"of {', '.join(self.fields)}", item)
         return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
 
     def _held(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
-        """Return the fields that `values` holds; raise StateError if a required one is missing."""
+        """Return name and field of each item of `values` that is there; raise StateError if a required one is missing.
+
+        Only a `Maybe` is not required.
+        """
         for name, field in self.fields.items():
             (place / name).require(name in values or isinstance(field, Maybe), "there")
         return [(name, field) for name, field in self.fields.items() if name in values]
@@ -346,7 +400,8 @@ class Value(Field):
     def pack(self, value: Any, place: Place) -> Any:
         """Return a parameter as JSON; tuples, slices, arrays and objects become dicts with their kind as the only key.
 
-        Functions and random generators become None, because they cannot be stored.
+        Functions and random generators become None, because they cannot be stored. Arrays go to ``place.arrays``, and
+        ``place / i`` is the place of item i of a list.
         """
         import scipy.sparse as sp
 
@@ -400,7 +455,10 @@ class Value(Field):
         return found
 
     def _unpack_form(self, form: str, content: Any, place: Place) -> Any:
-        """Return a value that JSON cannot hold as it is; :meth:`pack` has named its form."""
+        """Return a value that JSON cannot hold as it is; :meth:`pack` has named its form.
+
+        `content` is what :meth:`pack` made of the value, and arrays are in ``place.arrays``.
+        """
         match form:
             case "float":
                 place.require(content in ("inf", "-inf", "nan"), "a number", content)
@@ -432,7 +490,7 @@ class Value(Field):
 
 
 def _strings(content: Any, place: Place) -> list[str]:
-    """Return a list of texts after checking that it is one."""
+    """Return `content`, from the JSON of a file, as a list of texts; raise StateError if it is not one."""
     place.require(isinstance(content, list) and all(isinstance(part, str) for part in content), "text", content)
     return list(content)
 
@@ -490,16 +548,20 @@ class Estimator(Field):
         model = make_object(self.find_class(name), parameters, place)
         for key, value in Record(self.states[name]).unpack(item["fitted"], self._apart(place)).items():
             setattr(model, key, value)
-        model._restored()
+        model._restored()  # checks what came from the file, and derives what the file does not hold
         return model
 
     def _apart(self, place: Place) -> Place:
-        """Return the place of the fitted attributes, where only the dimensions in `sizes` are known."""
+        """Return the place of the fitted attributes, where only the dimensions in `sizes` are known.
+
+        Each pair of `sizes` has the name of a dimension inside, such as "features", and what it is outside,
+        "height*width".
+        """
         return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 
 
 def make_object(cls: type, parameters: dict[str, Any], place: Place) -> Any:
-    """Return an object made of parameters, all of which its class must have."""
+    """Return an object made of parameters by name; raise StateError, with its place, if the class lacks one."""
     unknown = sorted(set(parameters) - set(signature(cls).parameters))
     place.require(not unknown, f"a {cls.__name__} of parameters that this version has", unknown[:1])
     return cls(**parameters)

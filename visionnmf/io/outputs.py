@@ -125,14 +125,20 @@ def transaction() -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file if possible. An error is ignored, because the one that led to the removal matters more."""
+    """Remove a temporary file if possible, also from the set of those to remove at the end of the process.
+
+    An error is ignored, because the one that led to the removal matters more.
+    """
     with suppress(OSError):
         path.unlink()
     _unfinished.discard(path)
 
 
 def _create(temporary: Path, path: Path) -> None:
-    """Create the empty temporary file of the output `path`, after removing what killed processes left in its folder."""
+    """Create the empty temporary file of the output `path`, after removing what killed processes left in its folder.
+
+    `_unfinished` has the temporary files that are removed at the end of the process if they are still there.
+    """
     _unfinished.add(temporary)
     try:
         _remove_leftovers(path.parent.absolute())
@@ -184,7 +190,8 @@ def _give_names(waiting: list[_Finished]) -> None:
     """Rename complete temporary files to their final names, all or none.
 
     If one of several files cannot be renamed, or a signal interrupts, the new files are removed, and the files that
-    they replaced are restored. Raises OutputExistsError or MediaError.
+    they replaced are restored. Raises OutputExistsError or MediaError. Each item of `waiting` has the temporary file,
+    the final path, and whether another file may be replaced (`force`).
     """
     for finished in waiting:
         _check_free(finished.path, finished.force)

@@ -185,7 +185,10 @@ def _numbers(given: Any, name: str) -> Array:
 
 
 def _read_npz(file: Path, key: str | None) -> list[Table]:
-    """Read the tables of a ``.npz`` file: the views written by ``visionnmf features``, or one for each matrix."""
+    """Read the tables of a ``.npz`` file: the views written by ``visionnmf features``, or one for each matrix.
+
+    `key` is the array that names the rows, or None.
+    """
     check_directory(file)
     with zipfile.ZipFile(file) as opened:
         names = [name.removesuffix(".npy") for name in opened.namelist() if name.endswith(".npy")]
@@ -225,7 +228,10 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
 
 
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
-    """Return a table after checking its name and that there is a key for each row of `X`; `file` is for messages."""
+    """Return a table after checking its name and that there is a key for each row of `X`.
+
+    `labels` is the array of that name in the file or None, kept as it is, and `file` is for messages.
+    """
     if not name.isprintable() or len(name) > LONGEST_NAME:  # because it appears in messages
         raise UnreadableError(f"{file}: names must be printable, of at most {LONGEST_NAME} letters; got {name!r:.60}")
     if keys is not None and len(keys) != len(X):
@@ -237,6 +243,7 @@ class _Texts:
     """A list of texts of a file that is bounded in memory; `values` holds them."""
 
     def __init__(self, file: Path) -> None:
+        """Begin with an empty list of texts from `file`, which is named in messages."""
         self.values: list[str] = []
         # The file, for messages, and the memory that the texts take in bytes: TEXT_BYTES each, and their letters.
         self._file, self._size = file, 0

@@ -155,6 +155,7 @@ class _LineSplitter:
     """Turns bytes into lines; keeps the beginning of an unfinished line, up to `LINE_BYTES`."""
 
     def __init__(self) -> None:
+        """Begin at the start of a line; after a beginning within one, the caller sets `skipping` to leave it out."""
         self.rest = b""  # the beginning of a line whose end has not come
         self.skipping = False  # the first line is skipped, because its beginning was not seen
 

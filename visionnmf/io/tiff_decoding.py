@@ -63,7 +63,11 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
 
 
 def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixels: int) -> list[tuple[int, int]]:
-    """Return start and length of each segment after checking that none lies beyond the end, is missing or too short."""
+    """Return start and length of each segment after checking that none lies beyond the end, is missing or too short.
+
+    Segments are the strips or tiles in which the `page` stores its pixels; `data` are the bytes of the file, and `name`
+    is for messages.
+    """
     if page.planarconfig not in (1, 2):  # colours together in each pixel, or each in a plane of its own
         raise UnreadableError(f"{name}: the file is damaged (its PlanarConfiguration is {page.planarconfig!r:.20})")
     segments = list(zip(page.dataoffsets, page.databytecounts, strict=False))
@@ -80,7 +84,8 @@ def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixel
 def _declared_sizes(page: tifffile.TiffPage, n_segments: int, name: str, max_pixels: int) -> list[int]:
     """Return how many bytes each segment must unpack to; raise UnreadableError if there are too few segments.
 
-    Segments are the strips or tiles in which the page stores its pixels.
+    Segments are the strips or tiles in which the page stores its pixels. A segment may declare at most `max_pixels`
+    pixels, and `name` is for messages.
     """
     height, width = page.imagelength, page.imagewidth
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)

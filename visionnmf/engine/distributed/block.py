@@ -146,7 +146,10 @@ class Block:
         self.Wt[:] = absolute_normal(RandomState(seed), self.Wt.shape, scale, self.Wt.dtype)
 
     def take_codes(self) -> None:
-        """Take the given codes (n_rows, r), each row times the number by which the fit multiplies that row of data."""
+        """Take the given codes (n_rows, r), each row times the number by which the fit multiplies that row of data.
+
+        `Wt` (r, n_rows) are the codes of the block, transposed; :meth:`empty_codes` has made them.
+        """
         assert self.data.codes is not None
         self.Wt[:] = self.data.codes.T
         if self.data.row_scale is not None:
@@ -157,7 +160,10 @@ class Block:
         return (self.Wt.sum(axis=1, dtype=np.float64),)
 
     def start(self, factor: float) -> None:
-        """Multiply the codes by a number, with which drawn codes match given components, and make them feasible."""
+        """Multiply the codes by a number, with which drawn codes match given components, and make them feasible.
+
+        That moves them into the set of their constraints, if they have any; `Wt` (r, n_rows) are the codes, transposed.
+        """
         self.Wt *= self.Wt.dtype.type(factor)
         self.problem.penalty_W.feasible(self.Wt)
 
@@ -191,7 +197,9 @@ class Block:
         """Choose the updates of least squares for a descent with extrapolation.
 
         `kind` is "gram" for data without weights, "filled" for data with weights, or "clipped" for the Huber loss.
-        `largest` is the largest weight of all blocks.
+        `largest` is the largest weight of all blocks. `_halves` updates either factor while the other is fixed, and
+        `_codes` keeps the codes before and after extrapolation. "filled" and "clipped" need an array as large as the
+        data.
         """
         self._half = None  # type: ignore[assignment]  # its dual is as large as the data
         if kind == "gram":
@@ -207,6 +215,7 @@ class Block:
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
         """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
 
+        `_codes` keeps the result as `next`, which :meth:`accept` or :meth:`reject` settles; `_halves` does the sweeps.
         Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
         with the data (r, n), their penalty, and the largest code of each component (r,).
         """
@@ -222,7 +231,8 @@ class Block:
     def accept(self, exponents: Array | None) -> None:
         """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``.
 
-        That keeps both factors of a component in the range of their dtype. None multiplies nothing.
+        That keeps both factors of a component in the range of their dtype. None multiplies nothing. `kept` are all
+        versions of the codes that outlast an iteration.
         """
         self._codes.accept()
         if exponents is not None:
@@ -313,7 +323,10 @@ class Block:
         return (self._zeros.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
 
     def move(self, shares: Array) -> None:
-        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`."""
+        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`.
+
+        `_zeros` keeps them for the features of the last :meth:`find_kinks`.
+        """
         self._zeros.move(shares)
 
     def moved(self, norms: Array, sigma: float) -> tuple[float]:

@@ -79,9 +79,9 @@ class ClusterCrew(Crew):
     def _send(self, messages: list[Message], n_looks: int) -> Answer:
         """Pass messages to the blocks of all workers; return the sum of their answers to the last one.
 
-        Lost workers are replaced, and what replaces them is asked again. All messages but the last `n_looks`, which
-        change nothing, are logged, to be repeated for blocks that have to be read again. Answers are added in the order
-        of the workers' first blocks.
+        Lost workers are replaced, and what replaces them is asked again; each of `_members` is the actor of a worker
+        with the numbers of its blocks. All messages but the last `n_looks`, which change nothing, are logged, to be
+        repeated for blocks that have to be read again. Answers are added in the order of the workers' first blocks.
         """
         answers: dict[int, Answer] = {}  # by the number of the first block
         while True:
@@ -184,7 +184,8 @@ class ClusterCrew(Crew):
 
         `data` are the futures of the blocks by number, and `workers` the threads of each address. A worker gets as many
         blocks for each of its threads as others, with those that it has already, and if possible those that it has
-        read. Blocks in files stay with the worker that has written them, however many it has.
+        read. Blocks in files (`_in_files`) stay with the worker that has written them, however many
+        it has. `_members` are the workers that hold blocks already.
         """
         load = {address: 0 for address in workers}
         for member in self._members:
@@ -218,7 +219,7 @@ class ClusterCrew(Crew):
 
         An actor is a :class:`.shard.Shard` that stays on its worker, and answers messages for its blocks. `parts` holds
         the numbers of the blocks of each address, `data` the futures of the blocks by number, and `workers` the threads
-        of each address. All messages so far are repeated for the new actors.
+        of each address. All messages so far, `_log`, are repeated for the new actors.
         """
         starts, begun = self.starts, []
         for address, numbers in parts.items():
@@ -270,7 +271,7 @@ class ClusterCrew(Crew):
         return [found[number] for number in range(len(self.sizes))]
 
     def close(self) -> None:
-        """Let go of all blocks."""
+        """Let go of all blocks: releasing the futures of the actors lets Dask remove them from the workers."""
         for member in self._members:
             member.future.release()
         self._members = []

@@ -85,10 +85,11 @@ class RowsInBlocks:
         return components
 
     def _draw(self, n_components: int, rng: RandomState, scale: float) -> None:
-        """Draw codes on all blocks.
+        """Draw codes on all blocks, as absolute normal numbers of standard deviation `scale`.
 
         Up to :data:`ONE_STREAM` codes are those that a fit in memory draws: each worker runs through the whole stream
-        of random numbers. For more that would take too long, and each block draws from a seed of its own.
+        of random numbers, and returns the state of the generator after it. For more that would take too long, and each
+        block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
             state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]
@@ -153,9 +154,9 @@ class SquaresRows:
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
         """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
 
-        The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram`
-        (r, r), of the codes with themselves, and `right` (r, n), with the data. Without weights the loss follows from
-        these, unless it is so small that rounding would show; otherwise the blocks evaluate it.
+        The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram` (r,
+        r), of the codes with themselves, and `right` (r, n), with the data. Without weights (`_kind` "gram") the loss
+        follows from these, unless it is so small that rounding would show; otherwise the blocks evaluate it.
         """
         gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
@@ -264,7 +265,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
     memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone, and
     all blocks move towards what they have found by the share that is best for their sum, at least one over the number
     of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty, and `norms` (r,) are
-    those of the codes.
+    those of the codes. A feature whose gradient has a norm of at most `enough` needs no more rounds.
     """
     penalty, crew = rows.problem.penalty_H, rows.crew
     low, high = penalty.box(np.float64)

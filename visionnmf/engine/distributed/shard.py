@@ -83,7 +83,8 @@ class Shard:
     def _ask(self, method: str, arguments: tuple[Any, ...]) -> Answer:
         """Call a method of all blocks, and add up their answers, each a tuple, item by item.
 
-        Blocks are shared out in order, a range of them to each thread. A block gives back memory after its answer.
+        Blocks are shared out in order, a range of them to each of at most `threads` threads. A block gives back memory
+        after its answer.
         """
         count = min(len(self.blocks), self.threads)
         bounds = np.linspace(0, len(self.blocks), count + 1).astype(int).tolist()

@@ -51,7 +51,10 @@ class Mapped:
         self._maps: list[mmap.mmap] = []
 
     def open(self, stored: Stored) -> Array:
-        """Map a file, and return its array; the file is removed when this object is."""
+        """Map a file that :func:`store` or :func:`zeros` has written, and return its array, which may be changed.
+
+        The file is removed when this object is. `_maps` keeps the mappings for :meth:`release`.
+        """
         with open(stored.path, "r+b") as file:
             mapped = mmap.mmap(file.fileno(), 0)
         weakref.finalize(self, _remove, stored.path)

@@ -155,8 +155,8 @@ def scaling(step: int, horizon: int | None) -> float:
 def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
     """Return the diameter of the constraint set of components `H` (r, n); steps are relative to it.
 
-    Two points of a simplex are at most sqrt(2) apart, and there is one simplex for each component. In a box, a missing
-    upper bound is replaced by the largest entry of `H`.
+    Two points of a simplex (`on_simplex`) are at most sqrt(2) apart, and there is one simplex for each component. In a
+    box, a missing upper bound is replaced by the largest entry of `H`.
     """
     if on_simplex:
         return math.sqrt(2 * len(H))
@@ -167,8 +167,9 @@ def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
 def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
     """Append a batch to the buffer and drop the oldest batches beyond `length` batches (None: keep all).
 
-    `Wt` (r, n_samples) are the codes of the batch. The weights of entries and samples are multiplied and stored as
-    ``state["observed"]``. That stays None until a batch has weights; earlier samples then get the weight 1.
+    `Wt` (r, n_samples) are the codes of the batch. The weights of entries and of samples (n_samples,) are multiplied
+    and stored as ``state["observed"]``. That stays None until a batch has weights; earlier samples then get the weight
+    1.
     """
     M = problem.weights
     if sample_weight is not None:
@@ -205,7 +206,8 @@ def _or_nmf_check(state: State, H: Array) -> None:
 def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
     """Move initial components `H` (r, n) onto the simplex, unless they have a box, in place.
 
-    If entries have a lower bound `least`, the rest above it is projected onto the smaller simplex that remains.
+    If entries have a lower bound `least`, the part `share` of their mean, the rest above it is projected onto the
+    smaller simplex that remains.
     """
     if "box" in problem.penalty_H.kinds:
         return

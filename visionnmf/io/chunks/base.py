@@ -60,7 +60,10 @@ class Chunks(ABC):
     can_reorder = False
 
     def __init__(self) -> None:
-        """Begin with empty `skipped` and `notes`; a subclass then opens its source and sets the other attributes."""
+        """Begin with empty lists of sentences; a subclass then opens its source and sets the other attributes.
+
+        `notes` will have a sentence for each reason to doubt what was read.
+        """
         self.skipped: list[str] = []  # a sentence for each sample that could not be read
         self.notes: list[str] = []  # what else is to be said about the samples
 
@@ -123,11 +126,14 @@ class Indexed(Chunks):
         """Return the samples ``start:stop``, which exist, as an array or a sparse matrix (stop - start, n_features)."""
 
     def take(self, rows: Array) -> Any:
-        """Return samples by their numbers, in any order; one at a time here, which other sources replace."""
+        """Return the samples of these numbers, in this order, by one reading for each; subclasses do better."""
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order, about `size` at a time, without the first `skip`."""
+        """Yield the samples in their order, about `size` at a time, without the first `skip`.
+
+        `block` is the number of samples that are stored together, so reading a part of them takes as long.
+        """
         step = -(-size // self.block) * self.block  # `size` rounded up to whole blocks
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
@@ -144,7 +150,11 @@ class Sequential(Chunks):
         """
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order, in chunks as they come, without the first `skip`."""
+        """Yield the samples in their order, in chunks as they come, without the first `skip`.
+
+        `pieces` yields what the source has, `size` samples together if it can; :func:`_checked` makes a matrix of each,
+        with one row for each sample.
+        """
         # `skip` counts down the samples that are still to be left out.
         for number, piece in enumerate(self.pieces(size), start=1):
             chunk = _checked(piece, number, self.n_features)
@@ -162,7 +172,10 @@ class Iterated(Sequential):
     """The items of an iterable; an iterator can be read once, any other iterable as often as needed."""
 
     def __init__(self, source: Iterable[Any]) -> None:
-        """Keep an iterable of arrays or sparse matrices, each with any number of samples as rows."""
+        """Keep an iterable of arrays or sparse matrices, each with any number of samples as rows.
+
+        An iterator can be gone through only once, so it is not `repeatable`.
+        """
         super().__init__()
         self._source = source  # yields arrays or sparse matrices
         self.repeatable = not isinstance(source, Iterator)
@@ -186,11 +199,11 @@ class InMemory(Indexed):
         self._set_shape(self._rows.shape, self._rows.dtype)
 
     def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop``."""
+        """Return the samples ``start:stop`` as rows (stop - start, n_features); `_rows` are all samples."""
         return _flat(self._rows[start:stop])
 
     def take(self, rows: Array) -> Any:
-        """Return samples by their numbers."""
+        """Return the samples of these numbers as rows (len(rows), n_features); `_rows` are all samples."""
         return _flat(self._rows[rows])
 
 
@@ -217,11 +230,11 @@ class NpyRows(Indexed):
             return np.lib.format.open_memmap(self.path, mode="r")
 
     def at(self, start: int, stop: int) -> Array:
-        """Return the samples ``start:stop``."""
+        """Return the samples ``start:stop`` of the file as rows (stop - start, n_features)."""
         return self.take(slice(start, stop))
 
     def take(self, rows: Any) -> Array:
-        """Return samples by their numbers."""
+        """Return the samples of these numbers, or of a slice, as rows, through a new memory map of the file."""
         array = self._mapped()
         if array.shape != self._shape:  # that of the file when it was opened
             raise UnreadableError(f"{self.path}: it has changed while it was read")
@@ -280,7 +293,10 @@ class DaskRows(_InBlocks):
     """An array of Dask, computed a range of rows at a time."""
 
     def __init__(self, source: Any) -> None:
-        """Take an array of Dask whose rows, or images along the first axis, are the samples."""
+        """Take an array of Dask whose rows, or images along the first axis, are the samples.
+
+        `block` becomes the number of samples of its largest chunk, because Dask computes whole chunks; 16 MiB at most.
+        """
         super().__init__()
         if any(size != size for size in source.shape):  # Dask gives sizes that it does not know as NaN
             raise ParameterError(
@@ -291,7 +307,7 @@ class DaskRows(_InBlocks):
         self.block = self._bounded(max(source.chunks[0]), source.dtype)  # chunks[0]: the lengths of the blocks of rows
 
     def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop``."""
+        """Compute the samples ``start:stop``, and return them as rows (stop - start, n_features), dense or sparse."""
         rows = self._source[start:stop].compute()
         return sp.csr_array(rows) if sp.issparse(rows) else _flat(np.asarray(rows))
 

@@ -65,7 +65,7 @@ class HDF5Rows(Stored):
             return super().read(start, stop)
 
     def _check_unpacked(self, offset: tuple[int, ...]) -> None:
-        """Raise where a chunk unpacks to more than its declared size: HDF5 would unpack all of it.
+        """Raise where the chunk at `offset` unpacks to more than its declared size: HDF5 would unpack all of it.
 
         `_filters` has the codes of the filters of all chunks in the order in which they were applied, and `skipped` is
         a bit mask of those that this chunk did not go through. The last filter of `used` is the first to be undone:
@@ -174,8 +174,9 @@ def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk
         """Note a chunk that may be large, and return True if its place in the array or the file cannot be right.
 
-        Deflate packs to 1/1032 at best, so the size of a chunk in the file bounds its unpacked size. A chunk must begin
-        in the array, have `least` bytes, and lie before `end`, the length of the file.
+        Deflate packs to 1/1032 at best, so the size of a chunk in the file bounds its unpacked size. `large` lists the
+        offsets of those that may unpack to more than `SMALL` bytes by their first row. A chunk must begin in the array,
+        have `least` bytes, and lie before `end`, the length of the file.
         """
         if chunk.size * DEFLATE_RATIO > SMALL:
             large.setdefault(chunk.chunk_offset[0], []).append(chunk.chunk_offset)

@@ -53,11 +53,11 @@ class PictureRows(Sequential):
         self.n_features = math.prod(self.image_shape)
 
     def _nothing(self) -> str:
-        """Return the message for several files of which none can be read."""
+        """Return the message for several files of which none can be read, with the reason for the first one."""
         return f"{self.name}: holds nothing that can be read; {self.skipped[0]}"
 
     def reorder(self, rng: np.random.Generator) -> None:
-        """Draw a new order of the files."""
+        """Draw a new order in which the files are read (`_order`); the frames of a video stay in theirs."""
         self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
 
     def pieces(self, size: int) -> Iterator[Array]:

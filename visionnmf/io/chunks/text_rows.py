@@ -31,7 +31,7 @@ class TextRows(Sequential):
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Take the file `path`, or standard input for "-", which can be read only once."""
+        """Take the file `path`, or standard input for "-", which can be read only once (`repeatable` is then false)."""
         super().__init__()
         # The file; None stands for standard input.
         self._path = None if str(path) == STANDARD_INPUT else regular_file(path, "table")

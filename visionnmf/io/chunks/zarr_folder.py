@@ -68,7 +68,11 @@ class _Folder(LocalStore):
         self._abandoned = False
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        """Read a file, or a range of its bytes, after checking it; `key` is its path within the folder."""
+        """Read a file, or a range of its bytes, after checking it; `key` is its path within the folder.
+
+        `_loop` keeps the event loop of zarr, and while `_abandoned` is true, after another reading has failed, this
+        raises.
+        """
         self._loop = asyncio.get_running_loop()
         if self._abandoned:
             raise UnreadableError(f"{self.root}: another chunk cannot be read")
@@ -132,7 +136,10 @@ class ZarrRows(Stored):
         self._path, self._store = path, array.store
 
     def read(self, start: int, stop: int) -> Array:
-        """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError."""
+        """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError.
+
+        After an error the store waits until zarr reads nothing more from the folder (`abandon`).
+        """
         with readable(self._path):
             try:
                 return super().read(start, stop)
@@ -142,7 +149,11 @@ class ZarrRows(Stored):
 
 
 def open_zarr(path: Path, dataset: str | None = None) -> ZarrRows:
-    """Open the array of a Zarr folder, or the one that `dataset` names in a group; None takes the only one."""
+    """Open the array of a Zarr folder, or the one that `dataset` names in a group; None takes the only one.
+
+    The store refuses links and files that are too large, and the array, :func:`_bounded`, chunks that unpack to too
+    much.
+    """
     with readable(path):
         store = _Folder(path, read_only=True)
         found = zarr.open(store, mode="r", path=dataset or "", zarr_format=_version(path, dataset or ""))
@@ -294,11 +305,14 @@ class _BoundedCodec(BytesBytesCodec):
     is_fixed_size = False
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        """Unpack a buffer of zarr into another one; `chunk_spec` knows the kind of buffers to make."""
+        """Unpack a buffer of zarr, by `unpacker` within the declared size, into another one.
+
+        `chunk_spec` knows the kind of buffers to make.
+        """
         return chunk_spec.prototype.buffer.from_bytes(self.unpacker.decode(chunk_bytes.to_bytes()))
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        """Unpack a buffer in a thread, so that the event loop of zarr goes on."""
+        """Unpack a buffer of zarr by :meth:`_decode_sync` in a thread, so that the event loop of zarr goes on."""
         return await asyncio.to_thread(self._decode_sync, chunk_bytes, chunk_spec)
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:

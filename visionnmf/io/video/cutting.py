@@ -180,7 +180,8 @@ class _Part:
         `number` counts the picture packets of the video, and `streams` holds the copied streams, pictures first. Three
         kinds of packets are left out: sound outside the part; pictures shown before its key frame `beginning`, which
         cannot be decoded; and pictures after its end `_end`, unless others in the part depend on them. `_last` is the
-        latest time of a picture that was written; times are in seconds.
+        latest time of a picture that was written; times are in seconds. `closed` says that the part is complete;
+        closing the stack `_files` then finishes its file.
         """
         time = _time(packet, packet.pts)
         wanted = self.beginning.time <= time

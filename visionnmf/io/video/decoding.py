@@ -44,7 +44,10 @@ class FramesWanted:
         check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
 
     def scaled(self, size: tuple[int, ...]) -> tuple[int, int]:
-        """Return the size, (width, height), in which frames of this size are delivered."""
+        """Return the size, (width, height), in which frames of this size are delivered: both sides times `scale`.
+
+        Sides are rounded, to 1 at least.
+        """
         width, height = size
         return max(1, round(width * self.scale)), max(1, round(height * self.scale))
 
@@ -57,8 +60,9 @@ class FramesWanted:
     ) -> Iterator[tuple[float, Frame]]:
         """Yield those frames that are wanted, of all that come with their times in seconds.
 
-        With `counting` false the caller counts up to `max_frames`. Raises ParameterError if no frame lies between
-        `start` and `end`, unless `may_be_none` returns True then.
+        Of the frames from `start` on and before `end` (None: to the last one), every `every`-th is wanted, `max_frames`
+        at most (None: all). With `counting` false the caller counts them. Raises ParameterError if no frame lies
+        between `start` and `end`, unless `may_be_none` returns True then.
         """
         passed = delivered = 0  # how many frames lie between start and end, and how many of them were yielded
         time = 0.0
@@ -93,7 +97,9 @@ class Decoder:
     def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[VideoFrame]:
         """Yield the frames that can be decoded, up to the end or to an error of reading.
 
-        `until` is called before each packet; a true result ends the frames. Packets need not give frames.
+        `until` is called before each packet; a true result ends the frames. Packets need not give frames. `packets`
+        counts those of the video stream and `bad_packets` the corrupt ones, corrupt frames and errors. An error of
+        reading ends the frames and is kept as `reading_error`.
         """
         packets = self.container.demux()  # also sound, which shows how far the file goes
         while not until():
@@ -118,7 +124,10 @@ class Decoder:
                 yield from self._decode(packet)
 
     def _decode(self, packet: Any) -> Iterator[VideoFrame]:
-        """Yield the frames that a packet completes, and count errors. A packet of None yields the remaining frames."""
+        """Yield the frames that a packet completes, and count errors. A packet of None yields the remaining frames.
+
+        `bad_packets` counts errors and corrupt frames.
+        """
         try:
             for frame in self.stream.codec_context.decode(packet):
                 assert isinstance(frame, VideoFrame)
@@ -128,7 +137,10 @@ class Decoder:
             self._count(error)
 
     def _count(self, error: Exception) -> None:
-        """Count an error of reading or decoding, and keep what the first one said."""
+        """Count an error of reading or decoding, and keep what the first one said.
+
+        `bad_packets` is the number of errors, and `first_error` that text.
+        """
         self.bad_packets += 1
         self.first_error = self.first_error or reason_of(error)
 
@@ -199,7 +211,7 @@ class Clock:
 
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
-    """Return a frame in another format."""
+    """Return a frame in another format; `options` are those of PyAV, such as ``format="rgb24"``."""
     # One thread: waking a pool for each frame takes longer than the conversion.
     return converter.reformat(frame, threads=1, **options)
 
@@ -211,7 +223,10 @@ def upright(
     turn: tuple[bool, bool, bool],
     size: tuple[int, int],
 ) -> NDArray[np.uint8]:
-    """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height)."""
+    """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height).
+
+    The `converter` of PyAV is used for all frames.
+    """
     try:
         image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
     except CODEC_ERRORS as error:

@@ -144,12 +144,12 @@ class LiveReader:
 
     @property
     def notes(self) -> list[str]:
-        """What was lost, as sentences."""
+        """What was lost, as sentences: the number of damaged packets, gaps and the end of the source, and `problem`."""
         damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
         return [*damaged, *self._said, *([] if self.problem is None else [self.problem])]
 
     def close(self) -> None:
-        """Close the source."""
+        """Close the source, by ending the generator of frames that holds it open."""
         self._frames.close()
 
     def __enter__(self) -> Self:
@@ -159,7 +159,10 @@ class LiveReader:
         self.close()
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the wanted frames, scaled; raise ParameterError the second time, as nothing can be reread."""
+        """Yield the wanted frames, scaled; raise ParameterError the second time, as nothing can be reread.
+
+        `_frames` yields the time and the picture of each frame, and `_wanted` chooses among them.
+        """
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it again")
         first, self._first = self._first, None  # the constructor has read the first frame; None marks it as delivered
@@ -278,8 +281,9 @@ class LiveReader:
         def over() -> bool:
             """Return whether the caller asks for the end; raise UnreadableError after a long time without a frame.
 
-            A server may send packets without a picture for ever. `_timeout` is that of opening and of one read,
-            `_patience` that of a lost source; a read may last as long as either.
+            A server may send packets without a picture for ever. `came` is when the last frame came, or when the caller
+            asked for the next one, and `_nothing` the message that none comes. `_timeout` is that of opening and of one
+            read, `_patience` that of a lost source; a read may last as long as either.
             """
             if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
                 raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
@@ -338,7 +342,10 @@ class LiveReader:
             yield Decoder(container, stream)
 
     def _of_camera(self, number: int) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-        """Yield the time since the camera was opened, in seconds, and the picture of each frame, until it is lost."""
+        """Yield the time since the camera was opened, in seconds, and the picture of each frame, until it is lost.
+
+        OpenCV reads from the camera of this number. `_said` collects sentences about what was lost.
+        """
         if sys.platform == "linux" and not os.path.exists(f"/dev/video{number}"):
             raise UnreadableError(f"{self._name}: there is no camera {number}")
         camera = cv2.VideoCapture(number)

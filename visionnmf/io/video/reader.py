@@ -182,19 +182,26 @@ class VideoReader:
         self.close()
 
     def close(self) -> None:
-        """Close the file if a loop was left early."""
+        """Close the file if a loop was left early, by ending its generator of frames, which holds the file open."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Begin a loop over the frames, which opens the file again; a loop that was left early is closed."""
+        """Begin a loop over the frames, which opens the file again; a loop that was left early is closed.
+
+        `_loop` is the generator of the current or last loop.
+        """
         self.close()
         self._loop = self._frames()
         return self._loop
 
     def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
-        """Yield the wanted frames as RGB, and set `frames_read`, `time` and, at the end, `problem` as it goes."""
+        """Yield the wanted frames as RGB, and set `frames_read`, `time` and, at the end, `problem` as it goes.
+
+        `_wanted` chooses the frames, and `_turn` says how to turn them upright: whether to swap axes, mirror columns
+        and mirror rows.
+        """
         self.frames_read, self.truncated, self.problem = 0, False, None
         converter = VideoReformatter()
         with self._opened() as decoder:
@@ -299,7 +306,10 @@ class PictureSequence:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about the last loop: its problem, and each note with the first picture that has it."""
+        """Sentences about the last loop: its problem, and each note with the first picture that has it.
+
+        `_said` has, by note, that picture and the number of pictures that have it.
+        """
         said = [f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in self._said.items()]
         return [*([] if self.problem is None else [self.problem]), *said]
 

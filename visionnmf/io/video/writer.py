@@ -210,9 +210,11 @@ class VideoWriter:
             raise ParameterError(f"time must be None; got {time}; make the writer with timed=True")
         # The time in units of `_time_base`: without a time, that is the number of the frame.
         due = self.frames_written if time is None else round(Fraction(time) / self._time_base)
+        # `_pts` is the time of the last frame; encoders need increasing times
         self._pts = max(due, self._pts + 1)
         with self._encoding_errors():
             source = "gray" if self.grey else "rgb24"
+            # `_colours` are options of the conversion to BT.709, empty for lossless video
             picture = VideoFrame.from_ndarray(np.ascontiguousarray(frame), format=source)
             if source != self._pixel_format:
                 picture = convert(self._converter, picture, format=self._pixel_format, **self._colours)
@@ -232,7 +234,11 @@ class VideoWriter:
 
 
 def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str, dict[str, str]]:
-    """Return the encoder, the pixel format and the encoder's options; see :class:`VideoWriter` for the choice."""
+    """Return the encoder, the pixel format and the encoder's options.
+
+    "ffv1" is lossless. For "h264" the encoder is libx264, or VP9 where that is missing or a side is odd, which H.264
+    with colours at half resolution does not allow. Large frames get options by which the encoder holds fewer of them.
+    """
     if codec == "ffv1":
         # Version 3 with checksums, so that damage is noticed when the file is read.
         options = {"level": "3", "slicecrc": "1"}
