@@ -75,7 +75,7 @@ class Totals(NamedTuple):
         """
         X, M = problem.X, problem.weights
         largest = 0.0
-        if problem.loss.record.beta is None:
+        if problem.loss.record.beta is None:  # not a divergence
             largest = problem.loss_value(np.zeros((1, X.shape[0]), X.dtype), np.zeros((1, X.shape[1]), X.dtype))
         n_observed = float(X.size) if M is None else float(np.count_nonzero(M))
         weight = n_observed if M is None else float(M.sum(dtype=np.float64))
@@ -85,13 +85,15 @@ class Totals(NamedTuple):
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
 
         The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
-        scale of the data or of the weights.
+        scale of the data or of the weights. `total` is the sum of the data and `weight` that of the entry weights, of
+        which `n_observed` out of `n_entries` are not 0. `largest` is the loss of the zero model.
         """
         n_observed = self.n_observed or 1.0
-        # missing entries are 0; if the data are all 0, any positive number will do
+        # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
         mean = self.total / self.n_entries * (self.n_entries / n_observed) or 1.0
+        # the loss is multiplied by this power of a common factor of the weights
         weight = (self.weight / n_observed or 1.0) ** loss.record.weight_degree
-        # a divergence from the model 0 is infinite
+        # a divergence from the model 0 is infinite; the weighted mean of the data, for each entry, takes its place
         largest = self.largest if loss.record.beta is None else mean * weight * self.n_entries
         return mean / (weight * float(_slope(loss, mean, n_features))), largest or 1.0
 
@@ -126,9 +128,11 @@ class Rows(Protocol):
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
 
-    `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The loss
-    needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
+    In ADMM the residual ``X - W H`` is a variable of its own, tied to the factors by a penalty rho, which grows along a
+    path. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The
+    loss needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
     """
+    # `follow` also runs on rows that are kept elsewhere; `InMemory` presents the arrays of this process in that form
     return follow(InMemory(problem, Wt, len(H)), H, max_iter=max_iter)
 
 
@@ -136,10 +140,15 @@ def follow(rows: Rows, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run continuation ADMM: update the codes of `rows` (:class:`Rows`, data and codes), and `H` (r, n) in place.
 
     During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
-    constant. `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, divided by the current loss
-    relative to the loss of the zero model.
+    constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped. S is the split
+    residual of ADMM. `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, divided by the current
+    loss relative to the loss of the zero model.
+
+    ``rows.step`` updates the codes and returns a :class:`Pass`: the Gram matrix `gram` (r, r) of the new codes, their
+    product `right` (r, n) with the target of least squares, and, of the codes before, the `loss`, the l1 norm
+    `residual` of the primal residual, and the `penalty`.
     """
-    totals = rows.totals()
+    totals = rows.totals()  # sums of the data and weights, which set the scale of rho
     size, largest = totals.scale(rows.loss, H.shape[1])  # unit of 1 / rho, and the loss of the zero model
     bound = size / FIRST_PENALTY  # 1 / rho
     decay = 1.0  # factor of the last change of 1 / rho, by which the scaled dual is multiplied as well
@@ -181,21 +190,29 @@ def _growth(iteration: int, path: int) -> float:
 
 
 def _form(loss: Loss) -> ProximalForm:
-    """Return the proximal form of a loss, which every loss solved here has."""
+    """Return the proximal form of a loss, which is what ADMM needs to know of it.
+
+    It holds the elementwise pass `rows`, whether that computes the loss (`valued`), and the derivative `slope`. ADMM is
+    chosen only for losses that have such a form.
+    """
     form = loss.record.proximal
     assert form is not None, "choose() asks for it"
     return form
 
 
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
-    """Return the derivative of the loss for rows of residuals whose entries all have the given size (> 0)."""
+    """Return the derivative of the loss with respect to an entry if all residuals of its row have the given size (> 0).
+
+    `size` is one number, or one for each row. Only a loss of whole rows (L21) depends on their length, `n_features`.
+    """
     return _form(loss).slope(size, n_features, loss.parameter)
 
 
 def back_and_forth(problem: Problem) -> bool:
-    """Return whether every second sweep should run backward.
+    """Return whether every second HALS sweep should run backward, from the last component to the first.
 
-    With an l2 penalty on both factors the iterates do not oscillate, and forward sweeps alone are faster.
+    That damps the oscillation of ADMM's iterates. With an l2 penalty on both factors they do not oscillate, and forward
+    sweeps alone are faster.
     """
     return not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
 
@@ -204,22 +221,32 @@ class InMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
 
     def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
-        """Prepare the updates; the components, `n_components` in number, are passed to each step."""
+        """Prepare the updates of the codes `Wt` (n_components, n_samples), which each step overwrites.
+
+        The components are passed to each step. `back_and_forth` says whether every second HALS sweep runs backward, and
+        :class:`Half` keeps the dual and does the work.
+        """
         self.loss, self.penalty_H = problem.loss, problem.penalty_H
         self.back_and_forth = back_and_forth(problem)
         self._problem, self._Wt = problem, Wt
         self._half = Half(problem, n_components)
 
     def totals(self) -> Totals:
-        """Return the sums over all rows."""
+        """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
         return Totals.of(self._problem)
 
     def step(self, H: Array, bound: float, decay: float) -> Pass:
-        """Update the codes for fixed components `H`."""
+        """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        """
         return self._half.step(self._Wt, H, bound, decay)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
-        """Minimise the Huber loss by descent, in place."""
+        """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS.
+
+        Both factors must be near the minimum already: the least-squares problems come from clipped residuals.
+        """
         return hals.polish_clipped(self._problem, self._Wt, H, max_iter=max_iter)
 
 
@@ -233,9 +260,10 @@ class Half:
     """
 
     def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
-        """Choose blocks and chunks of rows; one thread runs all blocks of a chunk.
+        """Choose blocks and chunks of rows; one thread runs all blocks of a chunk, and a block stays in cache.
 
-        `dual` is an array of zeros in the shape and dtype of the data, or None to allocate one.
+        `dual` is an array of zeros in the shape and dtype of the data, or None to allocate one. `n_components` only
+        determines whether the work is worth threads.
         """
         X = problem.X
         n_samples, n_features = X.shape
@@ -249,6 +277,7 @@ class Half:
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
         self.back_and_forth = back_and_forth(problem)
         self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
+        # written by each pass: the loss and the l1 norm of the primal residual of each row, before the update
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
         # a penalty that couples the codes of samples needs the cleaned data of all rows at once
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
@@ -256,7 +285,10 @@ class Half:
     def step(self, Wt: Array, H: Array, bound: float, decay: float) -> Pass:
         """Update the codes `Wt` (r, n_samples) in place for fixed `H` (r, n); return what this adds to an iteration.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. In
+        the result, `right` (r, n) is the product of the new codes with the cleaned data, `gram` (r, r) their Gram
+        matrix; the loss, primal residual and penalty are those of the codes before. :meth:`__call__` updates the codes
+        and writes `losses` and `residuals`, one number for each row.
         """
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0
@@ -270,17 +302,23 @@ class Half:
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
         """Update the codes `Wt` (r, n_samples) in place; return ``Wt @ V`` (r, n), where `V` is the cleaned data.
 
-        `H` (r, n) is fixed and ``1 / rho = bound``. `decay` rescales the dual after rho has grown. If the penalty on
-        the codes is separable (`self.V` is None), each block of rows gets its cleaned data and its codes while it is in
-        cache. Otherwise the cleaned data of all rows are collected in `self.V` first.
+        These are the target of least squares: ADMM has replaced each residual by what its loss leaves of it. `H` (r, n)
+        is fixed and ``1 / rho = bound``. `decay` rescales the dual after rho has grown. If the penalty on the codes is
+        separable (`self.V` is None), each block of rows gets its cleaned data and its codes while it is in cache.
+        Otherwise the cleaned data of all rows are collected in `self.V` first.
         """
+        # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))
         if self.V is None:
             return self._sum(lambda chunk: self._separable(chunk, Wt, step))
         targets, right = self.V, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
-            """Write the cleaned data of one chunk to `targets` and ``H @ V.T`` to `right`."""
+            """Write the cleaned data V of the rows ``chunk[0]:chunk[1]`` to `targets` and ``H @ V.T`` to `right`.
+
+            `targets` is (n_samples, n) and `right` (r, n_samples). It goes block by block, so that a block stays in
+            cache between the products and the elementwise pass (`_target`).
+            """
             for start, stop in self._blocks(chunk):
                 right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
 
@@ -302,8 +340,9 @@ class Half:
     def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
         """Compute the model of rows ``start:stop`` in `V`, replace it by the cleaned data, and return ``H @ V.T``.
 
-        The cleaned data (n_rows, n) are the target of the next least-squares step. The pass also updates the rows of
-        the dual `U`, of `losses` and of `residuals`.
+        The cleaned data (n_rows, n) are the target of the next least-squares step. The elementwise pass `rows` also
+        updates the rows of the dual `U`, of `losses` and of `residuals`. `step` holds the components `H`, ``1 / rho``
+        of each row (`bounds`) and the factor of the dual (`decay`).
         """
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
@@ -364,7 +403,8 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
         hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
-    solve = _Codes(problem, H)
+    solve = _Codes(problem, H)  # `solve(block, Wt)` writes the codes of one block of rows
+    # rows in a block: a multiple of ROWS, the number of rows in each product
     size = max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS)
     with one_blas_thread():
         map_blocks(
@@ -410,7 +450,8 @@ class _Codes:
         """Overwrite the codes `Wt` (r, n_samples) of rows ``block[0]:block[1]``.
 
         Rows of zeros fill the block up to a multiple of :data:`ROWS`, the number of rows of every product; their codes
-        are dropped at the end. For the losses of :data:`.rri.LOSSES`, coordinate descent finishes the codes exactly.
+        are dropped at the end. `_iterate` returns codes (padded rows, r) times `scale`, the norms of the components.
+        For the losses of :data:`.rri.LOSSES` (Manhattan, elastic net), coordinate descent finishes the codes exactly.
         """
         problem, rows = self.problem, slice(*block)
         X = _padded(problem.X[rows])
@@ -428,7 +469,8 @@ class _Codes:
 
         The codes are in units in which components have norm 1. `X` and `M` are (n_rows, n), n_rows a multiple of
         :data:`ROWS`. `F` (n_rows, r) solves the linear system, and `copy` is its projection onto the constraint, tied
-        to it by the scaled dual `dual`. `V` (n_rows, n) is the model, which a pass replaces by the target of the next
+        to it by the scaled dual `dual` and a penalty of the weight `tie`. `unit` (r, n) are the components of norm 1.
+        `V` (n_rows, n) is the model, which a pass replaces by the target of the next
         linear step; `U` (n_rows, n) is the scaled dual of the residuals, and `bounds` (n_rows,) is ``1 / rho``.
         """
         dtype = X.dtype
@@ -460,8 +502,8 @@ class _Codes:
     def _start(self, X: Array) -> Array:
         """Return starting codes (n_rows, n_components): approximate non-negative least squares on the rows `X`.
 
-        They come from :data:`CODES_START_SWEEPS` HALS sweeps from 0 on ``|X - F unit|^2``, where `unit` holds the
-        components scaled to norm 1, and are then projected onto the constraint of the penalty.
+        They come from :data:`CODES_START_SWEEPS` HALS sweeps from 0 on ``|X - F unit|^2``, where `unit` (r, n) holds
+        the components scaled to norm 1 and `gram` their Gram matrix, and are then projected onto the constraint.
         """
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
@@ -473,9 +515,9 @@ class _Codes:
     def _linear(self, right: Array, bounds: Array) -> Array:
         """Solve ``(G + tie + b ridge) f = right - b l1`` for the scaled codes f of each row; overwrite `right`.
 
-        `right` is (n_rows, r) and `bounds` (n_rows, 1) holds ``b = 1 / rho``. `lean` (r,) are the l1 weights. Without
-        an l2 penalty (ridge), `inverse` is that of ``G + tie``; otherwise it is None and `vectors` and `values` give
-        the inverse for every b.
+        G is the Gram matrix of the scaled components, `right` is (n_rows, r), and `bounds` (n_rows, 1) holds
+        ``b = 1 / rho``. `lean` (r,) are the l1 weights. Without an l2 penalty (ridge), `inverse` is that of
+        ``G + tie``; otherwise it is None and `vectors` and `values` give the inverse for every b.
         """
         right -= self.lean * bounds
         if self.inverse is not None:
@@ -512,9 +554,10 @@ def _padded(rows: Array) -> Array:
 
 
 def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
-    """Return the natural ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
+    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
 
-    `X` are the data, `V` the model and `M` the entry weights or None, all (n_rows, n). See :meth:`Totals.scale`.
+    In this unit ADMM does not depend on the scale of the data or of the weights. `X` are the data, `V` the model and
+    `M` the entry weights or None, all (n_rows, n).
     """
     sizes = np.abs(X - V)
     weights = np.ones(len(X))
@@ -526,5 +569,5 @@ def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
         weights[weights == 0] = 1  # rows without observed entries
         means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
     means[means == 0] = 1  # the fit is already exact, so any positive number will do
-    weights **= loss.record.weight_degree
+    weights **= loss.record.weight_degree  # the power of a common factor of the weights by which the loss is multiplied
     return (means / (weights * _slope(loss, means, X.shape[1]))).astype(X.dtype)

@@ -56,7 +56,11 @@ CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting canno
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by a few sweeps each; yield the objective before each iteration."""
+    """Update `Wt`, then `H`, in place by a few HALS sweeps each; yield the objective before each iteration.
+
+    `_halves` selects the sweeps that suit the data, and :class:`InMemory` combines them with the data and the codes to
+    the `rows` on which :func:`descend` runs the iterations, with extrapolation.
+    """
     # sparse data whose unstored entries are zeros, not missing, with a box, l1 and l2 only
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
@@ -67,8 +71,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
-    The least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber loss, and is exact
-    where no residual is clipped.
+    With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
+    loss, and is exact where no residual is clipped. :class:`Clipped` computes V anew in each iteration.
     """
     return descend(InMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
@@ -96,7 +100,9 @@ def descend(rows: Rows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Ite
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
     `rows` (:class:`Rows`) holds the data and the codes. `H` (r, n) always holds the best components so far, and
-    `penalty_H` is their penalty. In an iteration `H_new` are the updated components.
+    `penalty_H` is their penalty. In an iteration ``rows.improve`` updates the codes for the components `H_ahead`,
+    extrapolates them, updates `H_new` for these codes in place, and returns the objective of both. Then ``rows.accept``
+    keeps the codes, or ``rows.reject`` returns to the best ones.
     """
     objective = rows.objective(H)
     H_last, H_ahead = H.copy(), H.copy()  # the last accepted components, before and after extrapolation
@@ -158,12 +164,18 @@ class Codes:
         self.ahead, self.last = self.next, self.new
 
     def reject(self) -> None:
-        """Return to the best codes."""
+        """Discard the last step: the next one starts from the best codes, `best`, without extrapolation.
+
+        `last` and `ahead` are the codes before and after extrapolation, so that equal ones mean no last change.
+        """
         self.last, self.ahead = self.best.copy(), self.best.copy()
 
     @property
     def kept(self) -> list[Array]:
-        """All arrays that outlast an iteration, in the order that :func:`.momentum.balance` expects."""
+        """The arrays (r, n_rows) that outlast an iteration, in the order that :func:`.momentum.balance` expects.
+
+        They are the best codes, which it measures, and the last ones after and before extrapolation.
+        """
         return [self.best, self.ahead, self.last]
 
 
@@ -203,7 +215,7 @@ class InMemory:
         balance(self._problem, self._codes.kept, components)
 
     def reject(self) -> None:
-        """Return to the best codes."""
+        """Discard the last update: the next one starts from the best codes so far, without extrapolation."""
         self._codes.reject()
 
 
@@ -213,7 +225,7 @@ def separable(problem: Problem) -> bool:
 
 
 def _halves(problem: Problem) -> Gram | _Residual:
-    """Return the updates that suit the weights and the sparsity of the data.
+    """Return the object whose `improve_codes` and `improve_components` suit the weights and the sparsity of the data.
 
     Without weights one Gram matrix serves all rows. With them, the model fills in part of each entry
     (:class:`Filled`). The steps of that would be tiny where the largest weight is far above the mean; coordinate
@@ -278,7 +290,10 @@ class Gram:
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from `products` of the codes; `Wt` must be the codes of the last products."""
+        """Evaluate the objective from `products`, the Gram matrix of the codes and their product with the data.
+
+        `Wt` must be the codes of these. `square` is the sum of the squares of the data.
+        """
         return value_from_products(self.problem, Wt, H, H, *self.products, self.square)
 
 
@@ -309,7 +324,10 @@ class Filled(Gram):
         share = X.dtype.type(self.scale)  # one over the largest weight
 
         def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) (X - P)`` to some rows of the filled data, with P their model."""
+            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, with P their model.
+
+            `Wt` (r, n_samples) are the codes, `H` (r, n) the components, and `share` is ``1 / max(m)``.
+            """
             start, stop = block
             np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])
             kernels.impute_rows(X, self.weights, share, self.data, start, stop)
@@ -328,19 +346,26 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Allocate the filled data as :class:`Filled` does, by the weights of the problem.
+        """Allocate the filled data, the model plus clipped residuals; `out` may be an array that receives them.
 
-        If it has none, a (1, 1) array of 1 stands for them, so that the loss is divided by 1 (`scale`).
+        The loss is divided by the largest weight: `largest`, the maximum over all rows, also those of other blocks, or
+        that of the problem if it is None. A problem without weights gets a (1, 1) array of 1, and is divided by 1.
         """
         weights = problem.weights
         super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest, out)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes `Wt`, in place."""
+        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes `Wt`, in place.
+
+        `H` (r, n) is fixed, `delta` is the parameter of the Huber loss, and `scale` is one over the largest weight.
+        """
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
 
         def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
+            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model.
+
+            `M` holds the weights m or is None, and ``self.scale`` is ``1 / max(m)``.
+            """
             part = slice(*block)
             P = Wt[:, part].T @ H
             E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
@@ -350,7 +375,8 @@ class Clipped(Filled):
 
         with one_blas_thread():
             map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-        Gram.improve_codes(self, Wt, H)  # not that of Filled, which would fill the data again
+        # not that of the base class Filled, which would fill the data again without clipping
+        Gram.improve_codes(self, Wt, H)
 
 
 class _Residual:
@@ -361,15 +387,26 @@ class _Residual:
     """
 
     def __init__(self, problem: Problem, descend: Callable[[Problem, Array, Array], Any]) -> None:
-        """Keep the problem and ``descend(problem, Ft, A)``, which updates codes `Ft` in place for fixed `A`."""
+        """Keep the problem and ``descend(problem, Ft, A)``, which updates codes `Ft` in place for fixed `A`.
+
+        It is coordinate descent on the residuals of the data, and also updates components: as the codes of the
+        transposed problem.
+        """
         self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Update the codes `Wt` in place for fixed components `H`."""
+        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n).
+
+        `descend` is coordinate descent on the residuals of weighted or of stored entries.
+        """
         self.descend(self.problem, Wt, H)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components `H` in place for fixed codes `Wt`: they are the codes of the transposed problem."""
+        """Update the components `H` (r, n) in place for fixed codes `Wt` (r, n_samples).
+
+        They are the codes of the transposed problem. `descend` is coordinate descent on the residuals of weighted or of
+        stored entries.
+        """
         self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
@@ -385,7 +422,10 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     l1, l2 = penalty.weights(len(Ft), X.dtype)
 
     def rows(block: tuple[int, int]) -> None:
-        """Update the codes of one block of rows."""
+        """Run coordinate descent on the codes `Ft` of the rows ``block[0]:block[1]`` of the data, in place.
+
+        A row takes :data:`RESIDUAL_SWEEPS` sweeps on its weighted residual, which the kernel keeps up to date.
+        """
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because each row takes several sweeps
@@ -439,8 +479,9 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     def solve(block: tuple[int, int]) -> None:
         """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it.
 
-        `F` and `right` are (n_rows, r): codes, and right-hand sides of their least-squares problems. `settled`
-        (n_rows,) says whose optimality conditions hold.
+        `F` and `right` are (n_rows, r): codes, and right-hand sides of their least-squares problems. `A` (r, n) are the
+        components and `M` the entry weights or None. `quadratic.solve` runs `sweeps` of coordinate descent and then
+        block principal pivoting; `settled` (n_rows,) says whose optimality conditions hold.
         """
         start, stop = block
         grams = gram if M is None else _weighted_grams(A, M[start:stop])

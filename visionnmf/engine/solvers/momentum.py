@@ -85,7 +85,7 @@ def imbalance(codes: Array, components: Array) -> Array | None:
 
 
 def rescale(factors: list[Array], exponents: Array) -> None:
-    """Multiply component k of all factors by ``2 ** exponents[k]``, in place."""
+    """Multiply component k, a row, of all factors (r, n_points) by ``2 ** exponents[k]``, in place."""
     for F in factors:
         F *= np.exp2(exponents).astype(F.dtype)[:, None]
 

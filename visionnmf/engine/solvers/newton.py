@@ -41,11 +41,14 @@ class _ScaledRows:
     l2: Array
 
     def take(self, index: Array) -> _ScaledRows:
-        """Return a copy of some of the rows."""
+        """Return a copy of the rows that `index`, numbers or a mask, selects, with all their arrays.
+
+        An attribute that is None, such as the entry weights, stays None.
+        """
         return _ScaledRows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
     def penalty(self, codes: Array) -> Array:
-        """Return ``l1 . f + l2 . f^2 / 2`` (n_rows,) for the codes f (n_rows, r)."""
+        """Return ``l1 . f + l2 . f^2 / 2`` (n_rows,) for the codes f (n_rows, r); `l1` and `l2` have their shape."""
         return np.einsum("ij,ij->i", codes, self.l1 + self.l2 * codes / 2)
 
 
@@ -68,6 +71,7 @@ def improve(
     degree = means**beta * unit
     Y, M = X[index] / means, None if M is None else M[index]
     weight = np.full(len(Y), float(X.shape[1])) if M is None else M.sum(axis=1)
+    # data, their powers, entry weights and the sum of these; starting codes, their bounds, and their penalty weights
     rows = _ScaledRows(
         Y, powers_of(Y, beta), M, weight, Ft[:, index].T * unit, low * unit, high * unit, l1 / degree,
         l2 / (degree * unit),
@@ -83,8 +87,10 @@ def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
     `rows` holds the data, the starting codes, and their bounds and penalties, in units of the rows' means. `A` (r, n)
     are the components and `P` (n_rows, n) is the model. The second derivative of an entry's divergence is
     ``fisher * (beta - 1 + (2 - beta) y / p)``, called `newton`; `fisher` is its value at a perfect fit. `slope` is the
-    derivative, and all three are multiplied by the entry weights.
+    derivative, and all three are multiplied by the entry weights. `_newton_step` returns the step of the codes and the
+    decrease of the objective that it predicts, and `_search` the share of the step to take.
     """
+    # `index`: numbers of the rows that have not converged, which `rows` holds
     codes, index, floor = rows.codes.copy(), np.arange(len(rows.codes)), floor_of(beta)
     P = np.maximum(_times(rows.codes, A), floor)
     for _ in range(STEPS):
@@ -155,10 +161,12 @@ def _search(
 
 
 def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
-    """Return the Newton step of the codes for given curvatures of the entries, and its first-order decrease.
+    """Return the Newton step (n_rows, r) of the codes and the decrease (n_rows,) that it predicts to first order.
 
-    Codes at a bound take part only if the gradient moves them inside. The decrease is not positive if the step is not a
-    descent direction, for example because the Hessian is not positive definite; the step is then 0.
+    The Hessian of a row is ``A diag(c) A.T`` plus l2, with its row c of `curvature` (n_rows, n); `A` is (r, n) and
+    `gradient` (n_rows, r). Codes at a bound take part only if the gradient moves them inside. The decrease is not
+    positive if the step is not a descent direction, for example because the Hessian is not positive definite; the step
+    is then 0.
     """
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
     order = np.argsort(~free, axis=1, kind="stable")  # codes that may move come first
@@ -167,7 +175,8 @@ def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array)
     convex = ~((diagonal < 0) & free).any(axis=1)
     r, n = A.shape
     step = np.zeros_like(gradient)
-    # three more columns of `order`, because the kernel takes variables in fours; a row that is not convex gets count 0
+    # The kernel writes `step`, within the distances of the codes from their bounds; the last arrays before are scratch.
+    # Three more columns of `order`, because it takes variables in fours; a row that is not convex gets count 0.
     _kernels.newton_steps(
         A, curvature, diagonal + np.where(largest > 0, RIDGE * largest, 1)[:, None], gradient.copy(),
         rows.low - rows.codes, rows.high - rows.codes, np.concatenate([order, order[:, [0, 0, 0]]], axis=1),

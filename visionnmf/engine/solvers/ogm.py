@@ -72,7 +72,9 @@ PRINTED = PUBLISHED._replace(stopped=True)
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration.
 
-    `max_iter` is the length of the path along which the smoothing decreases by the factor :data:`SMOOTHING_DECAY`.
+    The kink of ``|e|`` is replaced by a parabola, whose half-width, the smoothing, begins at a share of the mean of the
+    data. `max_iter` is the length of the path along which it decreases by the factor :data:`SMOOTHING_DECAY`. `OURS`
+    are the choices in which the gradient steps differ from those of the paper (Guan et al. 2012).
     """
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
@@ -80,16 +82,23 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run Algorithm 3 of the paper as its authors do: the smoothing decreases as ``1 / t``, in the units of the data.
+    """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does.
 
-    Each half-problem starts from 0, and the curvature is bounded by a trace.
+    The smoothing, the half-width of the parabola that replaces the kink of ``|e|``, decreases as ``1 / t``, in the
+    units of the data, and the number of gradient steps grows like the root of t. With `PUBLISHED`, the steps of each
+    half-problem are centred at 0 instead of the present factor, and a trace bounds the curvature.
     """
+    # for each iteration: the smoothing, and the number of steps for each factor
     path = [(PAPER_SMOOTHING / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
     yield from follow(problem, Wt, H, path, PUBLISHED)
 
 
 def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run Algorithm 3 with the numbers that the paper prints: steps go on until equation 22 holds."""
+    """Run Algorithm 3 of MahNMF (Guan et al. 2012) with the numbers that the paper prints.
+
+    The smoothing, the half-width of the parabola that replaces the kink of ``|e|``, decreases as ``1 / t``. Gradient
+    steps on a factor go on until equation 22 holds, that is, until the smoothed objective hardly changes.
+    """
     yield from follow(problem, Wt, H, [(PRINTED_SMOOTHING / (t + 1), MOST_STEPS) for t in range(max_iter)], PRINTED)
 
 
@@ -98,7 +107,8 @@ def follow(
 ) -> Iterator[Progress]:
     """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each.
 
-    `Wt` (r, n_samples) and `H` (r, n) change in place; the steps are those of :func:`half`.
+    `Wt` (r, n_samples) and `H` (r, n) change in place. :func:`half` takes the gradient steps on one factor and returns
+    the loss before; for `H` it gets the transposed problem. `options` are choices of the paper or of ours for it.
     """
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
@@ -116,7 +126,8 @@ def half(
     `H` (r, n) is fixed; to update the components of a model, pass the transposed problem. In a finite box the duality
     gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to one thread. Returns the loss
     before. In each step, `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum of
-    all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them.
+    all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them. The centre
+    is the present factor if ``options.centred``, otherwise 0 as in the paper.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
@@ -127,7 +138,7 @@ def half(
     total = np.zeros_like(Wt)  # weighted sum of all gradients so far
     first, weight, smoothed = 0.0, 0.0, np.inf
     for k in range(steps):
-        value, gradient, gap = smooth.gradient(Wt)
+        value, gradient, gap = smooth.gradient(Wt)  # loss, gradient of the smoothed loss, and duality gap
         first = first if k else value  # the loss before the first step
         if gap <= GAP * value:
             break
@@ -175,6 +186,7 @@ class _Smoothed:
         if problem.weights is not None:
             curvature *= float(problem.weights.max(initial=0))
         penalty, n_rows = problem.penalty_W, problem.X.shape[0]
+        # of the smooth penalties: the paper takes the largest eigenvalue of a graph, we a bound that costs less
         smooth = penalty.curvature() if options.trace else penalty.lipschitz()
         self.curvature = curvature + smooth if curvature > 0 else 0.0  # 0 says that the fixed factor is 0
         # Theorem 2 asks for at most n D lambda / 2, which alone would end the steps after two or three
@@ -196,7 +208,11 @@ class _Smoothed:
         size = rows_per_block(X.shape[1])
 
         def rows(block: tuple[int, int]) -> None:
-            """Fill the columns of the gradient for one block of rows; the pass replaces the model P by the dual."""
+            """Fill the columns of the gradient for the rows ``block[0]:block[1]`` of the data.
+
+            The kernel replaces their model P by the derivative of the smoothed loss with respect to it, and writes the
+            loss of each row and the inner product of its data and dual to the last two arguments.
+            """
             start, stop = block
             P = Wt[:, start:stop].T @ self.A
             _ogm_kernels.ogm_pass(X, P, problem.weights, self.widths, alpha, start, stop, self.losses, self.inner)

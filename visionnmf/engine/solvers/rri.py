@@ -84,7 +84,11 @@ def _sweep(
     eps = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes of one block of rows; `weighted` (components times entry weights) and `scratch` are work."""
+        """Update the codes `Wt` of the rows ``block[0]:block[1]`` in place, and write their losses before.
+
+        `arguments` are the bounds, the l1 and l2 weights, alpha and the graph. `weighted`, the components times the
+        entry weights of a row, and `scratch` are memory for the kernel.
+        """
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
         _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
 
@@ -117,8 +121,10 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by one sweep each; yield the objective before each iteration.
 
-    Sparse data get two sweeps each, which share the work of gathering the stored entries.
+    A sweep moves each code in turn to its exact minimiser, a weighted median. Sparse data get two sweeps each, which
+    share the work of gathering the stored entries.
     """
+    # imported here, because callers of `plain_half` alone need neither this nor `sparse_descent`
     from visionnmf.engine.stopping import Progress
 
     if problem.is_sparse:

@@ -80,7 +80,10 @@ def improve(
         )
 
         def improve(block: tuple[int, int]) -> None:
-            """Update one block of rows."""
+            """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses after.
+
+            `fixed` holds what all rows share: the components `A`, the penalty and the options.
+            """
             rows = slice(*block)
             losses[rows] = sbcd_rows.improve(X[rows], None if M is None else M[rows], Ft[:, rows], fixed)
 
@@ -144,7 +147,10 @@ def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> It
 
 
 def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under the Kullback-Leibler divergence, overwriting `Wt`."""
+    """Solve for the codes of fixed components under the Kullback-Leibler divergence, overwriting `Wt` (r, n_samples).
+
+    Dense rows take Newton's method on all codes at once, sparse ones Newton steps on one code after the other.
+    """
     (sparse_descent.newton_codes if problem.is_sparse else codes)(problem, Wt, H)
 
 
@@ -283,7 +289,10 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     A, beta = A.astype(np.float64), problem.loss.beta
 
     def improve(block: tuple[int, int]) -> None:
-        """Run Newton's method on one block of rows."""
+        """Run Newton's method on the codes of the rows ``block[0]:block[1]``, in place and in double precision.
+
+        `M` are the entry weights or None and `A` (r, n) the components; bounds and penalty weights follow `beta`.
+        """
         rows = slice(*block)
         newton.improve(X[rows], None if M is None else M[rows], codes[:, rows], A, beta, low, high, l1, l2)
 

@@ -122,7 +122,10 @@ class _DescendedRows:
     flat: Array  # (n_rows,) number of entries of so little curvature that the residual does not determine the model
 
     def take(self, index: Array) -> _DescendedRows:
-        """Return a copy of some of the rows."""
+        """Return a copy of the rows that `index`, numbers or a mask, selects, with all their arrays.
+
+        An attribute that is None, such as the entry weights, stays None.
+        """
         return _DescendedRows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
 
@@ -131,7 +134,9 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
 
     `X` (n_rows, n) are the data, `M` their weights or None. Every row is divided by its mean first. A row without
     positive data takes no part: its codes go to the lower bound. `fixed` holds the components and the options of the
-    descent: each of its `rounds` builds a new quadratic model, and rows whose codes have settled are dropped.
+    descent: each of its `rounds` builds a new quadratic model, and rows whose codes have settled are dropped. Its
+    components have been divided by their maxima, `scale` (r,); `live` (r,) marks those that are not almost zero, and
+    only their codes are written.
     """
     number, beta = X.dtype.type, fixed.beta
     means = row_means(X, M)
@@ -149,6 +154,7 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
         P[~full] = np.maximum(codes[~full] @ fixed.units, number(EMPTY_FLOOR))
     V, powers = curvatures(P, beta), powers_of(Y, beta)
     losses = values(Y, powers, P, M, beta, V)
+    # the last array counts entries of little curvature, which the kernel of the descent finds
     rows = _DescendedRows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
     index = np.flatnonzero(full)  # numbers of the rows that still move; `part` holds these rows
     part = rows if len(index) == len(X) else rows.take(index)
@@ -203,7 +209,9 @@ def _step(rows: _DescendedRows, fixed: Fixed) -> None:
 def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
     """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
 
-    The kernel changes the model `rows.P` with the codes. The codes are copied, because the caller still needs the old.
+    The kernel changes the model `rows.P` (n_rows, n) with the codes (n_rows, r). These are copied, because the caller
+    still needs the old ones. `fixed.units` (r, n) are the components, scaled to maximum 1; bounds and penalty weights
+    are `fixed.limits` (4, r) times the factors `rows.units` (n_rows, 3) of each row.
     """
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(
@@ -219,7 +227,9 @@ def _solve(
 
     Return the new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n).
     `Y` (n_rows, n) are the targets, `V` the curvatures and `M` the entry weights of the approximation. If `convex`, its
-    curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`).
+    curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`). The
+    kernel works on `fixed.rough`, the components in single precision. It writes to `rows.flat` (n_rows,) how many
+    entries of a row have hardly any curvature.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
     _kernels.improve_rows(

@@ -67,7 +67,11 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
 
     def sweep(block: tuple[int, int]) -> None:
-        """Run all sweeps on rows ``block[0]:block[1]``."""
+        """Run all sweeps on the codes `Ft` of the rows ``block[0]:block[1]`` in place, and write their losses before.
+
+        The components `points` (n, r) are gathered at the stored entries of a row into the first of the three scratch
+        arrays; `longest` is the largest number of such entries. `limits` are bounds and l1 and l2 weights.
+        """
         longest = _longest_row(X.indptr, *block)
         _kernels.rri_sparse_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
@@ -110,7 +114,11 @@ def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: 
     wide = A.astype(np.float64)
 
     def improve(block: tuple[int, int]) -> float:
-        """Update the codes of one block of rows, and return their loss before."""
+        """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place, and return the sum of their losses before.
+
+        `wide` (r, n) are the components in double precision, which :class:`.sparse_rows.DivergenceRows` gathers at the
+        stored entries.
+        """
         rows = sparse_rows.DivergenceRows(problem, wide, block)
         codes, loss = rows.improve(Ft[:, slice(*block)].astype(np.float64), sweeps, tol)
         Ft[:, slice(*block)] = codes
@@ -135,7 +143,10 @@ def _descend(
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes of one block of rows."""
+        """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place, and write their losses before.
+
+        `points` (n, r) are the components, transposed, and `limits` the bounds and the l1 and l2 weights of the codes.
+        """
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
         )
@@ -162,14 +173,19 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`.
 
-    `Wt` is (r, n_samples), `H` (r, n).
+    `Wt` is (r, n_samples), `H` (r, n). The start are codes with which every component explains an equal share of its
+    row; Newton steps on single codes follow.
     """
     _equal_shares(problem, Wt, H)
     newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
 
 def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt` (r, n_samples)."""
+    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt` (r, n_samples).
+
+    The start are codes with which every component explains an equal share of its row; sBCD, which minimises a sequence
+    of least-squares models of the divergence, follows. Entries that are not stored are missing.
+    """
     _equal_shares(problem, Wt, H)
     divergence_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 

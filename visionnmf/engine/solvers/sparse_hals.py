@@ -56,7 +56,10 @@ class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
 
     def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
-        """Copy the factor `F` (r, n_points); `share` multiplies the l1 and l2 weights of its penalty."""
+        """Copy the factor `F` (r, n_points); `share` multiplies the l1 and l2 weights of its penalty.
+
+        `last` is the factor before extrapolation and `ahead` after it; both are stored point by point.
+        """
         self.last = np.array(F.T, order="C")  # (n_points, r)
         self.ahead = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
@@ -65,7 +68,10 @@ class _Factor:
         self.limits = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def reset(self, F: Array) -> None:
-        """Return to an earlier value and discard the last change."""
+        """Return to the earlier value `F` (r, n_points) and discard the last change: the next step is not extrapolated.
+
+        `last` and `ahead` (n_points, r) are the factor before and after extrapolation, now equal.
+        """
         self.last[:] = self.ahead[:] = F.T
 
 
@@ -73,7 +79,10 @@ class _SamplePart:
     """A range of the samples: their codes, and their data by columns."""
 
     def __init__(self, X: Any, Wt: Array, penalty: Penalties, start: int, stop: int) -> None:
-        """Take rows ``start:stop`` of the CSR array `X` and of the transposed codes `Wt` (r, n_samples)."""
+        """Take rows ``start:stop`` of the CSR array `X` and of the transposed codes `Wt` (r, n_samples).
+
+        The codes, with their penalty, are copied. The data are also kept by columns, for the update of the components.
+        """
         self.rows = slice(start, stop)
         self.codes = _Factor(Wt[:, self.rows], penalty)
         indptr = X.indptr[start : stop + 1]
@@ -99,6 +108,7 @@ class _Model:
         loss of the samples is that much smaller too.
         """
         r, n = H.shape
+        # stored entries of a part, at least so many that its product costs more than the sweep over the components
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
         self.H = _Factor(H, problem.penalty_H, share)
@@ -110,7 +120,8 @@ class _Model:
         """Take the first pass: improve all codes, which may be far from their minimum, and then the components.
 
         The sums over the samples must be zero before. The components are improved only after the last part, when the
-        sums are complete.
+        sums are complete. `gram` (r, r) is the sum of ``W.T @ W``; `_improve_components` adds to the other sum,
+        ``X.T @ W``, also with 0 sweeps. ``codes.ahead`` (rows of the part, r) are the extrapolated codes.
         """
         for part in self.parts:
             self._improve_codes(part, momentum=0.0, sweeps=FIRST_SWEEPS)
@@ -122,7 +133,8 @@ class _Model:
         """Improve the codes of each part of the samples in turn, and the components after each part.
 
         `momentum` is the share of the last change by which factors are extrapolated. `self.gram` (r, r) is the sum of
-        ``W.T @ W`` over all parts; when the codes of a part change, its share is exchanged.
+        ``W.T @ W`` over all parts; when the codes of a part change, its share is exchanged. `_improve_components` does
+        this for the other sum, ``X.T @ W``, from the change of the extrapolated codes ``codes.ahead``.
         """
         for part in self.parts:
             old = part.codes.ahead.copy()
@@ -141,7 +153,11 @@ class _Model:
             self.improve_all(momentum=0.0)
 
     def _improve_codes(self, part: _SamplePart, momentum: float, *, sweeps: int) -> None:
-        """Run HALS sweeps on the codes of a part for the extrapolated components, and extrapolate the codes."""
+        """Run HALS sweeps on the codes of a part for the extrapolated components, and extrapolate the codes.
+
+        `points` (n, r) are these components. The codes get only the share :data:`CODES_SHARE` of `momentum`, the part
+        of the last change that is added once more.
+        """
         points = self.H.ahead
         gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
         none = np.empty((0, points.shape[1]))  # no sums over the parts
@@ -159,7 +175,11 @@ class _Model:
         codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
-            """Process one block of rows of the part."""
+            """Run the product, the sweeps and the extrapolation for the rows ``block[0]:block[1]`` of the part.
+
+            `points` (n, r) is the fixed factor and `gram` its Gram matrix. The kernel writes `totals` and the codes,
+            `ahead` and `last`, in place; `limits` are their bounds and penalty weights.
+            """
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, part.rows.start, points, gram, totals, codes.ahead, codes.last,
                 momentum, *codes.limits, sweeps, *block,
@@ -177,7 +197,11 @@ class _Model:
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
 
         def columns(block: tuple[int, int]) -> None:
-            """Process one block of features: the rows of the part's transposed data."""
+            """Add to the sums and improve the components for the features ``block[0]:block[1]``.
+
+            These are rows of the part's transposed data `X`. The kernel adds ``X @ change`` to `totals`, runs the
+            sweeps on `H.ahead` with these right-hand sides and `gram`, and extrapolates by the share `step`.
+            """
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, 0, change, gram, self.totals, H.ahead, H.last,
                 step, *H.limits, sweeps, *block,
@@ -233,7 +257,11 @@ class _Model:
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
 
     def _value(self, problem: Problem, loss: float, square: float) -> float:
-        """Add the penalties to a loss; evaluate it again where it is so small that rounding would show."""
+        """Add the penalties to a loss; evaluate it again where it is so small that rounding would show.
+
+        Computed from Gram matrices, it is a small difference of numbers as large as `square`, the sum of the squares of
+        the data. :meth:`keep` writes the factors to the given arrays.
+        """
         H = self.H.last
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
         if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:
@@ -265,8 +293,8 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
     codes = Wt[:, ::step]
     rolled = np.roll(H, H.shape[1] // 2, axis=1)  # as many other components, with the values of the given ones
     model = _Model(problem, X[::step], np.vstack([codes, codes]), np.vstack([H, rolled]), parts=1, share=1 / step)
-    model.run(SAMPLE_PASSES)
-    many = model.H.last
+    model.run(SAMPLE_PASSES)  # HALS passes over the sample, without extrapolation
+    many = model.H.last  # (n, 2 r) components
     sums = _merging(_gram(model.parts[0].codes.last), _gram(many), r)  # (2 r, r): which are added, with what weight
     found: Array = np.clip((many @ sums.astype(H.dtype)).T, *problem.penalty_H.box(H.dtype))
     step //= SAMPLE_GROWTH  # improve the merged components on a larger sample, unless that would be all rows
@@ -313,7 +341,12 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place; yield the objective before each iteration."""
+    """Run HALS with extrapolation on sparse data, in place; yield the objective before each iteration.
+
+    The samples are taken in parts; the components are improved after the codes of each part. The first iteration may
+    start from components found on a sample of the rows, `found`. In `model`, ``improve_all`` is one iteration and
+    ``enter`` the first one after a sample; ``keep`` writes its factors to `Wt` and `H`, and ``reset`` returns to those.
+    """
     if problem.X.shape[0] < problem.X.shape[1]:
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is split into parts
     square = squares(problem.X)  # |X|^2

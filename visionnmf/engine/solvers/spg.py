@@ -49,7 +49,11 @@ class _Side:
     """One factor of a problem: the codes `F` of its rows, their step lengths and their objective."""
 
     def __init__(self, problem: Problem, F: Array) -> None:
-        """Prepare the codes `F` (r, n_points) of a problem; for the components, pass the transposed problem."""
+        """Prepare the codes `F` (r, n_points), updated in place, of a problem; for components, pass the transposed one.
+
+        The l1 norm is either part of the smooth function, as its gradient on ``F >= 0`` is constant (`linear`), or of
+        the prox. In the first case only a projection is left of the prox, and points may take steps of their own.
+        """
         penalty = problem.penalty_W
         self.problem, self.F = problem, F
         # whether the penalty treats each point by itself, so that each point may have its own step length; a simplex
@@ -66,9 +70,11 @@ class _Side:
         self.metric = np.ones(1)  # relative step lengths of the points: (n_points,), or (1,) if all are equal
         if self.linear and not self.apart:
             means = problem.X.mean(axis=1, dtype=np.float64)
+            # the inverse of the curvature of a divergence, p^(beta - 2), at the mean of a row
             self.metric = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
         self.lengths: Array | None = None  # step lengths, one per point if `apart`, else (1,); None before the first
-        self.longest: Array = np.ones(1)  # their upper limits, set with the first lengths
+        # upper limits of the step lengths, set with the first of them
+        self.longest: Array = np.ones(1)
 
     def improve(self, A: Array) -> float:
         """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
@@ -126,6 +132,7 @@ class _Side:
         """
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
+        # losses of the points, negative and positive part of the gradient, and the unit of each point's data
         losses, numerator, slope, unit = gradient_parts(self.problem, F, A, vanishing)
         slope -= numerator
         slope *= (unit ** (self.beta - 1) / self.unit).astype(F.dtype)
@@ -189,7 +196,8 @@ def gradient_parts(
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update both factors in place by a few proximal gradient steps each; yield the objective before each iteration.
 
-    The first iteration may begin with a better start (:func:`_start_without`).
+    The first iteration may begin with a better start (:func:`_start_without`). ``_Side.improve`` takes the steps on one
+    factor for the other one, and returns the loss plus the penalty of its factor.
     """
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
     objective = problem.objective(Wt, H)

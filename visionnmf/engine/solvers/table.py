@@ -84,7 +84,11 @@ class Solver(NamedTuple):
         return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return a clause that says why this solver cannot work on a problem, or None if it can."""
+        """Return a clause that says why this solver cannot work on a problem, or None if it can.
+
+        ``minimises(record)`` says whether it minimises a loss, `terms` are the penalty terms that it supports, and
+        `weights` whether it takes weights or missing entries. A sparse `X` whose `zero_weight` is 0 has missing ones.
+        """
         record = problem.loss.record
         if not self.minimises(record):
             return f"does not minimise {problem.loss.label}"
@@ -100,12 +104,15 @@ class Solver(NamedTuple):
         return None
 
     def _takes(self, record: LossRecord) -> bool:
-        """Return whether the solver takes the sparse form of a loss."""
+        """Return whether the solver takes the sparse form of a loss.
+
+        `sparse` is True, False or "gaps": only losses of which entries that are not stored must be missing, not 0.
+        """
         return bool(self.sparse) and (self.sparse != "gaps" or (record.sparse is not None and not record.sparse.zeros))
 
 
 def _only(names: Collection[str]) -> Callable[[LossRecord], bool]:
-    """Return a test for the losses of these names."""
+    """Return a function that says of the record of a loss whether its name is one of these."""
     return lambda record: record.name in names
 
 
@@ -151,9 +158,9 @@ def check_solver(solver: Any) -> None:
 def choose(solver: str, problem: Problem, *, in_blocks: bool = False) -> str:
     """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
 
-    With `in_blocks` the data are blocks of rows that are kept elsewhere, and the problem holds none.
-    Raises ParameterError if there is no such solver or it cannot work on the problem; the message says why, and names
-    the solvers that can.
+    With `in_blocks` the data are blocks of rows that are kept elsewhere, and the problem holds none. An entry of the
+    table says why it cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no
+    such solver or it cannot work on the problem; the message says why, and names the solvers that can.
     """
     usable = {name: entry for name, entry in SOLVERS.items() if entry.in_blocks or not in_blocks}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]
@@ -173,7 +180,10 @@ def choose(solver: str, problem: Problem, *, in_blocks: bool = False) -> str:
 
 
 def _no_solver(problem: Problem) -> str:
-    """Return one sentence that says why no solver can work on a problem."""
+    """Return one sentence that says why no solver can work on a problem.
+
+    Each solver of its loss gives its reason, `obstacle`; solvers with the same reason are listed together.
+    """
     reasons: dict[str, list[str]] = {}
     for name, entry in SOLVERS.items():
         if entry.minimises(problem.loss.record):

@@ -46,8 +46,8 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     """Update all codes `Ft` in place with the factor `A` fixed; return the loss before, without penalties.
 
     `Ft` has the shape (n_components, n_rows), `A` (n_components, n). A code is multiplied by ``(G_minus /
-    G_plus)^power``, where ``G_plus - G_minus`` is the gradient split into non-negative parts. Rows are in units of
-    their means.
+    G_plus)^power``, where ``G_plus - G_minus`` is the gradient split into non-negative parts. `gradient_parts` returns
+    the loss of each row, G_minus and G_plus of it, and the means `units` (n_rows,) by which it has divided the rows.
     """
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
     losses, numerator, denominator, units = gradient_parts(problem, Ft, A)
@@ -55,12 +55,13 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     scale = units.astype(dtype) ** dtype.type(1 - beta)
     if penalty.kinds:
         l1, l2 = (value[:, None] for value in penalty.weights(len(A), dtype))
+        # the gradient of a graph penalty is F D - F S, with the affinity S (`graph`) and its row sums D (`degrees`)
         degrees = 0.0 if penalty.graph is None else penalty.degrees
         denominator += scale * (l1 + (l2 + degrees) * Ft)
     if penalty.graph is not None:
         numerator += scale * (Ft @ penalty.graph)
     ratio = numerator / np.maximum(denominator, np.finfo(dtype).tiny)
-    power = dtype.type(exponent(beta))
+    power = dtype.type(exponent(beta))  # with this exponent the loss never rises (Fevotte & Idier 2011)
     Ft *= ratio if power == 1 else ratio**power
     return float(losses.sum())
 
@@ -105,17 +106,26 @@ def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
 
 
 def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place with weights computed from the model (Algorithm 1)."""
+    """Update both factors in place by sBCD as published: least squares in which entries have weights.
+
+    The weight of an entry with the model p is ``p^(beta - 2)`` (Li, Lebanon & Park 2012, Algorithm 1).
+    """
     return _iterate_weighted(problem, Wt, H, "model", max_iter)
 
 
 def al_a(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place with weights computed from the data (AL-A)."""
+    """Update both factors in place by least squares in which an entry x has the weight ``x^(beta - 2)``.
+
+    This is the variant AL-A of sBCD (Li, Lebanon & Park 2012, section 4.3).
+    """
     return _iterate_weighted(problem, Wt, H, "data", max_iter)
 
 
 def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place without weights (AL-B)."""
+    """Update both factors in place by least squares in which every entry has the weight 1.
+
+    This is the variant AL-B of sBCD (Li, Lebanon & Park 2012, section 4.3).
+    """
     return _iterate_weighted(problem, Wt, H, "one", max_iter)
 
 
@@ -132,7 +142,11 @@ def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_it
     floor = floor_of(beta)  # keeps the base of the power positive
 
     def limits(penalty: Any, count: int) -> tuple[Any, ...]:
-        """Return the bounds and the l1 and l2 weights of a penalty, in the units of the weights `B`."""
+        """Return the lower and the upper bound and the l1 and l2 weights (count,) of a penalty.
+
+        The least-squares approximation is divided by ``unit^(beta - 2)``, where `unit` is the mean of the data, so the
+        weights are divided by it as well.
+        """
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
         return (*penalty.box(dtype), l1, l2)
 
@@ -146,6 +160,7 @@ def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_it
             np.power(B, dtype.type(beta - 2), out=B)
         if M is not None:
             B *= M
+        # update each component and its codes in place; the residuals, the first argument, are kept up to date
         _sbcd_paper_kernels.component_by_component(
             X - P, B, Wt, H, *limits(problem.penalty_W, len(H)), *limits(problem.penalty_H, len(H))
         )

@@ -109,16 +109,19 @@ def alternate(
 def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Minimise over `F` (r, n_points) exactly, from the Gram matrix (r, r) of the fixed factor and its product `right`.
 
-    `right` (r, n_points) is the product of the fixed factor with the data.
-
-    A column that pivoting cannot solve because of rounding keeps its previous codes.
+    `right` (r, n_points) is the product of the fixed factor with the data. A column that pivoting cannot solve because
+    of rounding keeps its previous codes.
     """
     grams = gram.astype(np.float64)[None]
     # products in single precision are only as exact as their rounding
     tolerance = max(PIVOTING_TOLERANCE, float(np.finfo(F.dtype).eps))
 
     def columns(block: tuple[int, int]) -> None:
-        """Solve for some columns of `F`, starting from their present sets of variables at a bound."""
+        """Solve for the columns ``block[0]:block[1]`` of `F` in place, from their present sets of variables at a bound.
+
+        `quadratic.solve` is block principal pivoting. It takes one point in a row, in double precision, and `grams`
+        (1, r, r), the Gram matrix that all points share.
+        """
         part = slice(*block)
         points = F[:, part].T.astype(np.float64, order="C")
         quadratic.solve(points, grams, right[:, part].T, penalty, sweeps=0, tol=tolerance)
@@ -148,11 +151,18 @@ class _ProjectedGradient:
     """Projected gradient steps on one factor; `length` is the last step length, in units of 1 / (largest curvature)."""
 
     def __init__(self) -> None:
-        """Start with a step of one over the largest curvature, which is never too long."""
+        """Start with a step of one over the largest curvature, the unit of `length`; such a step is never too long.
+
+        Each factor has its own object, because each search for a step length starts from the last one.
+        """
         self.length = 1.0
 
     def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-        """Take up to :data:`STEPS` steps that decrease ``<F, gram F> / 2 - <right, F> + penalty(F)``, in place."""
+        """Take up to :data:`STEPS` steps that decrease ``<F, gram F> / 2 - <right, F> + penalty(F)``, in place.
+
+        `F` and `right` are (r, n_points), `gram` (r, r). The step length is ``self.length / unit``. Each search starts
+        from the last `length` and divides or multiplies it by :data:`FACTOR`, at most :data:`TRIALS` times.
+        """
         l1, l2 = penalty.weights(len(F), F.dtype)
         system = gram + np.diag(l2)
         unit = float(np.abs(system).sum(axis=1).max(initial=0))  # an upper bound of the largest eigenvalue
@@ -237,6 +247,9 @@ def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
 
 
 def svd_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite `Wt` by the projection of the rows of the data on the components `H`, which have unit norm."""
+    """Overwrite `Wt` (r, n_samples) by ``H X^T``, the projections of the samples on the components `H` (r, n).
+
+    These are the best codes, of any sign, because the components of a truncated SVD are orthonormal or 0.
+    """
     with one_blas_thread():
         Wt[:] = right_sides(problem.X, H)

@@ -28,7 +28,11 @@ LEAST_STEPS, MOST_STEPS = 10, 1000  # for each factor in one iteration; those of
 
 
 def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by Algorithm 1 each; yield the objective before each iteration (Algorithm 2)."""
+    """Run NeNMF as published (Guan et al. 2012, Algorithm 2): update `Wt`, then `H`, in place by Algorithm 1 each.
+
+    Yields the objective before each iteration. In a half, ``at(gram, right)`` returns the factor and the gradient,
+    `size` the norm of the projected gradient of these, and `improve` the number of steps that it took.
+    """
     square = squares(problem.X)
     halves = [_Half(Wt, problem.penalty_W), _Half(H, problem.penalty_H)]
     tolerances: list[float] = []
@@ -51,7 +55,10 @@ class _Half:
     """One factor `F` (r, n_points) with its penalty, which Algorithm 1 improves while the other factor is fixed."""
 
     def __init__(self, F: Array, penalty: Penalties) -> None:
-        """Keep the factor, which :meth:`improve` changes in place, and the l1 weights (r, 1) of its penalty."""
+        """Keep the factor `F` (r, n_points), which :meth:`improve` changes in place, and its penalty.
+
+        `l1` (r, 1) are the l1 weights, and `curvature` is the largest one of the smooth penalties, l2 and graph.
+        """
         self.F, self.penalty = F, penalty
         self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]
         self.curvature = penalty.curvature()  # of the smooth penalties
@@ -61,8 +68,8 @@ class _Half:
 
         `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data.
         """
-        gradient = gram @ self.F - right + self.l1
-        if self.penalty.smooth:
+        gradient = gram @ self.F - right + self.l1  # `l1` (r, 1) are the weights of the l1 penalty
+        if self.penalty.smooth:  # l2 or graph
             gradient += self.penalty.gradient(self.F)
         return self.F, gradient
 
@@ -78,6 +85,7 @@ class _Half:
         gradient is affine, so that of the search point `Y` follows from those of the last two factors. `alpha` and
         `after` are successive numbers of Nesterov's sequence.
         """
+        # Lipschitz constant of the gradient: that of least squares plus that of the smooth penalties
         largest = float(np.linalg.norm(gram, 2)) + self.curvature
         if not largest > 0:
             return 0

@@ -45,7 +45,11 @@ def solver(improve: Improve) -> Callable[..., Iterator[Progress]]:
     """
 
     def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-        """Update both factors in place; yield the objective before each iteration."""
+        """Update `Wt` (r, n_samples), then `H` (r, n), in place by one call of `improve` each.
+
+        Yields the objective before each iteration. ``improve(F, gram, right, penalty)`` changes a factor in place, from
+        the Gram matrix of the other one and the product of that with the data.
+        """
         return alternate(problem, Wt, H, (improve, improve), max_iter)
 
     return iterate
@@ -59,7 +63,11 @@ CONDITION = 1e7
 
 
 def projected_least_squares(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Overwrite `F` (r, n_points) by the least-squares solution without the bound, clipped at 0."""
+    """Overwrite `F` (r, n_points) by the least-squares solution without the bound, clipped at 0.
+
+    `gram` (r, r) is the Gram matrix of the fixed factor, `right` (r, n_points) its product with the data. `penalty` is
+    not used, because this solver supports none.
+    """
     F[:] = np.maximum(np.linalg.pinv(gram, hermitian=True) @ right, 0)
 
 
@@ -67,7 +75,8 @@ def quasi_newton(F: Array, gram: Array, right: Array, penalty: Penalties) -> Non
     """Take a Newton step on `F` (r, n_points), shortened by :data:`RELAXATION` and clipped at 0, in place.
 
     `gram` (r, r) is the Hessian, the Gram matrix of the fixed factor, and `right` (r, n_points) the product of that
-    with the data. A ridge on the diagonal grows until the Hessian's condition is at most :data:`CONDITION`.
+    with the data. A ridge on the diagonal grows until the Hessian's condition is at most :data:`CONDITION`. `penalty`
+    is not used, because this solver supports none.
     """
     ridge = FIRST_RIDGE * float(np.trace(gram, dtype=np.float64)) / len(gram)
     if not ridge > 0:
@@ -93,7 +102,7 @@ def gradient_projection(
     The objective is ``<F, gram F> / 2 - <right, F>`` with the Gram matrix (r, r) of the fixed factor and its product
     with the data (r, n_points). It is compared with the largest of its last `memory` values. The first length is one
     over the largest curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for
-    the last change s of `F` and y of the gradient.
+    the last change s of `F` and y of the gradient. `penalty` is not used, because this solver supports none.
     """
     largest = largest_eigenvalue(gram)
     if not largest > 0:
@@ -127,7 +136,8 @@ EXCHANGES = 10  # maximum number for each variable
 def active_sets(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Overwrite each point f of `F` (r, n_points) by the minimiser of ``f gram f / 2 - right f`` over ``f >= 0``.
 
-    `gram` (r, r) is the Gram matrix of the fixed factor, `right` (r, n_points) its product with the data.
+    `gram` (r, r) is the Gram matrix of the fixed factor, `right` (r, n_points) its product with the data. `penalty` is
+    not used, because this solver supports none.
     """
     wide = gram.astype(np.float64)
     for i, b in enumerate(right.T.astype(np.float64)):
@@ -168,9 +178,10 @@ CONJUGATE_STEPS = 20  # for each point in one update
 def conjugate_gradients(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Take conjugate gradient steps on the free variables of each point of `F` (r, n_points), in place.
 
-    The objective of a point f is ``f gram f / 2 - right f``. A variable is free if it is positive, or if the objective
-    falls where it grows; the `face` of a point is its set of free variables. A step ends at the first bound that it
-    meets. Where the free variables change, the next direction is the negative gradient again (Polyak 1969).
+    The objective of a point f is ``f gram f / 2 - right f``, with the Gram matrix (r, r) of the fixed factor and its
+    product `right` (r, n_points) with the data. A variable is free if it is positive, or if the objective falls where
+    it grows; the `face` of a point is its set of free variables. A step ends at the first bound that it meets. Where
+    the free variables change, the next direction is the negative gradient again (Polyak 1969). `penalty` is not used.
     """
     f, G, B = F.astype(np.float64), gram.astype(np.float64), right.astype(np.float64)  # squares could overflow
     direction, face = np.zeros_like(f), np.zeros(f.shape, bool)
@@ -204,8 +215,10 @@ GREEDY_STEPS = 10  # maximum number for each variable
 def greedy_descent(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Change one variable of each point of `F` (r, n_points) at a time, that with the largest gain, in place.
 
-    The objective of a point f is ``f gram f / 2 - right f``, and the gain of a variable is how much its best move
-    lowers that. The points do not depend on each other, so all take their steps together until none gains enough.
+    The objective of a point f is ``f gram f / 2 - right f``, with the Gram matrix (r, r) of the fixed factor and its
+    product `right` (r, n_points) with the data. The gain of a variable is how much its best move lowers that. The
+    points do not depend on each other, so all take their steps together until none gains more than the share
+    :data:`GREEDY_TOLERANCE` of the largest first gain. `penalty` is not used.
     """
     squares = gram.diagonal()
     used = squares > 0
