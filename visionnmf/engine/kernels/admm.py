@@ -193,8 +193,9 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
     """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root.
 
-    Here ``a = x - p + decay u`` and b is `bound`; `x`, `p`, `u` and the weights `m` are (n,). The sum is decreasing and
-    convex in t, so Newton's iterates increase monotonically from 0 to the root.
+    The root is the weighted norm of the prox of a row for the L21 loss. Here ``a = x - p + decay u``, with the data
+    `x`, the model `p`, the scaled dual `u` and the weights `m`, all (n,), and b is `bound` = 1 / rho. The sum is
+    decreasing and convex in t, so Newton's iterates increase monotonically from 0 to the root.
     """
     t = 0.0
     for _ in range(NEWTON_STEPS):

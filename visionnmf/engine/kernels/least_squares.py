@@ -176,6 +176,8 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
         for _ in range(5 * r + 20):  # far more exchanges than are usually needed, about r
             if ones is not None:  # without a free variable the sum could not be met
                 _free_one(g, b, state)
+            # solve for the free variables (their number is `free`), with the others at their bounds; on the simplex,
+            # correct them to the sum 1, and then find the state in which each variable should be
             for k in range(r):
                 f[k] = 0.0 if state[k] == FREE else (low if state[k] == LOW else high)
             free = _solve(g, b, f, state, reals, x, index)

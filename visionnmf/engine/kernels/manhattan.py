@@ -214,8 +214,8 @@ def rri_rows(  # type: ignore[no-untyped-def]
     None or the arrays (indptr, indices, affinities, degrees) of an affinity without a diagonal; it adds
     ``tr(F L F^T) / 2``, and each row then sees the new codes of the rows before it. Otherwise rows are independent. A
     row stops after `sweeps` sweeps or when a sweep changes nothing. `eps` is the relative rounding of sums. `losses`
-    (n_rows,) receives each row's loss at the start of the call, unless it is None. `weighted` (r, n) is scratch, or `A`
-    itself if `M` is None; `scratch` is (3, n).
+    (n_rows,) receives each row's loss at the start of the call, unless it is None. `weighted` (r, n) is scratch for the
+    components times the weights of a row, or `A` itself if `M` is None; `scratch` is (3, n).
     """
     residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
@@ -242,6 +242,7 @@ def rri_rows(  # type: ignore[no-untyped-def]
                     pull, degree = _pull_of_neighbours(graph, Ft, k, j)
                     slope += degree * np.float64(x) - pull
                     curvature += degree
+                # the exact minimiser, a weighted median; the residual is updated with it
                 new = update_variable(
                     residual, A[k], weighted[k], x, low, high, slope, curvature, eps, tiny, steps, jumps
                 )
@@ -308,7 +309,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
             for k in range(r):
                 gathered[k, e] = p[k]
                 rest[k] -= p[k]
-        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, gathered)
+        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, gathered)  # smaller residuals count as 0
         loss = 0.0
         for e in range(count):
             loss += abs(residual[e])
@@ -322,6 +323,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
                 f, a = Ft[k, j], gathered[k, :count]
                 slope = rest[k] + np.float64(l1[k] + l2[k] * f)
                 curvature = np.float64(l2[k])
+                # the exact minimiser, a weighted median; the residual is updated with it
                 new = update_variable(residual, a, a, f, low, high, slope, curvature, eps, tiny, steps, jumps)
                 moved |= new != f
                 Ft[k, j] = new
@@ -335,8 +337,8 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 
     Each row minimises ``sum_i m_i |x_i - p_i|``. `X` (n_rows, n) may have any dtype; the arithmetic uses that of `A`
     (r, n) >= 0. `M` (n_rows / group, n) holds the weights: `group` consecutive rows of `X` share one row of weights,
-    whose scale does not matter. The codes `Ft` (r, n_rows) are updated in place, with at most `sweeps` sweeps for each
-    row. `eps` is the relative rounding of sums. `start` and `stop` count rows of `M`.
+    whose scale does not matter. The codes `Ft` (r, n_rows) are updated in place within [`low`, `high`], with at most
+    `sweeps` sweeps for each row. `eps` is the relative rounding of sums. `start` and `stop` count rows of `M`.
     """
     n = X.shape[1]
     r = A.shape[0]
@@ -353,11 +355,12 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
             for i in range(n):
                 row[i] = a[i] * number(weights[i])
         for j in range(block * group, (block + 1) * group):
-            tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)
+            tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)  # smaller residuals count as 0
             for _ in range(sweeps):
                 moved = False
                 for k in range(r):
                     x = Ft[k, j]
+                    # the exact minimiser, a weighted median; the residual is updated with it
                     new = update_variable(residual, A[k], weighted[k], x, low, high, 0.0, 0.0, eps, tiny, steps, jumps)
                     moved |= new != x
                     Ft[k, j] = new
@@ -371,10 +374,9 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
 
     This is Guan et al. (2012), section 4.5, with node weights and without the diagonal, which carries no information
     about the clustering. The problem of node j has the constant factor ``2 c_j``, which is dropped. `S` (n, n) is
-    symmetric. `H` (r, n) and `HC` = ``H * c`` are updated in place, `c` (n,) is > 0, `eps` is the relative rounding of
-    sums, and `scratch` is (3, n).
-    `diagonal` is 0, or 1 to include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: it then adds ``x^2`` to
-    the sum over i.
+    symmetric. `H` (r, n) and `HC` = ``H * c``, the coefficients times the weights of the other nodes, are updated in
+    place. `c` (n,) is > 0, `eps` is the relative rounding of sums, and `scratch` is (3, n). `diagonal` is 0, or 1 to
+    include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: it then adds ``x^2`` to the sum over i.
     """
     residual = scratch[0]
     n = S.shape[0]
@@ -382,7 +384,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
     zero = number(0)
     high = number(np.inf)
     for j in range(n):
-        tiny = number(4 * eps) * _set_residual(residual, S[j], H, j, H)
+        tiny = number(4 * eps) * _set_residual(residual, S[j], H, j, H)  # smaller residuals count as 0
         for k in range(H.shape[0]):
             HC[k, j] = zero  # the diagonal has weight 0
         for _ in range(2):  # both sweeps over the node's codes use the same residual
@@ -390,6 +392,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
             for k in range(H.shape[0]):
                 x = H[k, j]
                 slope, curvature = 2 * diagonal * np.float64(x), 2 * diagonal
+                # the exact minimiser in this code; the residual is updated with it
                 new = update_variable(
                     residual, H[k], HC[k], x, zero, high, slope, curvature, eps, tiny, scratch[1], scratch[2]
                 )
@@ -411,7 +414,7 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
     residual = scratch[0]
     total = 0.0
     for j in range(S.shape[0]):
-        _set_residual(residual, S[j], H, j, H)
+        _set_residual(residual, S[j], H, j, H)  # S_j - h_j H
         residual[j] = 0  # the diagonal does not count
         total += np.float64(c[j]) * weighted_sum_abs(residual, c)
     return total
@@ -495,7 +498,8 @@ def balance_signs(  # type: ignore[no-untyped-def]
     """
     for j in range(F.shape[0]):
         g, f = G[j], F[j]
-        # `left` is the squared distance; a change of 0 only computes it
+        # The call adds a multiple of a row of A to the gradient g, writes to `distance` the part of g that the bounds
+        # do not allow, and returns its squared norm; a change of 0 only computes that.
         left = _add_and_split(g, A[0], 0.0, f, low, high, distance)
         for _ in range(sweeps):
             if left <= enough * enough:

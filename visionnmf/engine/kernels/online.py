@@ -48,7 +48,7 @@ def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
-    """Add ``step * residual`` to a row (n,) of the decoder and clip it at 0, in place."""
+    """Add ``step * residual`` to a `row` (n,) of the decoder and clip it at 0, in place; `residual` is (n,)."""
     zero = row.dtype.type(0)
     for i in range(row.shape[0]):
         value = row[i] + step * residual[i]
@@ -57,7 +57,7 @@ def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add(row, step, x):  # type: ignore[no-untyped-def]
-    """Add ``step * x`` to a row (n,) of the encoder, in place."""
+    """Add ``step * x``, with the sample `x` (n,), to a `row` (n,) of the encoder, in place."""
     for i in range(row.shape[0]):
         row[i] += step * x[i]
 

@@ -94,7 +94,8 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
             count = above
             depth = total / count
         tops[k] = top
-        depths[k] = depth if count <= n else 0.0  # 0 if no round found an entry above the level
+        # 0 if no round found an entry above the level
+        depths[k] = depth if count <= n else 0.0
 
 
 @kernel(reassociate=True, allocates=True)

@@ -93,7 +93,8 @@ class Totals(NamedTuple):
         mean = self.total / self.n_entries * (self.n_entries / n_observed) or 1.0
         # the loss is multiplied by this power of a common factor of the weights
         weight = (self.weight / n_observed or 1.0) ** loss.record.weight_degree
-        # a divergence from the model 0 is infinite; the weighted mean of the data, for each entry, takes its place
+        # a divergence from the model 0 is infinite; the mean of the data times that of the weights, for each entry,
+        # takes its place
         largest = self.largest if loss.record.beta is None else mean * weight * self.n_entries
         return mean / (weight * float(_slope(loss, mean, n_features))), largest or 1.0
 
@@ -302,10 +303,10 @@ class Half:
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
         """Update the codes `Wt` (r, n_samples) in place; return ``Wt @ V`` (r, n), where `V` is the cleaned data.
 
-        These are the target of least squares: ADMM has replaced each residual by what its loss leaves of it. `H` (r, n)
-        is fixed and ``1 / rho = bound``. `decay` rescales the dual after rho has grown. If the penalty on the codes is
-        separable (`self.V` is None), each block of rows gets its cleaned data and its codes while it is in cache.
-        Otherwise the cleaned data of all rows are collected in `self.V` first.
+        These are the data in which ADMM's elementwise pass has reduced the outliers: the target of least squares.
+        `H` (r, n) is fixed and ``1 / rho = bound``. `decay` rescales the dual after rho has grown. If the penalty on
+        the codes is separable (`self.V` is None), each block of rows gets its cleaned data and its codes while it is in
+        cache. Otherwise the cleaned data of all rows are collected in `self.V` first.
         """
         # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))

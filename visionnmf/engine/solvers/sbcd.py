@@ -109,7 +109,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
     for iteration in range(max_iter):
         before = objective
-        # this belongs to the first iteration, so `before` and `objective` are those of the given start
+        # a better start is written over `W_ahead` and `H_ahead`; this belongs to the first iteration, so `before` and
+        # `objective` are those of the given start
         if iteration == 0 and _start_nearby(problem, W_ahead, H_ahead, objective):
             W_last[:], H_last[:] = W_ahead, H_ahead
             momentum.value = FIRST_MOMENTUM
@@ -160,7 +161,7 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
     `Wt` (r, n_samples) and `H` (r, n) hold the given start, and `objective` is the value that a better one has to beat.
     Two starts are tried: the factors of a sample of the data, and those of least squares, whose iterations are much
     cheaper. For data with little noise, least squares ends next to the minimum of every divergence. For noisy data
-    either start can be better.
+    either start can be better. Both functions start from the given factors.
     """
     best = Wt.copy(), H.copy()
     found = _start_on_sample(problem, *best, objective)
@@ -207,7 +208,8 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
 
     The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of the cost of an
     iteration. `Wt` (r, n_samples) and `H` (r, n) hold the given start, whose objective is `objective`. Nothing changes
-    if the sample would be too large a share of the rows, or if its factors are no better.
+    if the sample would be too large a share of the rows, or if its factors are no better. :func:`improve` updates the
+    codes of a problem by coordinate descent, in place, and returns the loss after.
     """
     if problem.X.shape[0] < problem.X.shape[1]:
         return _start_on_sample(problem.transposed, H, Wt, objective)

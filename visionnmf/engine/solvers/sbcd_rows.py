@@ -162,7 +162,7 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
         if turn > 0:  # `_step` has left the model of the new codes in part.P
             part.V = curvatures(part.P, beta)
         before = part.codes
-        _step(part, fixed)
+        _step(part, fixed)  # new codes and losses in `part`; `before` is not overwritten
         rows.codes[index], rows.losses[index] = part.codes, part.losses
         if fixed.rounds > 1:
             moved = np.abs(part.codes - before).max(axis=1, initial=0)
@@ -174,7 +174,8 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     found = rows.codes.T * (means.astype(X.dtype) / fixed.scale[:, None])
     np.clip(found, fixed.low, fixed.high, out=found)
     np.copyto(Ft, found, where=fixed.live[:, None] & full)
-    return rows.losses * means**beta  # back in the units of the data
+    # the divergence of the data is that of the rows divided by their means, times this power
+    return rows.losses * means**beta
 
 
 def _step(rows: _DescendedRows, fixed: Fixed) -> None:
@@ -280,7 +281,7 @@ def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Arr
         new, reached, model, B = new[risen], reached[risen], model[risen], B[risen]
         if not left.size:
             break
-    else:
+    else:  # these rows still rise after all refits
         codes[left], losses[left] = _damped(rows, new, reached, model, fixed)
     return codes, losses
 

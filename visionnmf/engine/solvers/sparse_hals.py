@@ -108,7 +108,7 @@ class _Model:
         loss of the samples is that much smaller too.
         """
         r, n = H.shape
-        # stored entries of a part, at least so many that its product costs more than the sweep over the components
+        # size of a part: enough stored entries for the cost of the sweep over the components that follows each part
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
         self.H = _Factor(H, problem.penalty_H, share)

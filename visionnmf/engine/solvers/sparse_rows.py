@@ -116,7 +116,10 @@ class DivergenceRows:
         return F
 
     def _only(self, rows: Array) -> DivergenceRows:
-        """Return an object with those of the rows for which `rows` (n_rows,) is true."""
+        """Return an object with those of the rows for which `rows` (n_rows,) is true.
+
+        It serves :meth:`_rounds` only, so `units`, the means by which rows have been divided, keeps all rows.
+        """
         some = copy(self)
         kept = rows[self.own]  # (n_stored,) which stored entries belong to these rows
         # `own`, the row of each entry, counts the remaining rows only: row i becomes the number of true values before i

@@ -214,7 +214,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
     """Start from a short fit without the penalties that coordinate descent lacks, in place, if that is better.
 
-    It keeps bounds, l1 and l2, and is moved into the constraint set afterwards. `objective` is that of the given start.
+    It keeps bounds, l1 and l2, and takes a few iterations of :mod:`.sbcd`. `feasible` moves its factors into the
+    constraint set afterwards. `objective` is that of the given start.
     """
     easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()

@@ -62,6 +62,7 @@ def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[P
             gram, right = product(A, A.T), right_sides(data, A)
             if side == 0:
                 objective = value_from_products(problem, Wt, H, Wt, gram, right, square)
+            # it returns the number of its steps, and the norm of the projected gradient before the first
             steps, sizes[side] = quadratic.accelerate(
                 F, gram, right, penalty, steps=INNER_STEPS, tol=tolerances[side] * first
             )

@@ -61,7 +61,7 @@ class _Half:
         """
         self.F, self.penalty = F, penalty
         self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]
-        self.curvature = penalty.curvature()  # of the smooth penalties
+        self.curvature = penalty.curvature()
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
         """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties, both (r, n_points).

@@ -115,6 +115,7 @@ def gradient_projection(
         if not (slope < 0 and bend > 0):
             break
         # `above`: how far the present objective is below the largest of the last `memory` values
+        # the change of the objective for a share of the move is exact, because the objective is quadratic
         share, above = 1.0, max(values[-memory:]) - values[-1]
         for _ in range(TRIALS):
             if share * slope + share**2 * bend / 2 <= above + DECREASE * share * slope:
@@ -192,6 +193,7 @@ def conjugate_gradients(F: Array, gram: Array, right: Array, penalty: Penalties)
         slope = np.where(free, gradient, 0)
         size = (slope * slope).sum(axis=0)
         same = (free == face).all(axis=0) & (last > 0)
+        # the new direction (Fletcher & Reeves), the length to the minimum along it, and to each bound
         direction = np.where(free, _quotient(size, last) * same * direction - slope, 0)
         length = _quotient(-(direction * slope).sum(axis=0), (direction * (G @ direction)).sum(axis=0))
         room = np.where(direction < 0, f / np.where(direction < 0, -direction, 1), np.inf)
