@@ -104,7 +104,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
 
 @kernel(reassociate=True, part=True)
 def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):  # type: ignore[no-untyped-def]
-    """Minimise ``sum_i m_i |z_i - a_i x| + penalty`` over one variable x, given the residual; return the new x.
+    """Minimise ``sum_i m_i |z_i - a_i x| + penalty`` over one x in [`low`, `high`], given the residual; return it.
 
     The slope of a sum of absolute values jumps at its breakpoints, the values of x at which a residual changes its
     sign. This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the side of `x` on which
@@ -163,8 +163,9 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
     """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count.
 
     Along a step t > 0 the residual is ``residual - sign t a``, and the derivative of its weighted absolute value rises
-    by twice its weight where it vanishes. All arrays are (n,). Each entry is written at ``steps[count]``, but `count`
-    grows only if the breakpoint is valid, which avoids a branch. Residuals within `tiny` of 0 count as 0.
+    by twice its weight where it vanishes. All arrays are (n,): `a` >= 0 are the coefficients and `weights` these times
+    the entry weights. Each entry is written at ``steps[count]``, but `count` grows only if the breakpoint is valid,
+    which avoids a branch. Residuals within `tiny` of 0 count as 0.
     """
     count: Any = np.int64(0)
     for i in range(a.shape[0]):

@@ -84,9 +84,10 @@ class Totals(NamedTuple):
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
 
-        The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
-        scale of the data or of the weights. `total` is the sum of the data and `weight` that of the entry weights, of
-        which `n_observed` out of `n_entries` are not 0. `largest` is the loss of the zero model.
+        The first is the mean of the data over the derivative of the loss there, for rows of the length `n_features`, so
+        that the path does not depend on the scale of the data or of the weights. `total` is the sum of the data and
+        `weight` that of the entry weights, of which `n_observed` out of `n_entries` are not 0. `largest` is the loss of
+        the zero model.
         """
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
@@ -357,7 +358,9 @@ class Half:
         """Update the codes of one chunk block by block while it is in cache; return its share of ``Wt @ V`` (r, n).
 
         `V` are the cleaned data of a block, which are written over its product of codes and components. `step` holds
-        what all blocks share: the components, their Gram matrix, ``1 / rho`` and the change of the dual.
+        what all blocks share: the components, their Gram matrix, ``1 / rho`` and the change of the dual. `_blocks`
+        splits the chunk into ranges of at most `size` rows, and `_target` computes V and returns ``H @ V.T``, the right
+        sides for the HALS sweeps on the codes of the block.
         """
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
@@ -526,9 +529,10 @@ class _Codes:
         return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
 
     def _project(self, F: Array) -> Array:
-        """Project scaled codes (n_rows, r) onto the box or the simplex.
+        """Project scaled codes `F` (n_rows, r) onto the box or the simplex.
 
-        `scale` (r,) are the factors of the codes. On the simplex they are all equal, and are the sum of scaled codes.
+        Codes have been multiplied by `scale` (r,), the norms of the components. On the simplex one number takes their
+        place, so that it is the sum of the scaled codes of a row.
         """
         penalty = self.problem.penalty_W
         if "simplex" in penalty.kinds:

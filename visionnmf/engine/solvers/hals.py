@@ -200,7 +200,8 @@ class InMemory:
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
         """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
 
-        The codes are extrapolated by the share `momentum` of their last change. `next` are the extrapolated codes.
+        ``_codes.step`` updates the codes and extrapolates them by the share `momentum` of their last change; `next` are
+        the extrapolated ones. `_halves` are the updates that suit the data, such as :class:`Gram`.
         """
         self._codes.step(self._halves, H, momentum)
         self._halves.improve_components(H_new, self._codes.next)
@@ -269,14 +270,15 @@ class Gram:
     def improve_components(self, H: Array, Wt: Array) -> None:
         """Run HALS sweeps on the components `H` (r, n), in place, for fixed codes `Wt` (r, n_samples).
 
-        The Gram matrix of the codes and their product with the data are kept for :meth:`objective`.
+        The Gram matrix (r, r) of the codes and their product with the data (r, n), `products`, are kept for
+        :meth:`objective`. `scale` multiplies the penalty: below 1 if the loss is divided by the largest weight.
         """
         self.products = self.statistics(Wt)
         sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
 
     def statistics(self, Wt: Array) -> tuple[Array, Array]:
-        """Return the Gram matrix (r, r) of the codes `Wt` and their product with the data (r, n)."""
+        """Return the Gram matrix (r, r) of the codes `Wt` (r, n_samples) and their product with the data (r, n)."""
         return product(Wt, Wt.T), right_sides(self.transposed, Wt)
 
     def sweeps(self, r: int, n: int) -> int:
@@ -319,7 +321,10 @@ class Filled(Gram):
         self.scale = 1 / (largest or float(weights.max()))
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model of `Wt` and `H`, then run HALS sweeps on the codes `Wt`, in place."""
+        """Fill the data with the model of `Wt` and `H`, then run HALS sweeps on the codes `Wt`, in place.
+
+        The less the weight of an entry, in `weights`, the larger is the part of it that the model replaces.
+        """
         X = self.problem.X
         share = X.dtype.type(self.scale)  # one over the largest weight
 
@@ -517,9 +522,10 @@ def _weighted_grams(A: Array, weights: Array) -> Array:
 
 
 def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
-    """Return ``A @ (m x)`` for each row of the data, in double precision [shape=(n_rows, n_components)].
+    """Return ``A @ (m x)`` for each row x of `X`, in double precision [shape=(n_rows, n_components)].
 
-    It is computed row by row, because the rounding of a product of matrices depends on its shape.
+    `A` is (r, n), and the row m of `weights` has the weights of the entries; None means 1, as for sparse `X`. It is
+    computed row by row, because the rounding of a product of matrices depends on its shape.
     """
     rows = X.astype(np.float64)
     if sp.issparse(X):

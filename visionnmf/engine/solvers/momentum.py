@@ -41,14 +41,18 @@ class Momentum:
         return self.value == 0
 
     def grow(self) -> None:
-        """Increase the momentum after an accepted iteration, by the factor `growth` but not above `ceiling`."""
+        """Increase the momentum, `value`, after an accepted iteration, by the factor `growth` but not above `ceiling`.
+
+        The ceiling itself recovers by the factor `ceiling_growth`, up to 1. A momentum of 0 grows from `floor`.
+        """
         self.ceiling = min(1.0, self.ceiling_growth * self.ceiling)
         self.value = min(self.ceiling, self.growth * max(self.value, self.floor))
 
     def restart(self) -> None:
-        """Reduce the momentum after an iteration that raised the objective and was undone.
+        """Reduce the momentum, `value`, after an iteration that raised the objective and was undone.
 
-        The value that failed becomes its upper limit (`ceiling`). A value below `floor` becomes 0: no extrapolation.
+        The value that failed becomes its upper limit (`ceiling`), and is divided by `cut`, which may be infinite. A
+        value below `floor` becomes 0: no extrapolation.
         """
         self.ceiling, self.value = self.value, self.value / self.cut
         if self.value < self.floor:

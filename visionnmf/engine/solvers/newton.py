@@ -164,9 +164,9 @@ def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array)
     """Return the Newton step (n_rows, r) of the codes and the decrease (n_rows,) that it predicts to first order.
 
     The Hessian of a row is ``A diag(c) A.T`` plus l2, with its row c of `curvature` (n_rows, n); `A` is (r, n) and
-    `gradient` (n_rows, r). Codes at a bound take part only if the gradient moves them inside. The decrease is not
-    positive if the step is not a descent direction, for example because the Hessian is not positive definite; the step
-    is then 0.
+    `gradient` (n_rows, r). `rows` holds the codes, their bounds and l2, all (n_rows, r). Codes at a bound take part
+    only if the gradient moves them inside. The decrease is not positive if the step is not a descent direction, for
+    example because the Hessian is not positive definite; the step is then 0.
     """
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
     order = np.argsort(~free, axis=1, kind="stable")  # codes that may move come first

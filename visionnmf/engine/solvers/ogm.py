@@ -123,11 +123,12 @@ def half(
 ) -> float:
     """Take at most `steps` Nesterov steps on the smoothed problem for `Wt` (r, n_rows), in place (Algorithm 2).
 
-    `H` (r, n) is fixed; to update the components of a model, pass the transposed problem. In a finite box the duality
-    gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to one thread. Returns the loss
-    before. In each step, `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum of
-    all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them. The centre
-    is the present factor if ``options.centred``, otherwise 0 as in the paper.
+    A parabola replaces the kink of ``|e|``; its half-width is `smoothing` times the norm of the feature's column of the
+    fixed factor `H` (r, n). To update the components of a model, pass the transposed problem. In a finite box the
+    duality gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to one thread. Returns the
+    loss before. In each step, `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum
+    of all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them. The
+    centre is the present factor if ``options.centred``, otherwise 0 as in the paper.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
@@ -223,7 +224,10 @@ class _Smoothed:
         return value, result, self._gap(value, result, problem.penalty_W)
 
     def value(self, Wt: Array) -> float:
-        """Return the smoothed objective (equation 15, with the penalty): each residual costs a parabola near 0."""
+        """Return the smoothed objective of the codes `Wt` (r, n_rows) for the fixed factor `A` (r, n), with penalty.
+
+        Within `widths` (n,), the half-widths of the smoothing, a residual costs a parabola (equation 15 of the paper).
+        """
         problem, M, alpha = self.problem, self.problem.weights, self.problem.loss.parameter
         E = np.abs(Wt.T @ self.A - problem.X).astype(np.float64)
         near = E < self.widths
@@ -236,7 +240,8 @@ class _Smoothed:
 
         For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, which in a box is
         attained at a corner. `value` is the loss, `gradient` (r, n_rows) is ``A u``, and `self.inner` holds ``<x, u>``.
-        There is no bound without an upper limit of the codes, with other penalties or for the elastic net.
+        There is no bound without an upper limit of the codes, with other terms in `penalty` or for the elastic net.
+        `widths` (n,) are the half-widths of the smoothing, 0 for a feature that no component uses.
         """
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")

@@ -77,7 +77,8 @@ def _sweep(
     """Sweep over all rows of `X` (n_rows, n) in place, and write the loss of each row before to `losses` (n_rows,).
 
     `losses` may be None. `Wt` (r, n_rows) are the codes, `H` (r, n) is fixed, and `M`, in the shape of `X`, are the
-    weights of its entries. `alpha` is the parameter of the elastic net. A row gets at most `sweeps` sweeps.
+    weights of its entries. `alpha` is the parameter of the elastic net, None for the Manhattan loss. The `penalty` may
+    have a box, l1, l2 and a graph. A row gets at most `sweeps` sweeps.
     """
     dtype = X.dtype
     arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
@@ -99,7 +100,10 @@ def _sweep(
 
 
 def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
-    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None."""
+    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None.
+
+    Affinities and degrees, the row sums of the affinities, are in the given dtype.
+    """
     if penalty.graph is None:
         return None
     graph = penalty.graph
@@ -110,8 +114,8 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties
     """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` (r, n_rows) in place by at most `sweeps` sweeps, in this thread.
 
     `X` (n_rows, n) may have any dtype, such as uint8. Each row of the weights `M` (n_rows / group, n) serves ``group``
-    successive rows of `X`, such as the channels of a pixel. `A` (r, n) is fixed, in the dtype of `Ft`. A caller with
-    many rows can split them with :func:`..blocks.map_blocks`.
+    successive rows of `X`, such as the channels of a pixel. `A` (r, n) is fixed, in the dtype of `Ft`. Of the `penalty`
+    only the bounds count. A caller with many rows can split them with :func:`..blocks.map_blocks`.
     """
     eps = _kernels.sum_rounding(A.dtype)
     group = X.shape[0] // M.shape[0] if len(M) else 1

@@ -94,7 +94,10 @@ class Fixed:
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
     def penalty(self, rows: _DescendedRows, codes: Array) -> Array:
-        """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``."""
+        """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``.
+
+        `slope` returns that derivative, ``l1 + l2 f``, in the units of the `rows`. The result is (n_rows,).
+        """
         values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
 
@@ -261,7 +264,9 @@ def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Arr
     """Retry rows whose objective has risen, with larger curvatures and then with shorter steps.
 
     `rows` are the rows before the step and `model` (n_rows, n) is their product of codes and components after it. A
-    larger curvature `B` (n_rows, n) of the quadratic approximation makes the step smaller. Return codes and losses.
+    larger curvature `B` (n_rows, n) of the quadratic approximation makes the step smaller. `_solve` minimises an
+    approximation with given targets and curvatures, and `_fallen` says which objectives have not risen. `fixed` holds
+    the components and the options. Return codes and losses.
     """
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
     left = np.arange(len(codes))  # numbers of the rows that have not fallen yet
@@ -291,7 +296,8 @@ def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixe
 
     The step leads from ``rows.codes`` to `new` (n_rows, r), whose divergences are `reached` and whose model is `model`.
     Each trial length `share` minimises the parabola with the slope at 0 and the last value, and is at least a tenth and
-    at most half of the length before. A row that still rises after all trials keeps its old codes.
+    at most half of the length before. A row that still rises after all trials keeps its old codes. ``fixed.penalty``
+    returns the penalty of each row, and ``fixed.slope`` its derivative with respect to each code.
     """
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)

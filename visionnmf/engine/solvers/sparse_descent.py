@@ -99,7 +99,9 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
 def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
     """Update the codes `Ft` in place by least squares on the stored entries only; return the loss before.
 
-    The arguments are those of :func:`newton_half`; entries that are not stored are missing.
+    The rows of `problem.X` are sparse, and entries that are not stored are missing. `Ft` is (r, n_rows), and `A` (r, n)
+    is fixed. A row is finished after `sweeps` sweeps over its codes, or when one changes none by more than `tol` times
+    the largest.
     """
     return _descend(problem, Ft, A, None, None, sweeps, tol)
 
@@ -136,7 +138,8 @@ def _descend(
 
     The codes `Ft` (r, n_rows) are updated in place for fixed `A` (r, n). With `sums` (r,), the sums of the components
     (empty: over the stored entries only), and `levels` (n_rows,), the smallest values of the model in each row, the
-    loss is the Kullback-Leibler divergence. If both are None, it is least squares on the stored entries.
+    loss is the Kullback-Leibler divergence. If both are None, it is least squares on the stored entries. A row is
+    finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest one.
     """
     X, penalty = problem.X, problem.penalty_W
     points, tolerance, losses = np.ascontiguousarray(A.T), X.dtype.type(tol), np.empty(X.shape[0])
@@ -270,7 +273,7 @@ def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r).
 
     The scale of a code is the norm of its component on the stored entries of the row. The entries that are not stored
-    add to its cost.
+    add to its cost. `points` (n, r) are the components, transposed.
     """
     X, penalty = problem.X, problem.penalty_W
     indptr = X.indptr[start : stop + 1]

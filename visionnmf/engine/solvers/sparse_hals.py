@@ -191,7 +191,8 @@ class _Model:
         """Add what a change of codes brings to the sums ``X.T @ W``, and improve the components by HALS sweeps.
 
         `change` (rows of the part, r) are the new codes minus the old. `self.gram` must already be that of the new
-        codes. With `sweeps` 0 only the sums change.
+        codes. With `sweeps` 0 only the sums, `totals` (n, r), change. The components `H` get only the share
+        :data:`COMPONENTS_SHARE` of `momentum`, because they move after each part.
         """
         H, X = self.H, part.columns
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
@@ -235,7 +236,8 @@ class _Model:
         """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``.
 
         The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``. `H` is point-major here, (n, r). The products
-        ``X H.T`` are written to `right` (n_samples, r), and their inner product with the codes is `inner`.
+        ``X H.T`` are written to `right` (n_samples, r), and their inner product with the codes is `inner`. `_value`
+        adds the penalties.
         """
         H = self.H.last
         inner, gram = 0.0, np.zeros_like(self.gram)
@@ -250,7 +252,8 @@ class _Model:
     def objective(self, problem: Problem, square: float) -> float:
         """Evaluate the objective from the sums at hand: ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` + penalties.
 
-        `H` is point-major here, (n, r), and `square` is ``|X|^2``.
+        `H` is point-major here, (n, r), and `square` is ``|X|^2``. `gram` and `totals` are ``W.T W`` and ``X.T W`` of
+        the extrapolated codes, and `_value` adds the penalties.
         """
         H = self.H.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))

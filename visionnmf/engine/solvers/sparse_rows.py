@@ -81,7 +81,8 @@ class DivergenceRows:
 
         A row is done after `rounds` rounds, or when a round changes no code by more than `tol` times its largest one,
         whatever the other rows do. Inside, codes `F` are divided by the mean of their row's data, `units` (n_rows,),
-        and divergences by ``units^beta``. A row without stored entries gets its lower bounds.
+        and divergences by ``units^beta``. A row without stored entries (`empty`) gets its lower bounds (`low`). `model`
+        returns the model at the stored entries, where the data are `x`, and `sums` adds entries up by row.
         """
         F = codes / self.units
         loss = self.sums(divergence.entries(self.x, self.model(F), self.beta)) * self.units**self.beta
@@ -91,9 +92,10 @@ class DivergenceRows:
     def _rounds(self, F: Array, rounds: int, tol: float) -> Array:
         """Return the codes after `rounds` rounds from `F` (r, n_rows), in units of the rows; see :meth:`improve`.
 
-        A round is one sweep on a least-squares model of the divergence. A row whose objective it has raised takes a
-        multiplicative update instead. `p` and `q` are the models before and after a round, `value` and `after` the
-        objectives of the rows, and `going` marks the rows that are not done.
+        A round is one sweep on a least-squares model of the divergence (`_descend`). A row whose objective it has
+        raised takes a multiplicative update instead (`_multiply`). `p` and `q` are the models at the stored entries
+        before and after a round, `own` the rows of these entries, `value` and `after` the objectives of the rows, and
+        `going` marks the rows that are not done: neither `empty` nor changed by at most `tol` times the largest code.
         """
         p = self.model(F)
         value, going = self.objective(F, p), ~self.empty
@@ -134,7 +136,8 @@ class DivergenceRows:
 
         `F` is (r, n_rows) and `p` (n_stored,) the model at the stored entries, whose data are `x`; the weights are
         ``p^(beta - 2)``. Code by code, all rows take their step together: `part` (n_stored,) is the component at the
-        entries, `sums` adds entries up by row, and `e` are the residuals. Where the curvature is 0, a code stays, or
+        entries, `own` the row of each, `sums` adds entries up by row, and `e` are the residuals. The bounds (n_rows,)
+        and the penalty weights (r, n_rows) are in the units of the rows. Where the curvature is 0, a code stays, or
         falls to its lower bound if it only costs.
         """
         F, e, weights = F.copy(), self.x - p, p ** (self.beta - 2)
@@ -155,7 +158,8 @@ class DivergenceRows:
         part, `below`: these are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus that of the penalty. The sums
         are over stored entries only, because the others are missing; there are no weights. `p` is the model at the
         stored entries, `parts` hold the components a there, and `sums` adds such entries up by row. A code whose
-        denominator is 0 stays as it is.
+        denominator is 0 stays as it is. The bounds (n_rows,) and the penalty weights (r, n_rows) are in the units of
+        the rows.
         """
         down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
         above = np.array([self.sums(down * part) for part in self.parts])

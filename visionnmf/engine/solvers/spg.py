@@ -85,7 +85,8 @@ class _Side:
 
         At `F` the objectives are `values`, the numbers of vanishing entries (see :meth:`_evaluate`) `vanishing`, and
         the gradient in its `unit` is `slope`; at the trial point `new` they are `found`, `lost` and `slope_new`. `size`
-        and `steepness` are the norms of factor and gradient.
+        and `steepness` are the norms of factor and gradient. `_sum` adds up the entries of each point, or of all.
+        `linear` says whether the l1 norm is in the gradient, and `longest` are the upper limits of the step lengths.
         """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
@@ -138,7 +139,7 @@ class _Side:
         slope *= (unit ** (self.beta - 1) / self.unit).astype(F.dtype)
         if penalty.smooth:
             slope += (penalty.gradient(F) / self.unit).astype(F.dtype)
-        if self.linear:
+        if self.linear:  # the l1 norm counts as smooth, because it is linear on F >= 0
             slope += (self.l1 / self.unit).astype(F.dtype)[:, None]
         # points that are apart have no other penalties than l1 and l2, which add up point by point
         if not self.apart:

@@ -106,7 +106,8 @@ class Solver(NamedTuple):
     def _takes(self, record: LossRecord) -> bool:
         """Return whether the solver takes the sparse form of a loss.
 
-        `sparse` is True, False or "gaps": only losses of which entries that are not stored must be missing, not 0.
+        `sparse` says whether it takes sparse data: True, False, or "gaps". The last means only the losses for which
+        entries that are not stored must be missing (``record.sparse.zeros`` is false).
         """
         return bool(self.sparse) and (self.sparse != "gaps" or (record.sparse is not None and not record.sparse.zeros))
 

@@ -195,7 +195,8 @@ def _move(F: Array, gradient: Array, system: Array, penalty: Penalties, length: 
     """Return the projected step ``P(F - length * gradient) - F``, and whether it satisfies Lin's equation 17.
 
     That equation demands a sufficient decrease: at least the share :data:`DECREASE` of the first-order prediction. All
-    factors are (r, n_points), and `system` (r, r) is the Hessian of the quadratic objective.
+    factors are (r, n_points), and `system` (r, r) is the Hessian of the quadratic objective. P clips to the bounds of
+    the `penalty`, whose l1 and l2 terms are in `gradient` and `system` already.
     """
     move = np.clip(F - F.dtype.type(length) * gradient, *penalty.box(F.dtype))
     move -= F

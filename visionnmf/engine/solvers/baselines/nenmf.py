@@ -81,9 +81,10 @@ class _Half:
     def improve(self, gram: Array, right: Array, tolerance: float) -> int:
         """Run Algorithm 1 on the factor, in place, until the projected gradient is small; return the number of steps.
 
-        `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data. The
-        gradient is affine, so that of the search point `Y` follows from those of the last two factors. `alpha` and
-        `after` are successive numbers of Nesterov's sequence.
+        `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data.
+        `tolerance` bounds the norm of the projected gradient (`size`). ``at(gram, right)`` returns the factor and its
+        gradient. This is affine, so that of the search point `Y`, called `slope`, follows from those of the last two
+        factors. `alpha` and `after` are successive numbers of Nesterov's sequence.
         """
         # Lipschitz constant of the gradient: that of least squares plus that of the smooth penalties
         largest = float(np.linalg.norm(gram, 2)) + self.curvature
