@@ -178,7 +178,7 @@ def follow(rows: Rows, H: Array, *, max_iter: int) -> Iterator[Progress]:
 
 
 def _growth(iteration: int, path: int) -> float:
-    """Return the factor by which rho grows after an iteration of a path of that length.
+    """Return the factor by which rho, the penalty of ADMM, grows after an iteration of a path of that length.
 
     Over the whole path rho grows by PENALTY_GROWTH: by SLOW_GROWTH over the first SLOW_SHARE of it, where noisy data
     converge, and by the rest afterwards, which exact data need. After the path rho stays.

@@ -250,6 +250,7 @@ class Gram:
     def __init__(self, problem: Problem) -> None:
         """Take the data and the penalties of `problem`; :class:`Filled` replaces `data` and `scale` afterwards."""
         self.problem = problem
+        # the target of least squares (n_samples, n), and its transpose
         self.data, self.transposed = problem.X, problem.features
         self.square = squares(problem.X)  # sum of all squares
         self.scale = 1.0  # factor of the penalties; below 1 where the loss is divided by the largest weight
@@ -415,7 +416,7 @@ class _Residual:
         self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from the residuals."""
+        """Evaluate the objective from the residuals: descent on them leaves no products with the data."""
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 

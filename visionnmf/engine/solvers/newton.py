@@ -138,7 +138,7 @@ def _search(
 
     `P` (n_rows, n) is the model and `value` (n_rows,) the objective before the step. `step` (n_rows, r) changes the
     codes and `ahead` (n_rows, n) the model. `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are
-    not tried.
+    not tried. `rows` holds the data, the codes and their bounds. Rises up to `slack` (n_rows,) count as rounding.
     """
     slack = ROUNDING * (rows.weight + np.abs(value))
     # `left`: numbers of the rows still searched; `going`: which of them go on

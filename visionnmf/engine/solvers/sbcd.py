@@ -185,6 +185,7 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
     W_new, H_new = Wt.copy(), H.copy()
     stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * squares(problem.X)  # the loss is half the squares
     for n_iter, step in enumerate(hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS), 1):
+        # it has settled, as the stopping rule of all fits says, or it is clear that the residuals stay large
         if stopping.add(step.objective) or (n_iter >= FEW_SQUARES and step.objective > noisy):
             break
     # where the model is 0 and the data are not, a divergence is huge or infinite: lift the zeros of both factors

@@ -26,7 +26,10 @@ STEPS = np.float32  # low precision is enough for the change of the codes, not f
 
 
 def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
-    """Return zeros in which every row starts on a cache line; unaligned rows would be a third slower."""
+    """Return zeros in which every row starts on a cache line; unaligned rows would be a third slower.
+
+    The number of columns is rounded up to whole cache lines, so the result may be wider than `shape`.
+    """
     size = np.dtype(dtype).itemsize
     columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
     buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)

@@ -93,6 +93,7 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
     sums = A.sum(axis=1, dtype=np.float64).astype(problem.X.dtype)
     if problem.zero_weight == 0:
         sums = sums[:0]  # empty: the kernel then sums A over the stored entries of each row instead
+    # the floors of the rows are small positive numbers, below which the model is not allowed to fall
     return _descend(problem, Ft, A, sums, floors(problem.X), sweeps, tol)
 
 
@@ -230,7 +231,8 @@ def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
 def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components under the Manhattan loss, row by row, overwriting `Wt`.
 
-    Coordinate descent alone can stall, so ADMM provides its start.
+    `Wt` is (r, n_samples), `H` (r, n). Coordinate descent by weighted medians (:func:`median_half`) is exact near the
+    minimum, but can stall far from it, so ADMM provides its start.
     """
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
@@ -265,7 +267,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _longest_row(indptr: Array, start: int, stop: int) -> int:
-    """Return the largest number of stored entries in a row of ``start:stop``."""
+    """Return the largest number of stored entries in a row of ``start:stop``; `indptr` is that of a CSR array."""
     return int(np.diff(indptr[start : stop + 1]).max(initial=0))
 
 

@@ -167,7 +167,7 @@ def gradient_parts(
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
-        """Fill the results for the rows of one block.
+        """Fill `losses`, `negative`, `positive`, `units` and `vanishing` for the rows ``block[0]:block[1]``.
 
         Data and model of a row are divided by the mean of its data, its unit, so that ``P ** (beta - 2)`` stays in
         range; whoever uses the parts multiplies them by ``units ** (beta - 1)``. Entries of the model below `floor`
@@ -231,7 +231,8 @@ def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> N
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`.
 
-    `Wt` is (r, n_samples), `H` (r, n).
+    `Wt` is (r, n_samples), `H` (r, n). The loss is a beta-divergence; the penalty may have l1 and l2 as well. The
+    method is projected gradient with spectral step lengths.
     """
     beta, A = problem.loss.beta, H.astype(np.float64)
     l1, l2 = problem.penalty_W.weights(len(H), np.float64)
@@ -239,7 +240,11 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     X, weights = problem.X, problem.weights
 
     def rows(block: tuple[int, int]) -> None:
-        """Write the codes of one block of rows; sparse rows are made dense."""
+        """Write the codes `Wt` (r, n_samples) of the rows ``block[0]:block[1]``; sparse rows are made dense.
+
+        The kernel runs projected gradient for each row, at most :data:`CODES_STEPS` steps. Model entries below
+        ``floor_of(beta)``, in units of the row's mean, count as that.
+        """
         part = slice(*block)
         _simplex_kernels.simplex_codes(
             X[part].toarray() if problem.is_sparse else X[part], None if weights is None else weights[part], A,

@@ -80,7 +80,7 @@ class Solver(NamedTuple):
 
     @property
     def losses(self) -> frozenset[str]:
-        """The losses that it minimises."""
+        """The names of the losses that it minimises; ``minimises(record)`` says that for one loss."""
         return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
 
     def obstacle(self, problem: Problem) -> str | None:

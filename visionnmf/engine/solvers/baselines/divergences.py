@@ -70,6 +70,7 @@ def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
     """Update `Wt`, then `H`, multiplicatively and in place; yield the objective before each iteration.
 
     The objective never rises, and a code that is zero stays zero. Denominators are kept above zero (Lin 2007).
+    `_multiply` updates one factor and returns the loss before; for the components it gets the transposed problem.
     """
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -97,7 +98,7 @@ def gd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
 
 
 def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
-    """Return the derivative of the loss with respect to the codes `Ft` (r, n_rows), with `A` (r, n) fixed."""
+    """Return the derivative of a beta-divergence with respect to the codes `Ft` (r, n_rows), with `A` (r, n) fixed."""
     X, beta = problem.X, problem.loss.beta
     # the model, kept away from 0 by a negligible share of the mean of the data because of the negative power below
     P = np.maximum(np.matmul(Ft.T, A), X.dtype.type(floor_of(beta) * X.mean(dtype=np.float64)))

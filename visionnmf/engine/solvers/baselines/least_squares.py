@@ -93,8 +93,9 @@ def alternate(
 ) -> Iterator[Progress]:
     """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before each iteration.
 
-    `gram` is the Gram matrix of the fixed factor and `right` its product with the data, of which `problem.features` is
-    the transpose (n_features, n_samples).
+    That changes the factor `F` (r, n_points) in place. `gram` (r, r) is the Gram matrix of the fixed factor and `right`
+    (r, n_points) its product with the data, of which `problem.features` is the transpose (n_features, n_samples). The
+    objective follows from the same products.
     """
     features, square = problem.features, squares(problem.X)
     objective = problem.objective(Wt, H)
@@ -143,7 +144,8 @@ def pg(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
     """Run alternating projected gradient (Lin 2007): update `Wt`, then `H`, in place, by a few steps each.
 
     The search for the step length starts from the previous one and multiplies or divides it by ten until it is the
-    longest that gives a sufficient decrease (Lin's Algorithm 4).
+    longest that gives a sufficient decrease (Lin's Algorithm 4). The two objects take the steps on one factor each, and
+    remember its step length.
     """
     return alternate(problem, Wt, H, (_ProjectedGradient(), _ProjectedGradient()), max_iter)
 

@@ -158,12 +158,14 @@ def active_set_solution(G: Array, b: Array) -> Array:
         if not descent.max(initial=-np.inf) > enough:
             break
         free[descent.argmax()] = True
+        # solve on the free set until no variable stops the step
         while True:
             goal = np.zeros(len(b))
             goal[free] = np.linalg.pinv(G[np.ix_(free, free)], hermitian=True) @ b[free]
             stopping = free & (goal <= 0)
             if not stopping.any():
                 break
+            # go towards the goal until an entry reaches 0, and bound those that have reached it again
             f += (f[stopping] / (f[stopping] - goal[stopping])).min() * (goal - f)
             free &= ~(stopping & (f <= np.finfo(float).eps * f.max(initial=0)))
             f[~free] = 0
