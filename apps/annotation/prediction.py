@@ -170,7 +170,10 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
 
 
 def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
-    """Yield the header of the table of words, then a row for each word of each image."""
+    """Yield the header of the table of words, then a row for each word of each image.
+
+    `given` are pairs of a file and its words, each with a score and the training images because of which it was given.
+    """
     yield ["file", "word", "score", "because"]
     for image, words in given:
         for word in words:

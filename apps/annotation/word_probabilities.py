@@ -47,7 +47,10 @@ class Sigmoids(NamedTuple):
     offset: Array  # (n_words,): added to the sum
 
     def logits(self, terms: Sequence[Array]) -> Array:
-        """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
+        """Return the logits of the words' probabilities for terms of shape (n_images, n_words).
+
+        Each word has a `slope` for each term, (n_terms, n_words), and an `offset` (n_words,).
+        """
         return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 

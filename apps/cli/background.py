@@ -143,7 +143,10 @@ def separate_videos(
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
-    """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged."""
+    """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged.
+
+    `run` reports arguments that mean no input, and the others go on. With `recursive` a folder is searched for videos.
+    """
     from visionnmf.io import is_live, pictures_of
 
     inputs: list[Input] = []

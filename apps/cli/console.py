@@ -154,7 +154,10 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
 
 @contextmanager
 def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
-    """Show progress as :func:`progress_bar` does, without the times of the stages."""
+    """Show progress as :func:`progress_bar` does, without the times of the stages.
+
+    Yields a function to call with stage, done and total, or None if nothing is shown. `rate_of` names what is counted.
+    """
     if is_quiet():
         yield None
         return

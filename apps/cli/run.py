@@ -327,7 +327,10 @@ class Run:
         return False
 
     def _entry(self, source: str) -> dict[str, Any]:
-        """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""
+        """Return the entry of an input in the JSON document; the first call makes it, so calls set the order.
+
+        `_entries` are those of the document, and `_entry_of` finds them by input.
+        """
         if source not in self._entry_of:
             self._entry_of[source] = {}
             self._entries.append(self._entry_of[source])
@@ -367,8 +370,9 @@ class Run:
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: the JSON document of a batch, and how many inputs failed.
 
-        `interrupted` says that Ctrl-C or another signal has ended the work. A command without a batch has no `_kind`
-        of inputs, and prints its own results.
+        `interrupted` says that Ctrl-C or another signal has ended the work on the `_current` input. A command without a
+        batch has no `_kind` of inputs, and prints its own results. `_failed` and `_existing` count inputs that failed,
+        and those that were skipped because their results exist.
         """
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
@@ -386,7 +390,10 @@ class Run:
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
     def exit_code(self, interrupted: bool) -> int:
-        """Return the exit code of the run: 0 to 3, or 128 plus the number of the signal that has `interrupted` it."""
+        """Return the exit code of the run: 0 to 3, or 128 plus the number of the signal that has `interrupted` it.
+
+        `done`, `_failed` and `_existing` count the inputs that were used, that failed, and that had results already.
+        """
         if interrupted:
             return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:  # there was an alarm, and the command was asked to report that by its exit code

@@ -208,7 +208,10 @@ def _concatenation(train: ViewArrays, rank: int, seed: int, choice: ModelChoice)
 
 
 def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
-    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss with a group-sparse H, one group per view."""
+    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss with a group-sparse H, one group per view.
+
+    `side` has the views side by side; its `groups` (n_features,) are the view of each feature.
+    """
     sets = [np.flatnonzero(side.groups == v) for v in np.unique(side.groups)]
     penalty = Penalty(groups=sets, group_norm="inf", group_l1=EUCNMF_GROUPS)
     return NMF(rank, loss="frobenius", penalty_W=Penalty(l2=EUCNMF_RIDGE), penalty_H=penalty, random_state=seed)

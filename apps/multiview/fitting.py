@@ -223,7 +223,10 @@ def fit_views(
 def _fit(
     views: dict[str, Array], settings: ViewFit, choice: ModelChoice, progress: Progress | None
 ) -> tuple[MultiviewNMF, list[str]]:
-    """Return the model of prepared views, and a sentence for each reason to doubt it."""
+    """Return the model of prepared views, and a sentence for each reason to doubt it.
+
+    `settings` are the user's, and `choice` the loss and the limit of outlying views that were chosen before.
+    """
     model = make_model(
         settings.n_components,
         choice,

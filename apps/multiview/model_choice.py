@@ -63,7 +63,9 @@ def choose_model(
     without a trial: the Manhattan loss of data that are 0 nearly everywhere is smallest for a model of zeros. If a view
     of a sample is noise, the sample's other views are predicted better without it; if it is only rare, worse.
 
-    `progress` is called as ``progress(stage, done, total)``, with a stage for each loss that is tried.
+    `preparation` knows which views are counts. A view of a sample is left out if its residual is more than
+    `view_outliers` robust deviations above the median; None keeps all. `progress` is called as ``progress(stage, done,
+    total)``, with a stage for each loss that is tried.
     """
     if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
         return ModelChoice(loss or LOSSES[1], view_outliers)

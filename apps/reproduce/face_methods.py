@@ -253,7 +253,7 @@ def _error(reconstructions: Array, images: Array) -> float:
 
 
 def make_nmf(loss: str, nuclear: float, n_components: int, random_state: int, iterations: int) -> NMF:
-    """Return an NMF that runs for a number of iterations."""
+    """Return an NMF that runs for a number of iterations; `nuclear` is the weight of its nuclear penalty, or 0."""
     return NMF(n_components, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=random_state)
 
 
@@ -345,7 +345,10 @@ def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array
 
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
-    """Fit a method of the faces application without a rank; return its function from images to distances."""
+    """Fit a method of the faces application without a rank; return its function from images to distances of people.
+
+    `split` has the training images and their people; 0 stands for no rank.
+    """
     return application.METHODS[name](split, 0).distances
 
 

@@ -35,7 +35,8 @@ ALIKE = 5.0  # grey levels: below this mean difference two backgrounds count as 
 def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
     """Return the low-rank part of non-negative data `X`, samples as rows, and the CPU seconds, by the name of a method.
 
-    The rank is that of MahNMF and of GoDec; robust PCA finds its own.
+    The rank is that of MahNMF and of GoDec; robust PCA finds its own. SPARSE is the share of the entries that GoDec
+    takes for outliers.
     """
     found = {}
     for name in METHODS:

@@ -83,8 +83,8 @@ def annotation_scores(
 def annotation(sizes: Sizes) -> Result:
     """Repeat figure 12 of the paper of OR-NMF: scores of predicted words against the number of components.
 
-    They are accuracy, recall and normalised score. `sizes.pick` takes its first argument in a full run, and its second
-    in a quick one.
+    They are accuracy, recall and normalised score. ANNOTATING has the options of each online method, which learns
+    EPOCHS epochs. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)
     test = load_corel("test", pictures=False)
@@ -111,7 +111,8 @@ def annotation(sizes: Sizes) -> Result:
 def keywords(sizes: Sizes) -> Result:
     """Repeat table III of the paper of OR-NMF: predicted and manual keywords of the images with the best predictions.
 
-    A quick run (`sizes`) learns from 1000 images.
+    Codes are features times the pseudo-inverse of the components of OR-NMF. SHOWN images are shown. A quick run
+    (`sizes`) learns from 1000 images.
     """
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)
     test = load_corel("test")

@@ -75,7 +75,8 @@ def bases(sizes: Sizes) -> Result:
 def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components.
 
-    A quick run (`sizes`) learns from 400 faces. The paper judges by eye; the rows have relative distances as well.
+    STEPS are the numbers of steps after which the iterative methods are shown, and RANKS those of components. A quick
+    run (`sizes`) learns from 400 faces. The paper judges by eye; the rows have relative distances as well.
     """
     X = faces(sizes.pick(None, 400))
     models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}

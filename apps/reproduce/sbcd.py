@@ -154,7 +154,8 @@ def uniform_case(
 def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **penalty: Any) -> Case:
     """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel.
 
-    The other arguments are those of :func:`uniform_case`.
+    The other arguments are those of :func:`uniform_case`: a name in LOSSES, the methods, pairs of them of which the
+    first is faster in the paper, and the penalty of H.
     """
     images = load_face_set(FACES.removesuffix(".npz")).images
     X = images.reshape(len(images), -1).T[:: sizes.pick(1, 5)] + 1.0  # the IS divergence is infinite for zeros

@@ -91,7 +91,7 @@ def solver_track(
 
 
 def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> None:
-    """Run one iteration of each, which loads the kernels and is not to be timed."""
+    """Run one iteration of each solver from a copy of `start`, which loads the kernels and is not to be timed."""
     for solver in solvers:
         solver_track(solver, problem, start, 1e-9)  # a budget that the first iteration spends
 
@@ -99,8 +99,9 @@ def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> N
 def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array]) -> dict[str, Any]:
     """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
 
-    `tracks` are the runs of each method, and `show` maps objectives to what is drawn. The marks are spread evenly over
-    a logarithmic axis, from where all runs have had their first look to where the first one ends.
+    `tracks` are the runs of each method, each with iterations, CPU seconds and objectives at its looks, and `show` maps
+    objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs have had their
+    first look to where the first one ends.
     """
     curves = {}
     for name, runs in tracks.items():
@@ -128,8 +129,9 @@ def track_panels(
 
 
 def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEAR) -> dict[str, Array]:
-    """Return after how many iterations or seconds each run of each method is near the lowest objective.
+    """Return after how many iterations or seconds, the `axis`, each run of each method is near the lowest objective.
 
+    `tracks` are the runs of each method, run k of all from the same start; ``best()[0]`` is a run's lowest objective.
     That is the lowest of all methods from the same start, and near is at most the share `near` above it. A run that
     never arrives has the end of the longest run, multiplied by its lowest objective over that of all.
     """
@@ -162,7 +164,10 @@ def arrival_rows(
 
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
-    """Return what each method reached, as mean and deviation of its runs: a line for each problem and method."""
+    """Return what each method reached, as mean and deviation of its runs: a line for each problem and method.
+
+    `tracks` has the runs by problem and method; ``best()[0]`` is a run's lowest objective, and entry 0 the start's.
+    """
     table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
     for problem, methods in tracks.items():
         for name, runs in methods.items():

@@ -53,12 +53,12 @@ class Hierarchy:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Pixels of each region: ndarray of int64 [shape=(n,)]."""
-        # the label -1, outside a mask, is counted first and left out
+        # `labels` (height, width) is the region of each pixel; -1, outside a mask, is counted first and left out
         return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
 
     @cached_property
     def first_pixels(self) -> NDArray[np.int64]:
-        """Where each region begins, in reading order: ndarray of int64 [shape=(n,)]."""
+        """Where each region begins, in reading order: ndarray of int64 [shape=(n,)], flat indices into `labels`."""
         first = np.full(self.n_regions + 1, self.labels.size)  # the last entry is for the label -1, outside a mask
         # written from the last pixel to the first, so that the first pixel of each region stays
         first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]
@@ -106,9 +106,10 @@ class Hierarchy:
     def without(self, scale: float) -> Hierarchy:
         """Return the tree whose regions are the segments at a scale.
 
-        Merges up to that scale are done, and the nodes that are left are renumbered. `children` are the two nodes of
-        each merge. `edges` are the pairs of regions that touch, and `strengths` those of their borders. The strength of
-        a border in the new tree is the mean over the old borders between its two segments.
+        Merges up to that scale are done, and the nodes that are left are renumbered. `labels` (height, width) is the
+        region of each pixel. `children` are the two nodes of each merge, and `heights` the scales of merges. `edges`
+        are the pairs of regions that touch, and `strengths` those of their borders. The strength of a border in the new
+        tree is the mean over the old borders between its two segments.
 
         Returns
         -------

@@ -283,8 +283,9 @@ def count_in_cells(
 ) -> Array:
     """Count values (0 to n_bins - 1) in each cell of an image, as shares of the whole image.
 
-    `rows` and `columns` are places in [0, 1), as shares of height and width. Returns the histograms of the cells one
-    after the other; their sum is 1, or 0 if there is nothing to count.
+    `rows` and `columns` are places in [0, 1), as shares of height and width, and `layout` has the rows and columns of
+    cells. Values count as their `weights`, or 1 each. Returns the histograms of the cells one after the other; their
+    sum is 1, or 0 if there is nothing to count.
     """
     cells = math.prod(layout)
     if cells > 1:

@@ -154,7 +154,8 @@ def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArra
     """Return the filters of each scale, the finest first, and the factor by which their responses are subsampled.
 
     The filters of a scale are factors of a spectrum, (n_orientations, side // shrink, side // shrink). `side` is that
-    of the padded image in pixels.
+    of the padded image in pixels. The finest scale has the frequency HIGHEST, each other one that of the scale before
+    over RATIO, and a filter passes nothing above REACH times its frequency.
     """
     found = []
     for scale in range(n_scales):

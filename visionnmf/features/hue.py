@@ -227,8 +227,9 @@ def _hue(rgb: Array) -> tuple[Array, Array]:
 def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], Array]:
     """Return the flat indices of the pixels sampled in each patch, and their weights, both (n, SAMPLES^2).
 
-    `points` (n, 3) are row, column and scale. A weight is a Gaussian of half the patch's radius, and 0 outside the
-    image of `height` x `width` pixels.
+    A patch reaches PATCH scales to each side of its middle, and is sampled at SAMPLES x SAMPLES places. `points` (n, 3)
+    are row, column and scale. A weight is a Gaussian of half the patch's radius, and 0 outside the image of `height` x
+    `width` pixels.
     """
     # of the samples along an axis from the middle of the patch, in scales
     offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)

@@ -146,7 +146,8 @@ def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[n
     """Describe patches by OpenCV's upright SIFT, each in the layer of the pyramid that fits its scale.
 
     `points` (n, 3) are row, column and scale (>= 0.8) of each patch, in pixels; the side of a patch is twelve scales.
-    Returns whole numbers from 0 to 255 (n, 128), all 0 for a flat patch.
+    Returns whole numbers from 0 to 255 (n, 128), all 0 for a flat patch. The pyramid has LAYERS layers an octave, each
+    octave at half the size of the one before; the first layer of octave 0 has the scale FIRST_SCALE.
     """
     if not len(points):
         return np.empty((0, DESCRIPTOR), np.float32)
@@ -174,6 +175,9 @@ def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
 
 
 def _levels(points: NDArray[Any]) -> list[int]:
-    """Return the layer of each point, counted from the first layer of octave 0; negative in finer octaves."""
+    """Return the layer of each point, counted from the first layer of octave 0; negative in finer octaves.
+
+    `points` (n, 3) have the scale last, in pixels. The first layer has FIRST_SCALE, and LAYERS layers double it.
+    """
     levels: list[int] = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int).tolist()
     return levels
