@@ -130,7 +130,7 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
         with zipfile.ZipFile(path) as archive:
 
             def image(member: str) -> NDArray[Any]:
-                """Return a picture in the archive; raise TooLargeError before reading one that is too large."""
+                """Return a picture in the archive `path`; raise TooLargeError before reading one that is too large."""
                 check_bytes(f"{path}: {member}", archive.getinfo(member).file_size)
                 return decode_image(archive.read(member), f"{path}: {member}")
 

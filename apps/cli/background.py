@@ -169,7 +169,10 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     from visionnmf.apps.background.reports import event_sentence
 
     def print_frame(part: Any, at: float) -> None:
-        """Print the boxes of the foreground of one frame, shown at the time `at`, as a line of JSON."""
+        """Print the boxes of the foreground of one frame, shown at the time `at`, as a line of JSON.
+
+        `part` is what the model found in the frame; boxes below the smallest area in the `options` are left out.
+        """
         typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))  # not an input, so not counted
 
     def print_event(event: dict[str, Any]) -> None:
@@ -227,7 +230,7 @@ def evaluate_methods(
         with run.progress("evaluation", rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:
-                """Draw how many pairs of a clip and a method are done."""
+                """Draw how many pairs of a clip and a method are done, unless no progress is shown (`bar` is None)."""
                 if bar is not None:
                     bar("clips and methods", done, total)
 

@@ -101,7 +101,7 @@ def spinner(text: str) -> Iterator[None]:
         ended = threading.Event()
 
         def report() -> None:
-            """Print how long the work has taken, every ten seconds, until the event `ended` is set."""
+            """Print how long the work named `text` has taken, every ten seconds, until the event `ended` is set."""
             seconds = 0.0
             while not ended.wait(LINE_EVERY):
                 seconds += LINE_EVERY
@@ -141,7 +141,7 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
             last, since = stage, now
 
         def timed(stage: str, done: int, total: int | None) -> None:
-            """Show progress, and take the time of the stages."""
+            """Show progress by `update`; `begin` adds the time since the last report to the stage of that report."""
             begin(stage)
             update(stage, done, total)
 

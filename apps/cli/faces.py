@@ -132,7 +132,10 @@ def identify(
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
 
             def prepare(sources: list[str], folders: list[Path | None]) -> None:
-                """Identify the faces of the next images of the batch together; `folders` are for their pictures."""
+                """Identify the faces of the next images of the batch together; `folders` are for their pictures.
+
+                `identifier` keeps what it finds, and returns it when the batch asks for an image.
+                """
                 with run.progress("images", rate_of="images") as bar:
                     identifier.prepare(sources, folders, bar)
 

@@ -151,7 +151,7 @@ def evaluate(
         with run.progress(str(images), rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:
-                """Draw how many images are done."""
+                """Draw how many images are done, unless no progress is shown (`bar` is None)."""
                 if bar is not None:
                     bar("images", done, total)
 

@@ -158,8 +158,8 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
         """Fit the model to views (NaN: missing entries) with the `choice` of its loss and its limit of outlying views.
 
-        Returns its codes as features (n_samples, rank), a function from the views of other samples to theirs, and the
-        components (rank, n_features) in the units of the scaled views.
+        `options` are further parameters of the model. Returns its codes as features (n_samples, rank), a function from
+        the views of other samples to theirs, and the components (rank, n_features) in the units of the scaled views.
         """
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
@@ -177,7 +177,7 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
     """
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the estimator to the joined views; returns its features, a function for other samples, and components.
+        """Fit the estimator of `make` to the joined views; return features, a function for other samples, components.
 
         `SideBySide` scales views, fills their gaps and joins them to a matrix: `train` for the training samples, and
         ``test(views)`` for others.
