@@ -207,7 +207,7 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
         for turn in range(sweeps * r):
             k = turn % r
             f = codes[j, k]
-            target, total, slope = _sums(Y[j], p, m, A[k])
+            target, total, slope = _sums(Y[j], p, m, A[k])  # sum(m a), S and -S'
             low = limits[0, k] * units[j, 0]
             l2 = limits[3, k] * units[j, 2]
             target += limits[2, k] * units[j, 1] + l2 * f  # the derivative without -S

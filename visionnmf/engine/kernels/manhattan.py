@@ -289,10 +289,10 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
 
     `data`, `indices` and `indptr` are those of a CSR array with sorted rows. The codes `Ft` (r, n_rows) are updated in
     place. `points` (n, r) >= 0 is the fixed factor, transposed, and `sums` (r,) its column sums in float64.
-    `zero_weight` is the weight of entries that are not stored. `low`, `high`, `l1` and `l2` (r,) are as in
-    :func:`rri_rows`, and `eps` is the relative rounding of sums. `losses` (n_rows,) receives each row's l1 loss at the
-    start of the call. `gathered` (r, longest), `scratch` (3, longest) and `rest` (r,) are scratch, where longest is the
-    largest number of stored entries in a row.
+    `zero_weight` is the weight of entries that are not stored. `low` and `high` bound the codes, `l1` and `l2` (r,) are
+    their penalty weights, and `eps` is the relative rounding of sums. A row stops after `sweeps` sweeps or when a sweep
+    changes nothing. `losses` (n_rows,) receives each row's l1 loss at the start of the call. `gathered` (r, longest),
+    `scratch` (3, longest) and `rest` (r,) are scratch, where longest is the largest number of stored entries in a row.
     """
     number = points.dtype.type
     r = Ft.shape[0]

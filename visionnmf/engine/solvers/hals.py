@@ -102,7 +102,8 @@ def descend(rows: Rows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Ite
     `rows` (:class:`Rows`) holds the data and the codes. `H` (r, n) always holds the best components so far, and
     `penalty_H` is their penalty. In an iteration ``rows.improve`` updates the codes for the components `H_ahead`,
     extrapolates them, updates `H_new` for these codes in place, and returns the objective of both. Then ``rows.accept``
-    keeps the codes, or ``rows.reject`` returns to the best ones.
+    keeps the codes, and rescales components whose factors are too far apart in size, in place in the arrays it gets; or
+    ``rows.reject`` returns to the best codes.
     """
     objective = rows.objective(H)
     H_last, H_ahead = H.copy(), H.copy()  # the last accepted components, before and after extrapolation
@@ -430,7 +431,8 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     def rows(block: tuple[int, int]) -> None:
         """Run coordinate descent on the codes `Ft` of the rows ``block[0]:block[1]`` of the data, in place.
 
-        A row takes :data:`RESIDUAL_SWEEPS` sweeps on its weighted residual, which the kernel keeps up to date.
+        `A` (r, n) is fixed; codes stay in [`low`, `high`], and `l1` and `l2` (r,) are their penalty weights. A row
+        takes :data:`RESIDUAL_SWEEPS` sweeps on its weighted residual, which the kernel keeps up to date.
         """
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
@@ -485,9 +487,10 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     def solve(block: tuple[int, int]) -> None:
         """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it.
 
-        `F` and `right` are (n_rows, r): codes, and right-hand sides of their least-squares problems. `A` (r, n) are the
-        components and `M` the entry weights or None. `quadratic.solve` runs `sweeps` of coordinate descent and then
-        block principal pivoting; `settled` (n_rows,) says whose optimality conditions hold.
+        `F` and `right` are (n_rows, r): codes, which start at their lower bound `low`, and right-hand sides of their
+        least-squares problems. `A` (r, n) are the components, `gram` (1, r, r) their Gram matrix, and `M` the entry
+        weights or None. `quadratic.solve` runs `sweeps` of coordinate descent and then block principal pivoting;
+        `settled` (n_rows,) says whose optimality conditions hold.
         """
         start, stop = block
         grams = gram if M is None else _weighted_grams(A, M[start:stop])

@@ -37,7 +37,10 @@ class Momentum:
 
     @property
     def is_none(self) -> bool:
-        """Whether the next step is not extrapolated, so that only rounding can raise the objective."""
+        """Whether the momentum, `value`, is 0, so that the next step is not extrapolated.
+
+        Then only rounding can raise the objective.
+        """
         return self.value == 0
 
     def grow(self) -> None:

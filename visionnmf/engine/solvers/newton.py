@@ -175,6 +175,7 @@ def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array)
     convex = ~((diagonal < 0) & free).any(axis=1)
     r, n = A.shape
     step = np.zeros_like(gradient)
+    # A small ridge on the diagonal picks one of many solutions if components are alike.
     # The kernel writes `step`, within the distances of the codes from their bounds; the arrays before it are scratch.
     # Three more columns of `order`, because it takes variables in fours; a row that is not convex gets count 0.
     _kernels.newton_steps(

@@ -190,7 +190,8 @@ class _Smoothed:
         # of the smooth penalties: the paper takes the largest eigenvalue of a graph, we a bound that costs less
         smooth = penalty.curvature() if options.trace else penalty.lipschitz()
         self.curvature = curvature + smooth if curvature > 0 else 0.0  # 0 says that the fixed factor is 0
-        # Theorem 2 asks for at most n D lambda / 2, which alone would end the steps after two or three
+        # Change of the smoothed objective below which the steps end (equation 22). Theorem 2 asks for at most
+        # n D lambda / 2, which alone would end them after two or three.
         self.precision = min(PRINTED_PRECISION, n_rows * float(self.widths.sum(dtype=np.float64)) / 2)
         # (n_rows,) written by `gradient`: loss, and inner product of the data with the dual, of each row
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
@@ -211,8 +212,9 @@ class _Smoothed:
         def rows(block: tuple[int, int]) -> None:
             """Fill the columns of the gradient for the rows ``block[0]:block[1]`` of the data.
 
-            The kernel replaces their model P by the derivative of the smoothed loss with respect to it, and writes the
-            loss of each row and the inner product of its data and dual to the last two arguments.
+            `Wt` (r, n_rows) are the codes, ``self.A`` (r, n) is the fixed factor. The kernel replaces the model P by
+            the derivative of the smoothed loss with respect to it, and writes the loss of each row and the inner
+            product of its data and dual to the last two arguments. `result` is the gradient with respect to the codes.
             """
             start, stop = block
             P = Wt[:, start:stop].T @ self.A

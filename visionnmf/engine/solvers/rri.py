@@ -56,6 +56,7 @@ def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
 def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
     """Sweep over the codes `Wt` (r, n_rows) of a problem in place; return the loss before, or 0 if `losses` is None.
 
+    The loss is the Manhattan loss or the elastic net, and a sweep moves each code in turn to its exact minimiser.
     `losses` (n_rows,) receives the loss of each row. A row gets at most `sweeps` sweeps.
     """
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
@@ -87,8 +88,9 @@ def _sweep(
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes `Wt` of the rows ``block[0]:block[1]`` in place, and write their losses before.
 
-        `arguments` are the bounds, the l1 and l2 weights, alpha and the graph. `weighted`, the components times the
-        entry weights of a row, and `scratch` are memory for the kernel.
+        `M` are the entry weights or None and `H` (r, n) the components. `arguments` are the bounds, the l1 and l2
+        weights, alpha and the graph; `eps` is the relative rounding of sums. `weighted`, the components times the entry
+        weights of a row, and `scratch` are memory for the kernel.
         """
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
         _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)

@@ -294,7 +294,8 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     def improve(block: tuple[int, int]) -> None:
         """Run Newton's method on the codes of the rows ``block[0]:block[1]``, in place and in double precision.
 
-        `M` are the entry weights or None and `A` (r, n) the components; bounds and penalty weights follow `beta`.
+        `M` are the entry weights or None and `A` (r, n) the components; `low` and `high` bound the codes, and `l1` and
+        `l2` (r,) are their penalty weights.
         """
         rows = slice(*block)
         newton.improve(X[rows], None if M is None else M[rows], codes[:, rows], A, beta, low, high, l1, l2)

@@ -235,8 +235,9 @@ def _solve(
     Return the new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n).
     `Y` (n_rows, n) are the targets, `V` the curvatures and `M` the entry weights of the approximation. If `convex`, its
     curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`). The
-    kernel works on `fixed.rough`, the components in single precision. It writes to `rows.flat` (n_rows,) how many
-    entries of a row have hardly any curvature.
+    kernel works on `fixed.rough`, the components in single precision; bounds and penalty weights are `fixed.limits`
+    (4, r) times the factors `rows.units` (n_rows, 3) of each row. It writes to `rows.flat` (n_rows,) how many entries
+    of a row have hardly any curvature.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
     _kernels.improve_rows(

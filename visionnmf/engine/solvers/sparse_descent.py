@@ -70,7 +70,8 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
         """Run all sweeps on the codes `Ft` of the rows ``block[0]:block[1]`` in place, and write their losses before.
 
         The components `points` (n, r) are gathered at the stored entries of a row into the first of the three scratch
-        arrays; `longest` is the largest number of such entries. `limits` are bounds and l1 and l2 weights.
+        arrays; `longest` is the largest number of such entries. `sums` (r,) are the sums of the components, from which
+        entries that are not stored, of the given `weight`, follow. `limits` are bounds and l1 and l2 weights.
         """
         longest = _longest_row(X.indptr, *block)
         _kernels.rri_sparse_rows(
@@ -150,6 +151,8 @@ def _descend(
         """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place, and write their losses before.
 
         `points` (n, r) are the components, transposed, and `limits` the bounds and the l1 and l2 weights of the codes.
+        `sums` (r,) are the sums of the components and `levels` (n_rows,) the smallest values of the model for the
+        Kullback-Leibler divergence; both are None for least squares.
         """
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses

@@ -169,9 +169,9 @@ def gradient_parts(
     def evaluate(block: tuple[int, int]) -> None:
         """Fill `losses`, `negative`, `positive`, `units` and `vanishing` for the rows ``block[0]:block[1]``.
 
-        Data and model of a row are divided by the mean of its data, its unit, so that ``P ** (beta - 2)`` stays in
-        range; whoever uses the parts multiplies them by ``units ** (beta - 1)``. Entries of the model below `floor`
-        count as `floor`.
+        `Ft` (r, n_rows) are the codes, `A` (r, n) the components and `M` the entry weights or None. Data and model of a
+        row are divided by the mean of its data, its unit, so that ``P ** (beta - 2)`` stays in range; whoever uses the
+        parts multiplies them by ``units ** (beta - 1)``. Entries of the model below `floor` count as `floor`.
         """
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
@@ -242,8 +242,9 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     def rows(block: tuple[int, int]) -> None:
         """Write the codes `Wt` (r, n_samples) of the rows ``block[0]:block[1]``; sparse rows are made dense.
 
-        The kernel runs projected gradient for each row, at most :data:`CODES_STEPS` steps. Model entries below
-        ``floor_of(beta)``, in units of the row's mean, count as that.
+        The kernel runs projected gradient for each row, at most :data:`CODES_STEPS` steps. `A` (r, n) are the
+        components and `weights` the entry weights or None; `l1` and `l2` (r,) are penalty weights of the codes. Model
+        entries below ``floor_of(beta)``, in units of the row's mean, count as that.
         """
         part = slice(*block)
         _simplex_kernels.simplex_codes(

@@ -122,7 +122,8 @@ def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> N
         """Solve for the columns ``block[0]:block[1]`` of `F` in place, from their present sets of variables at a bound.
 
         `quadratic.solve` is block principal pivoting. It takes one point in a row, in double precision, and `grams`
-        (1, r, r), the Gram matrix that all points share.
+        (1, r, r), the Gram matrix that all points share. `right` (r, n_points) is the product of the fixed factor with
+        the data, and `tolerance` that of the optimality conditions.
         """
         part = slice(*block)
         points = F[:, part].T.astype(np.float64, order="C")
