@@ -92,7 +92,7 @@ class Totals(NamedTuple):
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
         mean = self.total / self.n_entries * (self.n_entries / n_observed) or 1.0
-        # the loss is multiplied by this power of a common factor of the weights
+        # a common factor of the weights multiplies the loss by this power of it
         weight = (self.weight / n_observed or 1.0) ** loss.record.weight_degree
         # a divergence from the model 0 is infinite; the mean of the data times that of the weights, for each entry,
         # takes its place
@@ -240,7 +240,9 @@ class InMemory:
     def step(self, H: Array, bound: float, decay: float) -> Pass:
         """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        That is the Gram matrix of the new codes and their product with the target of least squares, besides the loss,
+        the primal residual and the penalty of the codes before. `bound` is ``1 / rho``, and `decay` the factor of its
+        last change, by which the scaled dual is multiplied.
         """
         return self._half.step(self._Wt, H, bound, decay)
 
@@ -474,8 +476,8 @@ class _Codes:
         The codes are in units in which components have norm 1. `X` and `M` are (n_rows, n), n_rows a multiple of
         :data:`ROWS`. `F` (n_rows, r) solves the linear system, and `copy` is its projection onto the constraint, tied
         to it by the scaled dual `dual` and a penalty of the weight `tie`. `unit` (r, n) are the components of norm 1.
-        `V` (n_rows, n) is the model, which a pass replaces by the target of the next
-        linear step; `U` (n_rows, n) is the scaled dual of the residuals, and `bounds` (n_rows,) is ``1 / rho``.
+        `V` (n_rows, n) is the model, which the elementwise pass `rows` replaces by the target of the next linear step;
+        `U` (n_rows, n) is the scaled dual of the residuals, and `bounds` (n_rows,) is ``1 / rho``.
         """
         dtype = X.dtype
         number = dtype.type
@@ -487,7 +489,7 @@ class _Codes:
         bounds = _row_scales(self.problem.loss, X, np.zeros_like(V) if shrunk else V, M)
         decay = number(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
         loss = self.problem.loss
-        rows, unused = _form(loss).rows, np.empty(len(X))
+        rows, unused = _form(loss).rows, np.empty(len(X))  # the pass also writes losses and residuals of the rows
         F = copy
         for iteration in range(CODES_ITERATIONS):
             _product(F, self.unit, out=V)
@@ -574,5 +576,5 @@ def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
         weights[weights == 0] = 1  # rows without observed entries
         means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
     means[means == 0] = 1  # the fit is already exact, so any positive number will do
-    weights **= loss.record.weight_degree  # the power of a common factor of the weights by which the loss is multiplied
+    weights **= loss.record.weight_degree  # a common factor of the weights multiplies the loss by this power of it
     return (means / (weights * _slope(loss, means, X.shape[1]))).astype(X.dtype)

@@ -213,7 +213,8 @@ class _Model:
     def keep(self, Wt: Array, H: Array) -> None:
         """Write the factors whose objective was evaluated to the caller's arrays `Wt` (r, n_samples) and `H` (r, n).
 
-        These are the extrapolated codes, whose sums are at hand, and the components before extrapolation.
+        These are the extrapolated codes, whose sums are at hand, and the components before extrapolation. Here both are
+        stored point by point, ``codes.ahead`` (rows of the part, r) and `H.last` (n, r).
         """
         H[:] = self.H.last.T
         for part in self.parts:
@@ -263,7 +264,8 @@ class _Model:
         """Add the penalties to a loss; evaluate it again where it is so small that rounding would show.
 
         Computed from Gram matrices, it is a small difference of numbers as large as `square`, the sum of the squares of
-        the data. :meth:`keep` writes the factors to the given arrays.
+        the data. :meth:`keep` writes the factors to the given arrays. Here they are stored point by point: `H` (n, r),
+        and the codes of each part of the samples.
         """
         H = self.H.last
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
@@ -283,10 +285,9 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
     """Return components (r, n) found on a sample of the rows, or None if that is not worthwhile.
 
     They start from the given factors `Wt` (r, n_samples) and `H` (r, n) with twice the components, so that fewer parts
-    of the data are left without one; then those that lose least are merged until r are left.
-
-    It is not worthwhile for few samples and for one component. Penalties that differ between the
-    components exclude it, because merged components have no weight of their own.
+    of the data are left without one; then those that lose least are merged until r are left. It is not worthwhile for
+    few samples and for one component. Penalties that differ between the components exclude it, because merged
+    components have no weight of their own.
     """
     X, r = problem.X, len(H)
     step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))  # the sample takes one row in `step`
