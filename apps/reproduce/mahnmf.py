@@ -97,8 +97,7 @@ def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[s
 
     A case has a title, a function `make` from a seed to the data, the rank, and the CPU seconds of each method.
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
-    It arrives when its objective is at most the share RACE_NEAR above the lowest. Objectives are shares of the sum of
-    the data.
+    Objectives are shares of the sum of the data, and one arrives at most the share RACE_NEAR above the lowest.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -132,8 +131,7 @@ def made_race(sizes: Sizes) -> Result:
         """Return the data of a case for a seed: uniform random numbers of a shape."""
         return np.random.default_rng(seed).random(shape)
 
-    # CPU seconds of each method. A case has a title, the function that makes its data, the rank, and these seconds.
-    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))
+    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))  # CPU seconds of each method, in a full and in a quick run
     cases = [
         Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small),
         Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large),
@@ -142,23 +140,16 @@ def made_race(sizes: Sizes) -> Result:
 
 
 def face_race(sizes: Sizes) -> Result:
-    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks.
-
-    `sizes.pick` takes its first argument in a full run, and its second in a quick one. The claims are those of figure
-    3, for the low and for the high rank.
-    """
+    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks."""
 
     def make(name: str, seed: int) -> Array:
-        """Return the images of a set that a seed draws, PER_PERSON of each person, (n_pixels, n_images).
-
-        Their values are shares of white.
-        """
+        """Return PER_PERSON images of each person of a set, as a seed draws them, (n_pixels, n_images), 1 is white."""
         faces = load(name)
         order = np.random.default_rng(seed).permutation(len(faces.labels))
         chosen = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
         return np.ascontiguousarray(faces.images[np.sort(chosen)].reshape(len(chosen), -1).T / 255)
 
-    budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))  # CPU seconds of each method, at the low and at the high rank
+    budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))  # CPU seconds at the low and high rank, in a full and a quick run
     sets = (("Yale B", YALEB), ("ORL", ORL))
     cases = [
         Race(f"{title}, r = {rank}", partial(make, name), rank, budget)
@@ -175,12 +166,9 @@ def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions.
 
     PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set.
-    There is a row for each of them, and one for each claim that MahNMF has a lower error under heavy noise (HEAVY).
-    `most_test` is the maximum number of test images of a person, and FIRST the first split to use.
-    `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
-    plan = FacePlan(
+    plan = FacePlan(  # `sizes.pick` has the value of a full run and that of a quick one; FIRST is the first split
         corruptions=TABLE1, methods=methods, ranks=(80,), rules=("pseudo-inverse",), splits=sizes.pick(10, 1),
         random_state=FIRST, most_test=sizes.pick(10, 5), iterations=sizes.pick(100, 60),
     )  # fmt: skip
@@ -209,10 +197,8 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`.
 
     Clean test images are recognised by the rule "pseudo-inverse", Algorithm 4, corrupted ones by "codes", Algorithm 5.
-    FIGURE has the kinds and severities of the corruptions. A row tells for each whether MahNMF is above another method.
-    `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
-    conditions = sizes.pick(FIGURE, FIGURE[:4])
+    conditions = sizes.pick(FIGURE, FIGURE[:4])  # kinds and severities of corruption, in a full and in a quick run
     methods, ranks = (
         ("pca", "frobenius", "kullback-leibler", "manhattan-plain"),
         sizes.pick(tuple(range(10, 151, 20)), (10, 40, 80)),
@@ -252,12 +238,8 @@ class CorruptedFits(NamedTuple):
 
 
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
-    """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity.
-
-    Returns these images as rows, the same before corruption, the other images of all people, and the models by the
-    names of the paper. `name` is the file of faces. A quick run (`sizes`) has 12 people and fewer iterations.
-    """
-    faces = load(name, sizes.pick(None, 12))
+    """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
+    faces = load(name, sizes.pick(None, 12))  # everybody, or in a quick run 12 people
     order = np.random.default_rng(FIRST).permutation(len(faces.labels))
     train = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
     test = np.setdiff1d(order, train)
@@ -283,8 +265,7 @@ def bases(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
 
     `name` is the file of faces. The paper judges by eye. The rows compare how much of the components is no clean face,
-    for the three corruptions that MahNMF suppresses according to the paper, FIGURE[1:4]. BASES is the number of
-    pictures of each kind; a quick run (`sizes`) has fewer people.
+    for the three corruptions that MahNMF suppresses according to the paper, FIGURE[1:4].
     """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:
@@ -305,11 +286,7 @@ def bases(sizes: Sizes, *, name: str) -> Result:
 
 
 def reconstructions(sizes: Sizes) -> Result:
-    """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components.
-
-    There is a row of pictures for each set of faces and method, with a pair of training and test images for each
-    corruption in FIGURE. A quick run (`sizes`) has fewer people.
-    """
+    """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components."""
     pictures: dict[str, list[Array]] = {}
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
         for condition in FIGURE:
@@ -366,12 +343,10 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
     """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
 
     `name` is the file of faces, `counts` are the numbers of people, and `each` is that of images of a person at most.
-    The rank of a model is the number of people. `sizes.pick` takes its first argument in a full run, and its second in
-    a quick one.
     """
     faces = load(name)
     conditions, trials = FIGURE, sizes.pick(20, 2)
-    counts = sizes.pick(tuple(counts), tuple(counts[:2]))
+    counts = sizes.pick(tuple(counts), tuple(counts[:2]))  # in a full run, and in a quick one
     # accuracy and mutual information, (n_trials, 2), by corruption, number of people and model
     found: dict[Any, Array] = {}
     for condition in conditions:
@@ -410,10 +385,9 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
     """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts.
 
-    Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone; a quick run
-    (`sizes`) has two at most. The row compares how well both methods cover the segments that people drew.
+    Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone.
     """
-    count = sizes.pick(count, min(count, 2))
+    count = sizes.pick(count, min(count, 2))  # a quick run shows two at most
     sheet: list[list[Array]] = []
     scores: dict[str, list[float]] = {"manhattan": [], "ncut": []}
     for photograph in islice(load_bsds(), first, first + count):
@@ -444,13 +418,9 @@ def _framed(image: Array, frame: Array) -> Array:
 
 
 def similarity_matrices(sizes: Sizes) -> Result:
-    """Repeat figure 15 of the MahNMF paper: similarities of pixels, ordered by segment, and their approximation.
-
-    The approximation of the matrix S of similarities is ``H^T H`` of rank 5; the segments are clusters of the columns
-    of H. A quick run (`sizes`) has two photographs and smaller thumbnails.
-    """
+    """Repeat figure 15 of the MahNMF paper: similarities of pixels, ordered by segment, and their approximation."""
     sheet: list[list[Array]] = []
-    rows, most = [], sizes.pick(1200, 400)
+    rows, most = [], sizes.pick(1200, 400)  # in a full run, and in a quick one
     for photograph in islice(load_bsds(), sizes.pick(4, 2)):
         # similarities of at most `most` pixels, divided by the roots of the degrees of both
         S = normalised(pixel_graph(photograph.image, most)[0])
@@ -495,11 +465,7 @@ RULES = "Clean test images are recognised by Algorithm 4, corrupted ones by Algo
 
 
 def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of accuracies, by its `number` in the MahNMF paper.
-
-    `name` is the file of faces, `data` says what they are, `claim` what the paper finds, and `replaced` how the data
-    differ from the paper's (empty if they do not). The protocol is what the paper leaves open.
-    """
+    """Return the experiment of figure `number` on the file `name`, the faces `data`; `replaced` says why these ones."""
     run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)
     return Experiment(
         f"mahnmf/fig-{number}", f"accuracy against rank, {data}", claim, run, data, (name,), replaced, protocol
@@ -507,11 +473,7 @@ def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "")
 
 
 def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of clusterings, by its `number` in the MahNMF paper.
-
-    `replaced` says how the data differ from the paper's (empty if they do not). The other arguments are those of
-    :func:`clusterings`: file of faces, numbers of people, and images of a person. Then come open points of the paper.
-    """
+    """Return the experiment of figure `number` by :func:`clusterings`; `replaced` says why data are not the paper's."""
     return Experiment(
         f"mahnmf/fig-{number}",
         "clusters against the number of people",
