@@ -99,7 +99,7 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 def exponent(beta: float) -> float:
     """Return the exponent of the quotient in a multiplicative update with which the divergence never rises.
 
-    See Fevotte & Idier (2011), section 4.1.
+    See Fevotte & Idier (2011), section 4.1. The quotient is the negative part of the gradient over the positive part.
     """
     if beta < 1:
         return 1 / (2 - beta)

@@ -542,7 +542,10 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
 
 
 def check_zero_weight(loss: Loss, zero_weight: float) -> None:
-    """Raise ParameterError if the loss does not support this weight of the entries that are not stored."""
+    """Raise ParameterError if the loss does not support this weight of the entries that are not stored.
+
+    0 (missing) and 1 pass here; only losses whose sparse form is `weighted` support what lies between.
+    """
     if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
         return
     able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)

@@ -60,7 +60,7 @@ class _LeastSquares:
         """Compute the norm of the data `X` (n_samples, n_features), and their Gram matrix if that is smaller.
 
         The Gram matrix then takes the place of the data in every iteration. Chunks of rows are added up in a fixed
-        order.
+        order. `size` is the scale of the loss, its value for a model of zeros.
         """
         self.X = X
         self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))  # |X|^2
@@ -76,7 +76,7 @@ class _LeastSquares:
         self.size = self.square / 2  # scale of the loss: its value for H = 0
 
     def _gram(self, chunk: tuple[int, int]) -> Array:
-        """Return the Gram matrix of one chunk of rows, in double precision."""
+        """Return the Gram matrix ``X.T @ X`` (n_features, n_features) of the rows ``chunk[0]:chunk[1]``, as doubles."""
         rows = self.X[slice(*chunk)].astype(np.float64)
         return np.asarray(rows.T @ rows)
 
@@ -103,7 +103,10 @@ class _Divergence:
     """
 
     def __init__(self, X: Array) -> None:
-        """Compute the sums of the features, and of all data, of `X` (n_samples, n_features)."""
+        """Compute the sums of the features, and of all data, of `X` (n_samples, n_features).
+
+        The second, `size`, is the scale of the loss.
+        """
         self.X = X
         self.sums = X.sum(axis=0, dtype=np.float64)  # (n_features,)
         self.size = float(self.sums.sum())  # scale of the loss: sum of the data

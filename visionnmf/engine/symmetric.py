@@ -49,8 +49,8 @@ class _SymmetricLoss(NamedTuple):
 def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
     """Update all codes in place by weighted medians.
 
-    `S` (n, n) is symmetric, `H` (r, n) is the factor and `c` (n,) are node weights. The last argument of the kernel
-    leaves the diagonal out.
+    `S` (n, n) is symmetric, `H` (r, n) is the factor and `c` (n,) are node weights. The 0 leaves the diagonal out, and
+    `scratch` is working memory of the kernel.
     """
     scratch = np.empty((3, len(S)), S.dtype)
     _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
@@ -59,7 +59,8 @@ def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
     """Return the Manhattan objective ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``, without the diagonal.
 
-    `S` (n, n) is symmetric, h_i is column i of `H` (r, n), and `c` (n,) are node weights.
+    `S` (n, n) is symmetric, h_i is column i of `H` (r, n), and `c` (n,) are node weights. The last argument of the
+    kernel is working memory.
     """
     return float(_kernels.symmetric_objective(S, H, c, np.empty((3, len(S)), S.dtype)))
 

@@ -65,7 +65,10 @@ class _Members(dict[str, Any]):
     """The arrays of an open file by name. Each is read when it is asked for, and only once."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
-        """Take the open archive `file`, of which no array has been read yet."""
+        """Take the open archive `file`, of which no array has been read yet.
+
+        `unread` has the names of the members that nothing has asked for.
+        """
         super().__init__()
         self._file = file
         self.unread = {member.filename for member in file.infolist()}  # names of members that nothing has asked for

@@ -154,7 +154,10 @@ class Array(_Ranged):
         return "array"
 
     def unpack(self, item: Any, place: Place) -> NDArray[Any]:
-        """Return the array that is stored under the name of its place, after checking it; `item` is its mark."""
+        """Return the array that is stored under the name of its place, after checking it; `item` is its mark.
+
+        `_check` raises StateError if the array does not fit the field.
+        """
         place.require(item == "array", "an array", item)
         array: NDArray[Any] = place.arrays[place.name]
         self._check(array, place)

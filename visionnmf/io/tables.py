@@ -269,7 +269,10 @@ def _rows(file: Path) -> Iterator[list[str]]:
     count = width = letters = 0
 
     def lines() -> Iterator[str]:
-        """Yield the lines of the file, and raise as soon as a row is too long."""
+        """Yield the lines of the file, and raise as soon as a row is too long.
+
+        `letters` is the length of the row so far, which a quoted cell may continue over several lines.
+        """
         nonlocal letters  # of the current row, which can have several lines
         while line := text.readline(LONGEST_ROW + 1 - letters):
             letters += len(line)
@@ -294,7 +297,10 @@ def _rows(file: Path) -> Iterator[list[str]]:
 
 
 def _read_csv(file: Path, key: str | None) -> Table:
-    """Read a CSV file. Its first row is a header if there is a key, or if one of its cells is not a number."""
+    """Read a CSV file. Its first row is a header if there is a key, or if one of its cells is not a number.
+
+    `key` is the name of the column that names the rows, or None.
+    """
     rows = _rows(file)
     first = next(rows)
     has_header = key is not None or any(_number(cell) is None for cell in first)

@@ -138,7 +138,10 @@ def _count_lines(file: BinaryIO) -> int:
 
 
 def _rotation(path: Path, file: BinaryIO | None) -> str:
-    """Return "renamed" if another file is at the path now, "truncated" if the file is shorter, else an empty text."""
+    """Return "renamed" if another file is at the path now, "truncated" if the file is shorter, else an empty text.
+
+    `file` is the open log, or None if there was none yet; it has been read to its end.
+    """
     try:
         there = path.stat()
     except OSError:

@@ -189,7 +189,10 @@ def _packbits_size(data: memoryview, limit: int) -> int:
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
-    """Separate colours and alpha in samples (height, width, channels), and return RGB on white as uint16."""
+    """Separate colours and alpha in samples (height, width, channels), and return RGB on white as uint16.
+
+    `page` says how the samples are meant, and a sentence is added to `notes` if anything is transparent.
+    """
     if samples.dtype.kind == "f":
         samples = from_float(samples, name)
     colours = 3 if page.photometric == 2 else 1

@@ -18,7 +18,11 @@ class Crew(ABC):
     """All blocks of a fit. `sizes` are their numbers of rows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        """Keep the numbers of rows of the blocks, `sizes`, and begin without messages to send."""
+        """Keep the numbers of rows of the blocks, `sizes`.
+
+        `_waiting` collects messages (name of a method, its arguments) that need no answer and go along with the next
+        one.
+        """
         self.sizes = list(sizes)
         self._waiting: list[Message] = []  # messages without an answer, which travel with the next one
 

@@ -175,7 +175,7 @@ class SquaresRows:
 
         `components`, all versions of the components that the caller keeps, are multiplied by powers of two
         (`exponents`), and the codes of the blocks are divided by them. Penalties exclude this, because they depend on
-        the scale.
+        the scale. `_largest_codes` (r,) are those of the last update.
         """
         exponents = None
         if not (self._rows.problem.penalty_W.kinds or self._rows.problem.penalty_H.kinds):

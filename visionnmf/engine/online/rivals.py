@@ -169,7 +169,7 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
 
     `Wt` (r, n_samples) are the codes of the batch. The weights of entries and of samples (n_samples,) are multiplied
     and stored as ``state["observed"]``. That stays None until a batch has weights; earlier samples then get the weight
-    1.
+    1. ``state["sizes"]`` has the numbers of samples of the batches, oldest first.
     """
     M = problem.weights
     if sample_weight is not None:

@@ -214,7 +214,10 @@ class NpyRows(Indexed):
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Check the header of the file `path`, which gives the numbers of samples and features; no sample is read."""
+        """Check the header of the file `path`, which gives the numbers of samples and features; no sample is read.
+
+        `_mapped` opens it as a memory map. `_shape` is kept because the file may change before it is read.
+        """
         super().__init__()
         self.path = regular_file(path, "array")
         self.name = str(path)

@@ -80,7 +80,7 @@ class _Folder(LocalStore):
         return await super().get(key, prototype, byte_range)
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
-        """Do the same as :meth:`get` outside an event loop."""
+        """Read a file, or a range of its bytes, after checking it, outside an event loop; otherwise as :meth:`get`."""
         self._check(key, byte_range)
         return super().get_sync(key, prototype=prototype, byte_range=byte_range)
 

@@ -85,7 +85,10 @@ class Decoder:
     """Demux and decode one video stream, and count what goes wrong instead of raising it."""
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        """Take an open container and the video stream of it that is decoded."""
+        """Take an open container and the video stream of it that is decoded.
+
+        `reading_error` will be the error of reading that has ended the frames, if there was one.
+        """
         self.container = container
         self.stream = stream
         self.packets = 0  # how many packets of the video stream were read
@@ -179,7 +182,10 @@ class Clock:
     """The times of frames in seconds from the beginning of a file; `step` is used where the file has no valid time."""
 
     def __init__(self, decoder: Decoder, step: float) -> None:
-        """Take the decoder whose frames are timed, and `step`, the seconds between two frames."""
+        """Take the decoder whose frames are timed, and `step`, the seconds between two frames.
+
+        `_last` will be the time of the last frame.
+        """
         start = decoder.container.start_time
         self._start = None if start is None else start / av.time_base  # the stamp, in seconds, that counts as time 0
         # seconds of a tick of the time stamps
@@ -211,7 +217,10 @@ class Clock:
 
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
-    """Return a frame in another format; `options` are those of PyAV, such as ``format="rgb24"``."""
+    """Return a frame in another format; `options` are those of PyAV, such as ``format="rgb24"``.
+
+    `converter` keeps what it needs for the next frame of the same format.
+    """
     # One thread: waking a pool for each frame takes longer than the conversion.
     return converter.reformat(frame, threads=1, **options)
 

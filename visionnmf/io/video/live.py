@@ -243,7 +243,11 @@ class LiveReader:
         return False
 
     def _judge(self, decoder: Decoder) -> None:
-        """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error."""
+        """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error.
+
+        The packets tell whether all of a declared duration was read; it counts if the header also has a number of
+        frames (`counted`), or the container declares it itself, because otherwise it is a guess.
+        """
         counted = bool(decoder.stream.frames)
         missed = None
         if counted or decoder.declares_itself():
@@ -401,7 +405,10 @@ def _came_to_its_end(decoder: Decoder) -> bool:
 
 
 def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
-    """Return the options that tell FFmpeg the size, pixel format and rate of raw frames, which have no header."""
+    """Return the options that tell FFmpeg the size, pixel format and rate of raw frames, which have no header.
+
+    `frame_rate` None is 25, and `pixel_format` None "rgb24".
+    """
     width, height = (check_count(side, "size", high=1 << 16) for side in size)
     if width * height > MAX_FRAME_PIXELS:
         raise ParameterError(f"size must be of at most {MAX_FRAME_PIXELS} pixels; got {width} x {height}")

@@ -125,7 +125,7 @@ class VideoWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Finish the file, or remove it if an error occurred."""
+        """Finish the file, or remove it if an error occurred, by leaving the context manager `_open` (`_lifetime`)."""
         lifetime, self._lifetime = self._lifetime, None
         assert lifetime is not None
         lifetime.__exit__(*error)
