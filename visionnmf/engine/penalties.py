@@ -184,8 +184,7 @@ class L1(Linear):
         return np.broadcast_to(np.asarray(self.weight), n_components)[:, None]
 
     def component(self, k: int) -> L1:
-        """Return the term for component k alone, with its own weight."""
-        weight = np.asarray(self.weight)  # one number, or one per component
+        weight = np.asarray(self.weight)  # one number, or one per component, of which component k keeps its own
         return L1(float(weight[k] if weight.ndim else weight))
 
     def rescaled(self, scale: Array) -> L1:
@@ -202,8 +201,8 @@ class L2(Smooth):
     is_cone = True
 
     def value(self, F: Array) -> float:
-        """Return half the sum of the squares of each component of `F` (n_components, n_points), times its weight."""
-        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)  # of each component
+        # half the sum of the squares of each component of F (n_components, n_points), times its weight
+        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
         return float(np.dot(np.broadcast_to(self.weight, len(F)), squares)) / 2
 
     def add_gradient(self, F: Array, out: Array) -> None:
@@ -214,8 +213,7 @@ class L2(Smooth):
         return float(np.max(self.weight))  # the largest second derivative
 
     def component(self, k: int) -> L2:
-        """Return the term for component k alone, with its own weight."""
-        weight = np.asarray(self.weight)  # one number, or one per component
+        weight = np.asarray(self.weight)  # one number, or one per component, of which component k keeps its own
         return L2(float(weight[k] if weight.ndim else weight))
 
     def rescaled(self, scale: Array) -> L2:
@@ -236,10 +234,8 @@ class Graph(Smooth):
     of_points = True
 
     def value(self, F: Array) -> float:
-        """Return ``tr(F L F^T) / 2`` for `F` (n_components, n_points), where L is the Laplacian of the graph of points.
-
-        That is half the sum of ``S_ij |f_i - f_j|^2`` over all edges i, j, each taken once, with affinities S.
-        """
+        # tr(F L F^T) / 2 with the Laplacian L of the graph of points, for F (n_components, n_points): half the sum of
+        # S_ij |f_i - f_j|^2 over all edges i, j, each taken once, with affinities S
         i, j, affinities = self._edges
         total = 0.0
         for row in F.astype(np.float64):
@@ -247,18 +243,14 @@ class Graph(Smooth):
         return total
 
     def add_gradient(self, F: Array, out: Array) -> None:
-        """Add the gradient ``F L = F D - F S`` at `F` (n_components, n_points) to `out`, in place.
-
-        L is the Laplacian of the graph of points, D its degrees on the diagonal, and S the sparse affinity.
-        """
+        # the gradient at F (n_components, n_points) is F L = F D - F S: L is the Laplacian of the graph of points, D
+        # holds its degrees, and S is the sparse affinity
         out += F * self.degrees.astype(F.dtype)
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
     def lipschitz(self) -> float:
-        """Return a Lipschitz constant of the gradient: a bound of the largest eigenvalue of the Laplacian.
-
-        It is the largest sum of the degrees of two neighbours (Anderson & Morley 1985).
-        """
+        # a bound of the largest eigenvalue of the Laplacian: the largest sum of the degrees of two neighbours
+        # (Anderson & Morley 1985)
         i, j, _ = self._edges
         return float((self.degrees[i] + self.degrees[j]).max(initial=0))
 
@@ -309,10 +301,7 @@ class Simplex(Proximal):
             F[:] = projections.project_simplex(F)
 
     def feasible(self, F: Array) -> None:
-        """Make `F` (n_components, n_points) non-negative and scale its columns or rows (`side`) to sums of 1, in place.
-
-        A projection would set most entries to zero. A column or row of zeros gets equal entries.
-        """
+        # scale columns or rows of F (n_components, n_points) to sums of 1; a projection would set most entries to zero
         np.maximum(F, 0, out=F)
         axis = 0 if self.side == "columns" else 1
         sums = F.sum(axis=axis, keepdims=True, dtype=np.float64)
@@ -375,10 +364,8 @@ class Groups(Proximal):
             F[:, columns] = block
 
     def feasible(self, F: Array) -> None:
-        """Make `F` (n_components, n_points) non-negative and scale the groups that exceed their bound, in place.
-
-        The norm of a group is the sum over the components of the p-norms of its part. Scaling sets nothing to zero.
-        """
+        # scale the groups of points of F (n_components, n_points) that exceed their bound, which sets nothing to zero;
+        # the size of a group is the sum over the components of the p-norms of its part
         np.maximum(F, 0, out=F)
         if self.bounds is None:  # then the groups are only a penalty, and everything >= 0 is feasible
             return
