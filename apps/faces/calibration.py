@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
@@ -23,8 +24,7 @@ MANY, FOLDS_OF_MANY = 2000, 5  # fewer folds if there are more images than this
 GRID_PIXELS = 1300  # of the grid that sets the threshold of clean images: every second, third, ... row and column
 MOST_TESTED = 200  # images of unknown people, and of known people, per fold
 UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
-KNOWN_RATE_LEAST = 15  # people; the error rates of fewer say little about other people
-SURE = 1.64  # standard errors over people, a two-sided 90 % confidence interval
+CONFIDENCE = 0.9  # of the intervals of error rates
 NOMINAL = np.linspace(0, 1, 201)  # candidate quantiles of the threshold, as shares of the rate
 ENOUGH_ALIKE = 50  # left-out images; with fewer, the quantiles of their noise say little
 MEASURES_OF_RESIDUALS = 2  # the first noise measures: the scale of the residuals, and the share of outlying pixels
@@ -45,19 +45,26 @@ class LeftOut(NamedTuple):
     unlike: Array
 
 
+class Rate(NamedTuple):
+    """An error rate, and its confidence interval from `low` to `high`; NaN and 0 to 1 if nothing tells it."""
+
+    mean: float = math.nan
+    low: float = 0.0
+    high: float = 1.0
+
+
 class Calibration(NamedTuple):
     """A threshold of relative distances, and its error rates on images like the training images.
 
-    `acceptance` is the share of unknown people who pass and `rejection` the share of known people who do not; each is
-    NaN if it is not known to a factor of two. `noise` (2, n_measures) is the range of the noise measures of images like
-    the training images, for which the rates hold; None if there are too few images to tell. Pictures whose
-    :func:`.unlikeness` is above `unlike` are not named, and those above `faceless` are probably not faces; infinite if
-    there are too few images to tell.
+    `acceptance` is the rate of unknown people who pass and `rejection` that of known people who do not. `noise`
+    (2, n_measures) is the range of the noise measures of images like the training images, for which the rates hold;
+    None if there are too few images to tell. Pictures whose :func:`.unlikeness` is above `unlike` are not named, and
+    those above `faceless` are probably not faces; infinite if there are too few images to tell.
     """
 
     threshold: float
-    acceptance: float
-    rejection: float
+    acceptance: Rate
+    rejection: Rate
     noise: Array | None
     unlike: float
     faceless: float
@@ -192,20 +199,18 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     limits = likeness.limits(found.unlike, found.unknown)
-    acceptance = math.nan
+    acceptance = Rate()
     if len(unknown):
         threshold, passed = _threshold(unknown, found.people[found.unknown], rate)
-        acceptance = _known_rate(passed)
+        acceptance = rate_of(passed, len(unknown))
     elif n_people == 1 or not len(known):
-        return Calibration(0.0, math.nan, math.nan, None, *limits)
+        return Calibration(0.0, Rate(), Rate(), None, *limits)
     else:
         threshold = float(np.quantile(known, 1 - rate))
     noise = _noise_range(found.noise) if len(found.noise) >= ENOUGH_ALIKE else None
-    if n_people < KNOWN_RATE_LEAST or math.isnan(acceptance):
-        return Calibration(threshold, math.nan, math.nan, noise, *limits)
     owners = found.people[~found.unknown]
-    rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
-    return Calibration(threshold, acceptance, rejection, noise, *limits)
+    rejected = np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)])
+    return Calibration(threshold, acceptance, rate_of(rejected, len(known)), noise, *limits)
 
 
 def _noise_range(noise: Array) -> Array:
@@ -220,16 +225,26 @@ def _noise_range(noise: Array) -> Array:
     return np.asarray(found)
 
 
-def _known_rate(shares: Array) -> float:
-    """Return the mean of people's `shares` (n_people,), or NaN if that of all people may differ by a factor of two.
+def rate_of(shares: Array, n_images: int) -> Rate:
+    """Return the mean of people's `shares` (n_people,) of `n_images`, with the interval in which that of others lies.
 
-    It is trusted if its 90 % confidence interval reaches at most half of the mean to either side. The
-    sample is one of people, not of images, because images of one person are alike.
+    The sample is one of people, not of images, because images of one person are alike. So the interval is that of
+    Clopper and Pearson (1934) for the number of independent images that would have the same variance, reduced for the
+    uncertainty of the variance itself (Korn and Graubard, "Confidence intervals for proportions with small expected
+    number of positive counts estimated from survey data", 1998). Fewer than two people tell nothing.
     """
-    if len(shares) < 2:
-        return math.nan
-    mean, error = shares.mean(), shares.std(ddof=1) / math.sqrt(len(shares))
-    return float(mean) if 0 < mean and SURE * error <= mean / 2 else math.nan
+    n_people = len(shares)
+    if n_people < 2:
+        return Rate()
+    mean, variance = float(shares.mean()), float(shares.var(ddof=1)) / n_people
+    # People with equal shares tell no variance; then each counts as one image.
+    size = min(mean * (1 - mean) / variance, n_images) if variance > 0 else n_people
+    tail = (1 - CONFIDENCE) / 2
+    size *= float(special.ndtri(tail) / special.stdtrit(n_people - 1, tail)) ** 2  # a normal quantile over Student's
+    count = mean * size
+    low = float(special.betaincinv(count, size - count + 1, tail)) if count > 0 else 0.0
+    high = float(special.betaincinv(count + 1, size - count, 1 - tail)) if count < size else 1.0
+    return Rate(mean, low, high)
 
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:

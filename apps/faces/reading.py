@@ -24,6 +24,7 @@ from visionnmf.io import read_image, resize_grey, to_grey8
 
 from .settings import FaceReading
 
+FILES_OF_SETS = (".npz", ".mat")  # of models and data sets, which are no pictures
 LONGEST = 640  # pixels; photographs with a longer side are searched at a smaller scale
 SMALLEST_SHARE = 8  # the smallest face is the shorter side over this
 SCALE_STEP = 1.2
@@ -84,6 +85,8 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, source: s
         raise ParameterError(f"source must be the file of one image; got {shown(source)}; call it for each image")
     if Path(source).is_dir():
         raise UnreadableError(f"{source} is a folder, and one image is needed; give its files one by one")
+    if Path(source).suffix.lower() in FILES_OF_SETS:
+        raise UnreadableError(f"{source} is a model or a data set, and an image is needed; give pictures of faces")
     found = read_faces(source)[:most] if detect else []
     images = [image for _, image in found] or [read_image(source)]
     rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))

@@ -22,8 +22,9 @@ from visionnmf.exceptions import ParameterError
 
 from . import calibration, cleaning, likeness
 from .calibration import Identity
-from .classifiers import ClassResidual, Nearest, relative_distance, relative_distances
+from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
+from .comparison import Comparison
 from .occlusion import RobustResidual
 
 Array = NDArray[Any]
@@ -39,10 +40,8 @@ OUTLIERS_UNSURE = 3.0  # the limit where there is nothing to choose by
 QUERY_FACTOR = 2.0  # new images are cleaned less, because their errors do not spread to other images
 JUDGED = 4.0  # a pixel is called corrupted beyond this many standard deviations of the noise ...
 VISIBLE = 0.15  # ... and this share of white
-WHITENING = 0.1
 CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
 FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
-CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}  # what images are converted to
@@ -125,9 +124,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     threshold_pixels_ : ndarray of int
         The pixels that set the threshold.
     false_acceptance_rate_, false_rejection_rate_ : float
-        Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN
-        with fewer than 15 people, and if people differ so much that a rate is not known to a factor of two with 90 %
-        confidence.
+        Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN if
+        fewer than three people, or fewer than two with several images, can tell.
+    rate_intervals_ : ndarray [shape=(2, 2)]
+        90 % confidence intervals of these rates, ``[[low, high], [low, high]]``; 0 to 1 where a rate is NaN.
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
@@ -235,7 +235,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         if self.model is None:
             model.set_params(callback=None)  # a model with a function could not be pickled
         found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
-        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found[:4]
+        self.threshold_, self.noise_ = found.threshold, found.noise
+        self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
+        self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
         return self
 
@@ -255,7 +257,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.model_, self.labels_ = model, people
         # Some models take no weights; `missing` is empty then.
         codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
-        self._set_components()
+        self._compare_with_model()
         self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = data - self.reconstructions_
         self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
@@ -267,20 +269,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > self._judged(self.scale_))
         self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
-        features = self._features(self.cleaned_, codes if self.outliers_ == 0 else None)
-        self.classifier_ = self._classifier().fit(features, people)
+        features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
+        self.classifier_ = self._comparison.classifier().fit(features, people)
 
-    def _set_components(self) -> None:
-        """Scale the components to unit norm, and compute their pseudo-inverse.
-
-        Sets `components_` (n_components, n_pixels), `_norms` (n_components, 1), the norms before, and `_inverse`
-        (n_pixels, n_components).
-        """
-        H = self.model_.components_
-        norms = np.linalg.norm(H, axis=1, keepdims=True)
-        self._norms = np.where(norms > 0, norms, 1)
-        self.components_ = H / self._norms
-        self._inverse = np.linalg.pinv(self.components_, rcond=CONDITION)
+    def _compare_with_model(self) -> None:
+        """Set what depends on the model: what the rule compares, and the components of unit norm."""
+        self._comparison = Comparison(self.rule, self.model_, self.image_shape)
+        self.components_ = self._comparison.components
 
     def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
         """Return for each of the `limits` of cleaning the share of training images that are identified if left out."""
@@ -290,7 +285,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             limit = cleaning.pull_limit(outliers, self.scale_)
             cleaned = cleaning.winsorise(data, self.reconstructions_, limit, missing)
             folds = calibration.image_folds(self.labels_)
-            classifier, features = self._classifier(choosing=True), self._features(cleaned, None)
+            classifier, features = self._comparison.classifier(choosing=True), self._comparison.features(cleaned)
             nearest, _ = calibration.left_out(classifier, features, self.labels_, folds)
             scores[outliers] = float((nearest == self.labels_).mean())
         return scores
@@ -399,7 +394,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])
         self.cleaned_ = np.concatenate([self.cleaned_, parts.cleaned.astype(self.cleaned_.dtype, copy=False)])
-        self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
+        self.classifier_ = self._comparison.classifier().fit(self._comparison.features(self.cleaned_), self.labels_)
         return self
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
@@ -549,26 +544,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             return self.classifier_.distances(data, missing)
         if parts is not None:
             data = parts.cleaned if self.rule in CLEANING else np.where(missing, parts.reconstructions, data)
-        return self.classifier_.distances(self._features(data, None))
-
-    def _features(self, data: Array, codes: Array | None) -> Array:
-        """Return the vectors that the rule compares, a row for each image (n_samples, n_pixels) in `data`.
-
-        They are images, codes (None computes the model's), or projections on the pseudo-inverse of the components.
-        """
-        if self.rule in ("residual", "occluded"):
-            return data
-        if self.rule == "codes":  # scaled as if the components had unit norm
-            return np.asarray((self.model_.transform(data) if codes is None else codes) * self._norms.T)
-        return np.asarray(data @ self._inverse.astype(data.dtype, copy=False))
-
-    def _classifier(self, *, choosing: bool = False) -> ClassResidual | RobustResidual | Nearest:
-        """Return an unfitted classifier for the rule; for "occluded" another one chooses the limit of cleaning."""
-        if self.rule == "occluded" and not choosing:
-            return RobustResidual(self.image_shape)
-        if self.rule in ("residual", "occluded"):
-            return ClassResidual(adaptive=True)
-        return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
+        return self.classifier_.distances(self._comparison.features(data))
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed."""
@@ -596,5 +572,5 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         if self.noise_ is not None and self.noise_.shape[1] not in (3, 4):
             raise ValueError(f"noise_ must have 3 or 4 columns; got {self.noise_.shape[1]}")
         self.n_features_in_, self.missing_scores_, self.outliers_scores_ = n_pixels, {}, {}
-        self._set_components()
-        self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
+        self._compare_with_model()
+        self.classifier_ = self._comparison.classifier().fit(self._comparison.features(self.cleaned_), self.labels_)

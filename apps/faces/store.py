@@ -57,13 +57,14 @@ STATE = {
     **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_")},
     **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_")},
     "unlike_": Array("float64", "people", low=0, finite=False),
+    "rate_intervals_": Array("float64", "2 2", low=0, high=1),
     "noise_": Maybe(Array("float32 float64", "2 noise")),
 }
 RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecognizer}.__getitem__, PARAMETERS)
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=7,
+    version=8,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

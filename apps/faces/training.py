@@ -17,7 +17,7 @@ from visionnmf.datasets import Faces
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, check_parents, transaction, write_image
 
-from .calibration import KNOWN_RATE_LEAST, UNKNOWN_LEAST
+from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
 from .likeness import IN_WORDS
 from .reading import as_rows, open_faces, read_probe
@@ -46,7 +46,9 @@ class FaceTrainingReport(Report):
             "missing_scores": {choice: round(score, 4) for choice, score in recognizer.missing_scores_.items()},
             "threshold": round(recognizer.threshold_, 4),
             "false_acceptance_rate": _rounded(recognizer.false_acceptance_rate_),
+            "false_acceptance_interval": recognizer.rate_intervals_[0].round(4).tolist(),
             "false_rejection_rate": _rounded(recognizer.false_rejection_rate_),
+            "false_rejection_interval": recognizer.rate_intervals_[1].round(4).tolist(),
             "files": self.outputs,
         }
 
@@ -66,12 +68,13 @@ class FaceTrainingReport(Report):
 
 
 def _threshold_sentence(recognizer: FaceRecognizer) -> str:
-    """Describe the threshold and, as far as the training images show them, its error rates in a sentence.
+    """Describe the threshold and its error rates, with confidence intervals, in a sentence.
 
-    A threshold of 0 means that there was nothing to set it by, and a rate of NaN that it is not known.
+    A threshold of 0 means that there was nothing to set it by, and a rate of NaN that there was nothing to tell it by.
     """
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
+    (least, most), (_, rejected_most) = recognizer.rate_intervals_
     if recognizer.threshold_ == 0:
         return (
             "no threshold: these images do not show how unknown people differ, so identify will name nobody; train "
@@ -82,21 +85,13 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
         return (
             f"{threshold}, passed by {1 - rate:.0%} of the known; two people do not show how many unknown people pass"
         )
-    if math.isnan(passed):
-        reason = (
-            f"with fewer than {KNOWN_RATE_LEAST} people no error rate is known: it may be half or several times that"
-        )
-        if people >= KNOWN_RATE_LEAST:
-            reason = "these people differ so much that the share could be half or several times that; train more people"
-        if len(recognizer.labels_) == people:
-            reason = "with one image of each person no error rate is known: it may be half or several times that"
-        return f"{threshold}, set to let {rate:.1%} of unknown people pass; {reason}"
     known = "the share of known people who are rejected is not known"
     if not math.isnan(rejected):
-        known = f"{rejected:.1%} of known people are rejected"
+        known = f"{rejected:.1%} of known people are rejected (at most {rejected_most:.0%})"
     return (
-        f"{threshold}: {passed:.1%} of unknown people pass, {known} (by cross-validation), for new images that are as "
-        "noisy as these; identify reports which are not"
+        f"{threshold}: {passed:.1%} of unknown people pass ({least:.1%} to {most:.0%} with {CONFIDENCE:.0%} "
+        f"confidence), {known}. Cross-validation tells this for new images that are as noisy as these; more people "
+        "make it surer"
     )
 
 

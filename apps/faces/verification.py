@@ -15,7 +15,7 @@ from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
 from visionnmf.engine.blocks import one_blas_thread
 
-from .calibration import KNOWN_RATE_LEAST, Identity, some_people
+from .calibration import Identity, some_people
 from .classifiers import Labels
 from .identification import doubtful
 from .likeness import IN_WORDS
@@ -30,6 +30,7 @@ COMPONENTS = 100  # principal components of the images
 SHRINKAGE = 0.1  # share of the mean variance that is added to each direction of the within-class covariance
 PEOPLE_FOLDS = 5  # at most, and at least two people in each; with more, the threshold varies more
 ENOUGH_PEOPLE = 4  # with fewer, no two can be left out
+PEOPLE_LEAST = 15  # with fewer, a sentence says that pairs of them show little
 MOST_IMAGES = 2000  # of the gallery that set the threshold
 
 
@@ -225,10 +226,10 @@ class Verifier:
         alike = None
         if len(self._strangers):
             alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
-        if threshold is None and self._n_people < KNOWN_RATE_LEAST:
+        if threshold is None and self._n_people < PEOPLE_LEAST:
             few = f"{self._n_people} people show" if self._n_people > 1 else "one person shows"
             notes.append(
-                f"{few} little of how alike different people are; train {KNOWN_RATE_LEAST} or more, or give a threshold"
+                f"{few} little of how alike different people are; train {PEOPLE_LEAST} or more, or give a threshold"
             )
         same = None if "unlike" in each["reasons"] else distance <= limit
         return VerificationReport(same, "images", people, distance, limit, alike, inputs=inputs, notes=notes, **each)

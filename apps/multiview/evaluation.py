@@ -24,7 +24,7 @@ from visionnmf._checks import check_matplotlib
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
@@ -172,7 +172,7 @@ def evaluate_files(
     if labels.labels is not None:
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
-        raise UnreadableError(f"{sources[0]}: has no labels; give a file of them")
+        raise ParameterError(f"labels must be a file of classes, because {sources[0]} has none; got None")
     y = _word_matrix(np.asarray(y))  # classes stay; words in one text become marks (n_samples, n_words)
     if begin is not None:
         begin()

@@ -46,8 +46,8 @@ from visionnmf import NMF
 from visionnmf.apps.faces import FaceRecognizer, evaluation as application
 from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
+from visionnmf.apps.faces.comparison import WHITENING
 from visionnmf.apps.faces.evaluation import FaceSplit, make_split
-from visionnmf.apps.faces.recognizer import WHITENING
 from visionnmf.apps.faces.settings import FaceEvaluation
 from visionnmf.apps.runner import run_jobs, settings_key
 from visionnmf.datasets import Faces

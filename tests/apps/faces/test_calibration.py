@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
 from scipy.ndimage import gaussian_filter
+from scipy.stats import binomtest
 
 from visionnmf.apps.faces import FaceRecognizer, calibration
-from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, holds, people_folds
+from visionnmf.apps.faces.calibration import LeftOut, calibrated, holds, people_folds, rate_of
 
 
 def left_out(people, distances, known=0):
@@ -54,35 +55,48 @@ def test_the_rate_is_that_of_other_people(rng):
 
 
 def test_what_images_are_like_is_known_without_rates():
-    """The range of the noise needs images and not people."""
+    """The range of the noise needs images."""
     found = calibrated(left_out(np.repeat(np.arange(10), 6), np.linspace(0.3, 0.9, 60), 20), 10, 0.05)
-    assert math.isnan(found.acceptance)
     assert holds(found.noise, np.array([[0.1, 0.1], [0.1, 0.2]])).tolist() == [True, False]
 
 
-def test_nothing_is_announced_of_few_people():
+def test_rates_of_few_people_are_announced_with_their_uncertainty():
     found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
     assert 0.3 < found.threshold < 0.9
-    assert math.isnan(found.acceptance) and math.isnan(found.rejection)
+    assert 0 <= found.acceptance.low < 0.02 and 0.3 < found.acceptance.high < 1
+    assert found.rejection.low == found.rejection.mean == 0 and found.rejection.high > 0.3  # of three people
     assert holds(found.noise, np.full((2, 2), 0.1)) is None
 
 
-@pytest.mark.parametrize(("n_people", "least", "most"), [(20, 0, 0.2), (60, 0.5, 0.95), (200, 0.99, 1)])
-def test_a_rate_is_announced_where_people_tell_it_to_a_factor_of_two(n_people, least, most):
+@pytest.mark.parametrize("n_people", [5, 10, 20, 60])
+def test_intervals_cover_the_rate_of_all_people(n_people):
+    """Images of one person are alike, so intervals from the number of images alone would miss it far more often."""
     rng = np.random.default_rng(0)
-    right, announced = [], 0
-    for _ in range(300):
-        known = _known_rate(rng.binomial(10, rng.beta(0.2, 3.8, n_people)) / 10)  # .05 on average
-        if not math.isnan(known):
-            announced += 1
-            right.append(known / 2 <= 0.05 <= 2 * known)
-    assert least <= announced / 300 <= most and (n_people < 60 or np.mean(right) > 0.9)
-    assert math.isnan(_known_rate(np.zeros(9))) and math.isnan(_known_rate(np.ones(1)))
+    covered, widths = [], []
+    for _ in range(400):
+        found = rate_of(rng.binomial(10, rng.beta(0.4, 3.6, n_people)) / 10, 10 * n_people)  # 0.1 on average
+        covered.append(found.low <= 0.1 <= found.high)
+        widths.append(found.high - found.low)
+    assert np.mean(covered) > 0.87 and np.mean(widths) < 2 / n_people**0.5
+
+
+def test_intervals_of_one_image_each_are_those_of_clopper_and_pearson():
+    """With as many people as that, the uncertainty of the variance hardly counts."""
+    found = rate_of(np.repeat([0.0, 1.0], [1900, 100]), 2000)
+    exact = binomtest(100, 2000).proportion_ci(0.9, method="exact")
+    assert found.mean == 0.05 and found[1:] == pytest.approx((exact.low, exact.high), rel=0.01)
+
+
+def test_intervals_of_equal_people_reach_the_end_only_on_one_side():
+    none, everything = rate_of(np.zeros(9), 90), rate_of(np.ones(9), 90)
+    assert none[:2] == (0, 0) and 0.2 < none.high < 0.5
+    assert everything[::2] == (1, 1) and everything.low == pytest.approx(1 - none.high)
+    assert math.isnan(rate_of(np.ones(1), 10).mean) and rate_of(np.ones(1), 10)[1:] == (0, 1)
 
 
 def test_without_strangers_the_known_set_the_threshold():
     two = calibrated(left_out([0, 0, 1, 1], [0.5, 0.6, 0.7, 0.8], known=4), 2, 0.5)
-    assert two.threshold == pytest.approx(0.65) and math.isnan(two.acceptance)
+    assert two.threshold == pytest.approx(0.65) and math.isnan(two.acceptance.mean) and two.acceptance[1:] == (0, 1)
     assert calibrated(left_out([], []), 2, 0.05).threshold == 0
     assert calibrated(left_out([0, 0], [1, 1], known=2), 1, 0.05).threshold == 0
 
@@ -112,9 +126,10 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     found = recognizer.identify(noisy[~known])
     assert np.mean([one.calibrated for one in found]) > 0.9
     passed = np.mean([one.person is not None for one in found if one.calibrated])
-    assert recognizer.false_acceptance_rate_ / 2 <= passed <= 2 * recognizer.false_acceptance_rate_
+    (least, most), (_, rejected_most) = recognizer.rate_intervals_
+    assert least <= passed <= most and least < recognizer.false_acceptance_rate_ < most < 0.5
     rejected = np.mean([one.person is None for one in recognizer.identify(noisy[known & ~trained])])
-    assert recognizer.false_rejection_rate_ / 2 <= rejected <= 2 * recognizer.false_rejection_rate_
+    assert recognizer.false_rejection_rate_ / 2 <= rejected <= rejected_most
     assert not any(one.calibrated for one in recognizer.identify(rows(images)[~known]))  # cleaner
 
 

@@ -205,8 +205,10 @@ def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
         for path in list((folder / f"person {i}").iterdir())[1:]:
             path.unlink()
     few = run("faces", "train", folder, "--model", tmp_path / "a.npz")
-    assert few.exit_code == 0 and "no error rate is known: it may be half or several times that" in few.stdout
+    assert few.exit_code == 0 and "the share of known people who are rejected is not known" in few.stdout
+    assert "of unknown people pass (" in few.stdout and "with 90% confidence)" in few.stdout
     assert math.isnan(load(tmp_path / "a.npz").recognizer.false_rejection_rate_)
+    np.testing.assert_array_equal(load(tmp_path / "a.npz").recognizer.rate_intervals_[1], [0, 1])
     for i in (2, 3):
         (folder / f"person {i}" / next((folder / f"person {i}").iterdir()).name).unlink()
     two = run("faces", "train", folder, "--model", tmp_path / "b.npz")

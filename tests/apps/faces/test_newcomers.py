@@ -69,6 +69,10 @@ def test_calls_in_another_order_or_with_several_images_are_refused_with_a_cure(m
         identify(model[0], [image])
     with pytest.raises(UnreadableError, match="person 1 is a folder, and one image is needed; give its files one by"):
         identify(model[0], folder / "person 1")
+    with pytest.raises(
+        UnreadableError, match=r"people.npz is a model or a data set, and an image is needed; give pict"
+    ):
+        identify(model[0], folder.parent / "people.npz")
     assert not (tmp_path / "m.npz").exists()
 
 
@@ -77,7 +81,7 @@ def test_one_image_of_each_person_warns_of_no_regression_and_promises_no_rate(rn
     np.savez(tmp_path / "f.npz", images=images, labels=np.arange(1, 25), names=labels)
     found = run("faces", "train", tmp_path / "f.npz", "--model", tmp_path / "m.npz")  # warnings are errors in tests
     assert found.exit_code == 0 and "UserWarning" not in found.stderr
-    assert "with one image of each person no error rate is known: it may be half or several times that" in found.stdout
+    assert "the share of known people who are rejected is not known" in found.stdout
 
 
 def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no_people(folder, tmp_path):

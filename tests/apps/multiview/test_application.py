@@ -127,7 +127,7 @@ def test_what_cannot_be_used_is_one_line(files):
         (["fit", "sounds.csv", "--key", "name", "--model", "m.npz"], "sounds.csv: has no column 'name'; it has id, f0"),
         (["fit", "sounds.csv", "--model", "m.npz"], "sounds.csv: row 2, column id: must be a number; got s0"),
         (["fit", "both.npz", "images.npy", "--model", "m.npz"], "images: two views have this name"),
-        (["evaluate", "images.npy", "--out", "r"], "images.npy: has no labels"),
+        (["evaluate", "images.npy", "--out", "r"], "--labels must be a file of classes, because images.npy has none"),
         (["transform", "both.npz", "images.npy", "--codes", "c.csv"], "both.npz"),
     ):
         result = run_command("multiview", *arguments)

@@ -1,0 +1,50 @@
+"""What the rules compare: features of images, and the classifiers that find the distances from people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .classifiers import ClassResidual, Nearest
+from .occlusion import RobustResidual
+
+Array = NDArray[Any]
+
+WHITENING = 0.1  # share of the mean power that the rule "whitened" adds
+CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
+
+
+class Comparison:
+    """The features and the classifier of a `rule` of :class:`.FaceRecognizer`, with a fitted `model`.
+
+    `components` (n_components, n_pixels) are the components of the model, scaled to unit norm, and `image_shape` is
+    (height, width), or None if it is not known.
+    """
+
+    def __init__(self, rule: str, model: Any, image_shape: tuple[int, int] | None) -> None:
+        self.rule, self._model, self._image_shape = rule, model, image_shape
+        norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
+        self._norms = np.where(norms > 0, norms, 1)
+        self.components = model.components_ / self._norms
+        self._inverse = np.linalg.pinv(self.components, rcond=CONDITION)
+
+    def features(self, images: Array, codes: Array | None = None) -> Array:
+        """Return the vectors that the rule compares, a row for each of the `images` (n_images, n_pixels).
+
+        They are images, codes (None computes the model's), or projections on the pseudo-inverse of the components.
+        """
+        if self.rule in ("residual", "occluded"):
+            return images
+        if self.rule == "codes":  # scaled as if the components had unit norm
+            return np.asarray((self._model.transform(images) if codes is None else codes) * self._norms.T)
+        return np.asarray(images @ self._inverse.astype(images.dtype, copy=False))
+
+    def classifier(self, *, choosing: bool = False) -> ClassResidual | RobustResidual | Nearest:
+        """Return an unfitted classifier of features; for "occluded" another one chooses the limit of cleaning."""
+        if self.rule == "occluded" and not choosing:
+            return RobustResidual(self._image_shape)
+        if self.rule in ("residual", "occluded"):
+            return ClassResidual(adaptive=True)
+        return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
