@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import MultiviewNMF, choices
-from visionnmf.models.multiview.fitting import JUDGING, Progress
+from visionnmf.models.multiview.components import Progress
+from visionnmf.models.multiview.outlying_views import JUDGING
 
 from .view_model import Preparation, is_sparse, observed
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from model_files import rewrite
+from sklearn import config_context
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -132,3 +133,26 @@ def test_vectors_and_no_views_are_refused():
             quick().fit(none)
     rows = [row for row in np.arange(12.0).reshape(3, 4)]  # with groups these are the rows of one matrix
     assert quick(groups=[0, 0, 1, 1]).fit_transform(rows).shape == (3, 2)
+
+
+@pytest.mark.parametrize("form", [dict, lambda frames: list(frames.values())])
+def test_codes_as_data_frames_keep_the_index_of_the_views(frames, form):
+    """scikit-learn takes the index from a frame, and found none in a list or a dict of frames."""
+    numbered = {"sounds": frames["sounds"].reset_index(drop=True), "images": frames["images"]}
+    model = quick()
+    expected = model.fit_transform(form(frames))
+    assert isinstance(expected, np.ndarray)
+    model.set_output(transform="pandas")
+    for codes in (model.fit_transform(form(frames)), model.transform(form(frames)), model.transform(form(numbered))):
+        assert codes.index.tolist() == ROWS
+        assert codes.columns.tolist() == ["multiviewnmf0", "multiviewnmf1"]
+        np.testing.assert_array_equal(codes, expected)
+    some = form({**frames, "sounds": None})
+    assert model.transform(some).index.tolist() == ROWS
+    arrays = form({name: frame.to_numpy() for name, frame in frames.items()})
+    with pytest.warns(UserWarning, match="has no feature names"):
+        assert model.transform(arrays).index.tolist() == list(range(12))
+    with pytest.warns(UserWarning, match="has no feature names"):
+        model.set_output(transform="default").transform(arrays)
+    with config_context(transform_output="pandas"):
+        assert quick().fit(form(frames)).transform(form(frames)).index.tolist() == ROWS

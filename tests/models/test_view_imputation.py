@@ -8,8 +8,8 @@ import pytest
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.datasets import make_views
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview import fitting, views as view_record
-from visionnmf.models.multiview.fitting import CodesPrior, complete_views, fill_views, learn_prior
+from visionnmf.models.multiview import missing_views, views as view_record
+from visionnmf.models.multiview.missing_views import CodesPrior, complete_views, fill_views, learn_prior
 from visionnmf.models.multiview.views import Views
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -125,7 +125,7 @@ def test_many_components_of_few_samples_predict_missing_views_of_training(monkey
     assert model.n_components_ == 25
     np.testing.assert_array_equal(filled[~missing], X[~missing])
     alone = MultiviewNMF(25, loss=loss, random_state=0)
-    monkeypatch.setattr(fitting, "CROWDED", 1)  # nothing is filled in before the fit
+    monkeypatch.setattr(missing_views, "CROWDED", 1)  # nothing is filled in before the fit
     alone.fit(made.views, observed=observed)
     before = np.hstack(list(alone.impute(made.views, observed=observed).values()))
     assert error(filled[missing]) < 0.93 * error(before[missing])

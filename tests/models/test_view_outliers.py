@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview.fitting import block_residuals, find_outlying, usual_residuals
+from visionnmf.models.multiview.outlying_views import block_residuals, find_outlying, usual_residuals
 from visionnmf.models.multiview.views import Views
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands

@@ -34,6 +34,13 @@ def product(A: Array, B: Array) -> Array:
     return result
 
 
+def norms_of(H: Array) -> Array:
+    """Return the Euclidean norms (r,) by which components `H` (r, n) are divided; 1 for a component of zeros."""
+    norms: Array = np.linalg.norm(H, axis=1)
+    norms[norms == 0] = 1
+    return norms
+
+
 def _sparse_product(X: Any, A: Array) -> Array:
     """Return ``A @ X.T`` (r, n_rows) for sparse `X` (n_rows, n): the right-hand sides of its rows' least squares."""
     points = np.ascontiguousarray(A.T)  # (n, r), so that an entry of the data reads one contiguous row

@@ -19,7 +19,7 @@ from .optimality import optimality
 from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
 from .solvers import SOLVERS, admm, hals, sbcd, spg
-from .solvers.table import Codes
+from .solvers.table import FindCodes
 from .stopping import Progress, Stopping, exact_objective
 
 Array = NDArray[Any]
@@ -137,16 +137,16 @@ class PrintedProgress:
 
 
 class CodesSolver(NamedTuple):
-    """A function that finds codes (:data:`.solvers.table.Codes`), and the penalty terms that it supports.
+    """A function that finds codes (:data:`.solvers.table.FindCodes`), and the penalty terms that it supports.
 
     Every such function accepts weights, and sparse data for losses that have a sparse form.
     """
 
-    codes: Codes
+    codes: FindCodes
     terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)
 
 
-def _or_simplex(codes: Codes) -> Codes:
+def _or_simplex(codes: FindCodes) -> FindCodes:
     """Return `codes`, a function that finds the codes under a divergence, extended to codes on the simplex.
 
     Those are found by spectral projected gradient instead.

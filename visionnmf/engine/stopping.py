@@ -167,20 +167,24 @@ def exact_objective(problem: Problem) -> float:
     return total
 
 
-def warn_not_converged(name: str, result: Any, tol: float) -> None:
+def warn_not_converged(
+    name: str, result: Any, tol: float, *, cure: str = "increase max_iter", stacklevel: int = 3
+) -> None:
     """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change.
 
-    `name` is that of the estimator, and `result` the :class:`.solving.Fit`, whose `change` is the relative decrease of
-    the objective predicted for twice the iterations (infinite if there were too few to predict it).
+    `name` is that of the estimator, `result` the :class:`.solving.Fit`, whose `change` is the relative decrease of the
+    objective predicted for twice the iterations (infinite if there were too few to predict it), and `cure` what to do
+    besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called the caller. The warning
+    has `result` as an attribute, for estimators that fit another one and warn in their own name.
     """
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
         gain = "the objective is still falling fast, or the iterates are far from satisfying the model"
     elif not tol <= result.change < np.inf:  # less than tol is not the prediction but the decrease so far
         gain = "they are too few to predict how far the objective would still fall"
-    warnings.warn(
+    warning = ConvergenceWarning(
         f"{name} stopped after {result.n_iter} iterations before it had converged: {gain} (tol={tol:.2g}); "
-        "increase max_iter, or tol if that is near enough.",
-        ConvergenceWarning,
-        stacklevel=3,  # the line that called the function that calls this one
+        f"{cure}, or tol if that is near enough."
     )
+    warning.result = result
+    warnings.warn(warning, stacklevel=stacklevel)

@@ -18,8 +18,8 @@ from .extractor import (
     Extractor,
     Images,
     PreparedImage,
+    check_descriptor_count,
     check_layout,
-    check_room,
     count_in_cells,
     named_in_cells,
     sample_rows,
@@ -122,7 +122,7 @@ class OnGrid(BagOfWords):
         """
         height, width = image.grey.shape
         count = sum(rows * columns for rows, columns in grid_size(height, width, self.scales, self.step))
-        check_room("scales and step", count, self._descriptor_size())
+        check_descriptor_count("scales and step", count, self._descriptor_size())
         return dense_grid(height, width, self.scales, self.step)
 
 

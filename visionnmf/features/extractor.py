@@ -30,9 +30,9 @@ __all__ = [
     "MAX_PIXELS",
     "Extractor",
     "PreparedImage",
+    "check_descriptor_count",
     "check_images",
     "check_layout",
-    "check_room",
     "count_in_cells",
     "divide_axis",
     "named_in_cells",
@@ -259,7 +259,7 @@ def named_in_cells(names: Sequence[str], layout: tuple[int, int]) -> Iterator[st
         yield from (name + where for name in names)
 
 
-def check_room(names: str, count: int, size: int) -> None:
+def check_descriptor_count(names: str, count: int, size: int) -> None:
     """Raise ParameterError if `count` descriptors of `size` float32 numbers take more than 1 GiB for an image.
 
     A hostile file may ask for so many. `names` are the parameters that say how many there are.

@@ -18,8 +18,8 @@ from .extractor import (
     Extractor,
     Images,
     PreparedImage,
+    check_descriptor_count,
     check_layout,
-    check_room,
     named_in_cells,
     sample_rows,
 )
@@ -158,8 +158,8 @@ class PatchNMF(Extractor):
         # `last` is the first row of the last strip; a smaller image gives one patch, extended by its border
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
         rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
-        check_room("patch and step", rows * columns, self.n_components)
-        check_room("patch", columns, 6 * self.patch**2)  # for one strip
+        check_descriptor_count("patch and step", rows * columns, self.n_components)
+        check_descriptor_count("patch", columns, 6 * self.patch**2)  # for one strip
         strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
         codes = np.stack(  # (rows, columns, n_components)
             [np.maximum(split_patches(strip, self.patch, self.step)[0] @ self.encoder_, 0) for strip in strips]

@@ -28,7 +28,7 @@ from visionnmf.exceptions import (
 
 from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
 from .outputs import output_file
-from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
+from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
 
 MAX_IMAGE_PIXELS = 100_000_000
 DECODING = 12  # bytes a pixel while a picture is decoded, as measured with 8 bits; 16 bits take more
@@ -219,8 +219,8 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         orientation = _orientation(image)
         # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
-            return upright(_deep_png(data, image, name, notes), orientation)
-        return upright(_pixels(image, name, notes), orientation)
+            return turn_upright(_deep_png(data, image, name, notes), orientation)
+        return turn_upright(_pixels(image, name, notes), orientation)
 
 
 def _formats(data: bytes, name: str) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None)
         place += int.from_bytes(data[place : place + 2])  # to the end of the segment
 
 
-def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+def turn_upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Apply an Exif orientation to an array (height, width, ...).
 
     The orientations 1 to 8 are the combinations of exchanging the axes (from 5 on), mirroring left and right, and

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
-from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
+from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
 
 # Compressions that tifffile decodes itself and in bounded memory.
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
@@ -59,7 +59,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
                 "supported; save the picture as 8- or 16-bit grey or RGB"
             )
         samples = _tiff_samples(page, data, segments, name, max_pixels)
-    return upright(_tiff_colours(page, samples, name, notes), _tiff_orientation(page))
+    return turn_upright(_tiff_colours(page, samples, name, notes), _tiff_orientation(page))
 
 
 def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixels: int) -> list[tuple[int, int]]:

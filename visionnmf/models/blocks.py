@@ -27,17 +27,18 @@ from visionnmf.engine.distributed.crew import Crew, LocalCrew
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import SEPARABLE, Simplex
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import norms_of
 from visionnmf.engine.solvers import choose
 from visionnmf.engine.solving import Fit, PrintedProgress, check_codes
-from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.inputs import available_memory
 
+from .best_start import fit_best
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
 from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
-__all__ = ["DaskRows", "Found", "Start", "fit_dask", "transform_blocks"]
+__all__ = ["DaskBlocks", "Found", "Start", "fit_dask", "transform_blocks"]
 
 Array = NDArray[Any]
 
@@ -45,7 +46,7 @@ ROOM = 0.5  # share of the free memory, or of that of a worker, that blocks may 
 COPIES = 4  # of a block while it is read and checked
 
 
-class DaskRows:
+class DaskBlocks:
     """A Dask array `X` whose blocks hold whole rows, with what belongs to its rows, and the model that checks them.
 
     Parameters
@@ -121,7 +122,7 @@ class DaskRows:
         """Return for each block a delayed object of Dask that reads and checks it when it is computed.
 
         The rows of the data, of their weights and of the codes to start from are passed on to :func:`read_block`, which
-        returns them as :class:`.BlockData`.
+        checks them as `check` says, and returns them as :class:`.BlockData`.
         """
         import dask
 
@@ -148,8 +149,8 @@ class BlockCheck:
 def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
     """Check the rows of one block, and return them with their weights, in memory or in files of the worker.
 
-    `X` (n_rows, n_features), `weights` of its entries, `sample_weight` (n_rows,) and `codes` (n_rows, n_components) to
-    start from are arrays; all but `X` may be None.
+    `check` holds the model, its loss and whether to use files. `X` (n_rows, n_features), `weights` of its entries,
+    `sample_weight` (n_rows,) and `codes` (n_rows, n_components) to start from are arrays; all but `X` may be None.
     """
     data = _checked_block(check, X, weights, sample_weight, codes)
     return data.in_files(_directory()) if check.in_files else data
@@ -160,7 +161,7 @@ def _directory() -> str:
     if "distributed" in sys.modules:
         from distributed import get_worker
 
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError):  # this process is not a worker
             return str(get_worker().local_directory)
     return tempfile.gettempdir()
 
@@ -179,7 +180,7 @@ def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any
     if sample_weight is None:
         return BlockData(data, entries, codes=codes)
     s = check_nonnegative_array(sample_weight, "sample_weight", (len(data),), np.float64)
-    problem = Problem(data, Loss(check.loss), weights=entries)
+    problem = Problem(data, Loss(check.loss), weights=entries)  # how samples are weighted depends on the loss's name
     # A penalty of the codes forbids weighting samples by scaling rows; any one will do, because only that counts.
     if check.penalised:
         problem = replace(problem, penalty_W=replace(problem.penalty_W, l1=1.0))
@@ -225,12 +226,12 @@ def active_client() -> Any:
     return default_client()
 
 
-def open_crew(data: DaskRows, check: BlockCheck, need: MemoryEstimate) -> Crew:
+def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew:
     """Read all blocks, on the workers of the active Dask client or in this process, and return them as a crew.
 
-    A crew passes messages to all blocks and adds up their answers. `need` is the memory of the fit in bytes. Blocks go
-    to files if they would take more than the share :data:`ROOM` of the memory. Raises TooLargeError if a single block
-    is too large, or if there is no room for the files.
+    A crew passes messages to all blocks and adds up their answers. `data` has the Dask array of each block, `check`
+    how to check one, and `need` the bytes of memory of the fit. Blocks go to files if they would take more than the
+    share :data:`ROOM` of the memory. Raises TooLargeError if a block is too large or the files find no room.
     """
     import dask
 
@@ -254,6 +255,7 @@ def open_crew(data: DaskRows, check: BlockCheck, need: MemoryEstimate) -> Crew:
             f"a block of {largest} samples: {block / 2**30:.2f} GiB of memory are needed and "
             f"{min(limits) / 2**30:.2f} GiB are there; pass float32, or smaller blocks by X.rechunk"
         )
+    # delayed objects of Dask, each of which reads and checks a block
     recipes = data.recipes(replace(check, in_files=share > ROOM))
     if client is not None:
         from visionnmf.engine.distributed.cluster import ClusterCrew
@@ -316,11 +318,12 @@ def checked_sums(crew: Crew, dtype: Any) -> Sums:
     return sums
 
 
-def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress, *, with_codes: bool) -> Found:
+def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress, *, with_codes: bool) -> Found:
     """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds.
 
-    `model` holds the parameters; its attributes do not change. `report` is the callback of the fit, and `with_codes`
-    says whether the codes of the samples are wanted.
+    `model` holds the parameters; its attributes do not change. `data` has the blocks, and `start` the components to
+    start from, if given, and the random generator. `report` is the callback of the fit, and `with_codes` says whether
+    the codes of the samples are wanted.
     """
     refuse(model)
     penalties = _penalties(model, data)
@@ -337,7 +340,13 @@ def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress, 
         check_codes(problem)
         rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])
         if model.update_components:
-            result, H = _fit_best(model, rows, start, solver, report)
+
+            def fit_once() -> tuple[Fit, Array]:
+                """Fit from another start; return the fit and its components, which it has changed in place."""
+                H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
+                return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
+
+            result, H = fit_best(model, solver, fit_once, report)
         else:
             if start.components is None:
                 raise ParameterError("components_init must be given with update_components=False; got None")
@@ -348,7 +357,7 @@ def fit_dask(model: Any, data: DaskRows, start: Start, report: PrintedProgress, 
         crew.close()
 
 
-def _penalties(model: Any, data: DaskRows) -> dict[str, Any]:
+def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
     """Return the penalties of the codes ("W") and the components ("H") in the engine's form, with the model's ridge.
 
     Raises ParameterError for penalties that link samples, which lie in different blocks.
@@ -367,41 +376,17 @@ def _penalties(model: Any, data: DaskRows) -> dict[str, Any]:
     return {side: replace(penalty, l2=penalty.l2 + ridge) for side, penalty in sides.items()}
 
 
-def _fit_best(
-    model: Any, rows: engine.RowsInBlocks, start: Start, solver: str, report: PrintedProgress
-) -> tuple[Fit, Array]:
-    """Fit from `n_init` starts, and return the best fit and its components; `report` is the callback of the fits.
-
-    Raises ParameterError if the best fit diverged, and warns if it did not converge.
-    """
-    best: tuple[Fit, Array] | None = None
-    for _ in range(model.n_init):
-        H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
-        result = engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report)
-        report.finish()
-        if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
-            best = result, H
-    assert best is not None
-    if not math.isfinite(best[0].history[-1]):
-        raise ParameterError(
-            f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
-        )
-    if not best[0].converged and model.tol > 0:
-        warn_not_converged(type(model).__name__, best[0], model.tol)
-    return best
-
-
 def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array, with_codes: bool) -> Found:
     """Normalise the components, find the final codes, and evaluate them.
 
-    `result` is the fit, or None for fixed components, which keep their norms. `H` is normalised in place, unless a
-    constraint depends on its scale. `with_codes` says whether the codes are returned.
+    `rows` stands for the samples in their blocks, and `solver` is the name of the one used. `result` is the fit, or
+    None for fixed components, which keep their norms. `H` is normalised in place, unless a constraint depends on its
+    scale. `with_codes` says whether the codes are returned.
     """
     crew, problem = rows.crew, rows.problem
     norms = np.ones(len(H), H.dtype)
     if result is not None and problem.penalty_W.is_cone and problem.penalty_H.is_cone:
-        norms = np.linalg.norm(H, axis=1)
-        norms[norms == 0] = 1
+        norms = norms_of(H)
         H /= norms[:, None]
     scale = norms.astype(np.float64)  # the penalties belong to the factors before normalisation
     penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
@@ -460,7 +445,7 @@ def transform_blocks(model: Any, X: Any, weights: Any) -> Any:
     """Return the codes (n_samples, n_components) of a Dask array, computed block by block when they are needed."""
     import dask.array as da
 
-    data = DaskRows(model, X, weights, reset=False)
+    data = DaskBlocks(model, X, weights, reset=False)
     arrays = [array for array in (data.X, data.weights) if array is not None]
     chunks = (data.X.chunks[0], (len(model.components_),))
     return da.map_blocks(

@@ -239,9 +239,7 @@ def select_samples(problem: Problem, rows: slice | Array) -> Problem:
 def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
     """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
 
-    If the loss is homogeneous and the codes may have any scale, a row is weighted by scaling it. Otherwise the weight
-    of a sample goes to its entries. A loss of degree d, with ``loss(c x, c y) = c^d loss(x, y)``, weights a row by s
-    if the row is multiplied by ``s^(1/d)``; its codes are then multiplied by the same number.
+    `sample_weight` (n_samples,) is not checked yet, or None. How samples are weighted: see :func:`weigh_samples`.
     """
     if sample_weight is None:
         return problem, None
@@ -252,8 +250,8 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
     """Return the problem whose samples count `s` times (n_samples,), and what its rows were multiplied by, or None.
 
     `s` are checked and in double precision. If the loss is homogeneous (``loss(c x, c y) = c^degree loss(x, y)``) and
-    the codes have no penalty, rows are scaled by ``s^(1/degree)``, which needs no array of weights. Otherwise the
-    weights go to the entries, which raises ParameterError for a sparse `X`.
+    the codes have no penalty, rows are scaled by ``s^(1/degree)``, and so are their codes, which needs no array of
+    weights. Otherwise the weights go to the entries, which raises ParameterError for a sparse `X`.
     """
     X = problem.X
     degree = problem.loss.record.degree
@@ -383,7 +381,8 @@ def _no_parameter(parameter: Any, what: str) -> None:
 def check_positive(X: Any, weights: Array | None, loss: Loss, *, zeros: bool = True) -> None:
     """Raise ParameterError if the loss is infinite because an entry that counts is 0.
 
-    `zeros` says whether entries that a sparse `X` does not store are 0, and not missing; it then stores no zeros.
+    `zeros` says whether the entries that a sparse `X` does not store are 0, so that such an `X` always holds zeros. If
+    they are missing instead, the stored ones, which :func:`check_data` leaves, are all positive.
     """
     if not loss.needs_positive or (sp.issparse(X) and not zeros):
         return

@@ -33,7 +33,9 @@ def start_factors(
     if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible
         observed = problem.weights > 0
         X = np.where(observed, X, X.dtype.type(X.sum(dtype=np.float64) / observed.sum()))
-    stored = X.data if problem.is_sparse and problem.zero_weight == 0 else X  # the entries that count
+    stored = (
+        X.data if problem.is_sparse and problem.zero_weight == 0 else X
+    )  # the entries that count: the stored ones if the others are missing
     # With "custom" both factors are given, so what is drawn here is replaced below.
     Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
     # The factors were made as if the entries that are not stored were 0.

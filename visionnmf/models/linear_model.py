@@ -92,6 +92,7 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that `X` must be >= 0, and that float32 codes belong to float32 data."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from visionnmf._checks import brief, check_callable, check_count, check_matplotlib, check_number, check_random_state
+from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state, plot_axes
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_data, check_loss, check_weights
 from .nmf import NMF
-from .rank import SEEDS, fit_shown
+from .rank import fit_shown, hidden_entries
 
 __all__ = ["LossSelection", "select_loss"]
 
@@ -60,11 +60,7 @@ class LossSelection:
         -------
         matplotlib.axes.Axes
         """
-        if ax is None:
-            check_matplotlib()
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots()[1]
+        ax = plot_axes(ax)
         means = self.scores.mean(axis=1)
         ax.barh([str(loss) for loss in self.losses], means / (means[0] or 1.0))
         ax.invert_yaxis()
@@ -153,11 +149,7 @@ def select_loss(
     # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
     checked.set_params(loss_parameter=None, missing_values=None, callback=None, verbose=0)
     scores = np.empty((len(tried), n_splits))
-    for split in range(n_splits):
-        held = entries * (rng.random_sample(data.shape) < fraction)  # the weights of hidden entries, 0 for all others
-        if not held.any():
-            raise ParameterError(f"fraction must hide at least one of {data.size} entries; got {fraction!r}; raise it")
-        seed = int(rng.randint(SEEDS))
+    for split, (held, seed) in enumerate(hidden_entries(entries, n_splits, fraction, rng)):
         residuals = []
         for i, loss in enumerate(tried):
             model = clone(checked).set_params(loss=loss, random_state=seed)
@@ -183,7 +175,8 @@ def _checked_losses(losses: Sequence[str | float]) -> list[str | float]:
 def _part(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.RandomState) -> tuple[Array, Array]:
     """Return the data, or a random part of large data, as a dense array, and the weights of its entries.
 
-    `zeros_missing` is true if the entries that sparse data do not store are missing.
+    The part has at most 2000 samples and 1000 features (`LARGEST_SAMPLE`). `weights` of sparse data are None, and
+    `zeros_missing` is true if the entries that they do not store are missing.
     """
     for axis, most in enumerate(LARGEST_SAMPLE):
         if data.shape[axis] > most:

@@ -46,8 +46,9 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Return the bytes of a fit of dense data.
 
-    `plain_squares` says that the loss is that of least squares, which needs only products of the data unless entries
-    have weights. ``benchmarks/memory.py`` measures the multiples of the data.
+    `shape` is (n_samples, n_features). `plain_squares` says that the loss is that of least squares, which needs only
+    products of the data unless entries have weights; other fits hold the dual of ADMM, which is as large as the data.
+    ``benchmarks/memory.py`` measures the multiples of the data.
     """
     (n_samples, n_features), size = shape, np.dtype(dtype).itemsize
     data = n_samples * n_features * size

@@ -131,7 +131,10 @@ PARAMETERS = Value(_find_class)
 
 
 def estimator_of(*names: str, **sizes: str) -> Estimator:
-    """Return the field of an estimator of one of these classes; see `Estimator` for `sizes`."""
+    """Return what declares a fitted estimator, of one of the classes `names`, as a part of a file.
+
+    `sizes` gives dimensions of its arrays by names of the dimensions of that file: ``features="height*width"``.
+    """
     return Estimator({name: STATES[name] for name in names}, _find_class, PARAMETERS, tuple(sizes.items()))
 
 
@@ -240,7 +243,8 @@ def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, Any]]:
 def same_parameters(one: Any, other: Any) -> bool:
     """Return whether two models are of one class and have the same parameters, as files hold them.
 
-    Packing puts the arrays among the parameters into the dicts `first` and `second` and leaves plain values.
+    ``PARAMETERS.pack`` turns parameters into plain values for a file, and puts the arrays among them into a dict, here
+    `first` and `second`, by their places in the parameters. Values and arrays are compared apart.
     """
     first: dict[str, Any] = {}
     second: dict[str, Any] = {}

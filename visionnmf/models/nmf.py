@@ -20,12 +20,13 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import norms_of
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
-from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 
-from .blocks import DaskRows, Found, Start, fit_dask, transform_blocks
+from .best_start import fit_best
+from .blocks import DaskBlocks, Found, Start, fit_dask, transform_blocks
 from .data_checks import (
     check_data,
     check_loss,
@@ -300,11 +301,11 @@ class NMF(WithPenalties, LinearModel):
             return self._fit_codes(problem, given, n_components, sample_weight)
         if problem.loss.name != "frobenius" or problem.weights is not None:  # least squares needs products of X only
             check_room(problem.X, 1 if problem.weights is None else 2, CURE)
-        weighted, row_scale = (problem, None) if sample_weight is None else with_sample_weight(problem, sample_weight)
+        # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
+        weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
-        # `weighted` is the problem with sample weights, whose rows were multiplied by `row_scale` if that is not None.
         rng = check_random_state(self.random_state)
         (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
@@ -313,24 +314,15 @@ class NMF(WithPenalties, LinearModel):
         if self.init == "custom" and (codes is None or components is None):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
         report = PrintedProgress(self.callback, self.verbose)
-        best: tuple[Fit, Array, Array] | None = None
+
+        def fit_once() -> tuple[Fit, tuple[Array, Array]]:
+            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
+            factors = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
+            found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
+            return found, factors  # which `fit` has changed in place
+
         with one_blas_thread():
-            for _ in range(self.n_init):
-                # Wt (n_components, n_samples) are transposed codes; `fit` changes both factors in place.
-                Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
-                result = fit(weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
-                report.finish()
-                # a start whose objective became NaN has diverged, so any other one replaces it
-                if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
-                    best = result, Wt, H_
-        assert best is not None
-        result, Wt, H_ = best
-        if not math.isfinite(result.history[-1]):
-            raise ParameterError(
-                f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
-            )
-        if not result.converged and self.tol > 0:
-            warn_not_converged(type(self).__name__, result, self.tol)
+            result, (Wt, H_) = fit_best(self, solver, fit_once, report)
         self.n_iter_ = result.n_iter
         # the last objective is evaluated again for the final codes
         return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
@@ -461,7 +453,7 @@ class NMF(WithPenalties, LinearModel):
         check_nuclear(self)
         given, n_components = self._given_components(X.shape, H)
         self.ridge_ = float(self.nuclear) * math.sqrt(max(X.shape))
-        data = DaskRows(self, X, weights, sample_weight, W)
+        data = DaskBlocks(self, X, weights, sample_weight, W)
         components = None
         if given is not None:
             name = "components_init" if H is None else "H"
@@ -472,7 +464,10 @@ class NMF(WithPenalties, LinearModel):
         return found.codes
 
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit in blocks, and warn if most samples got codes of 0."""
+        """Set the attributes of a fit in blocks, and warn if most samples got codes of 0.
+
+        `found` has what the fit found, and `found.report` the loss, the penalty and the counts for the final codes.
+        """
         self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
         self.components_, self.component_norms_ = found.components, found.norms
         self.n_components_, self.n_iter_ = len(found.components), found.n_iter
@@ -523,8 +518,7 @@ class NMF(WithPenalties, LinearModel):
         """
         norms = np.ones(len(H), H.dtype)
         if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
-            norms = np.linalg.norm(H, axis=1)
-            norms[norms == 0] = 1
+            norms = norms_of(H)
             H /= norms[:, None]
             Wt *= norms[:, None]
         self.components_, self.component_norms_ = H, norms

@@ -429,7 +429,10 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _select(
         self, method: Method, data: Problem | np.memmap, rows: slice | Array, *, reset: bool = False
     ) -> Problem:
-        """Return the problem of the samples `rows`; those of a memory map are read and checked only now."""
+        """Return the problem of the samples `rows` of `data`: the problem of all of them, or a memory map.
+
+        The samples of a memory map are read and checked only now; with `reset` they set the number of features.
+        """
         if isinstance(data, np.memmap):
             return self._problem(method, data[rows], reset=reset)
         return select_samples(data, rows)

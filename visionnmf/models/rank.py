@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf._checks import brief, check_callable, check_count, check_matplotlib, check_number, check_random_state
+from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state, plot_axes
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_data, check_weights, fitted_loss
 from .nmf import NMF
 
-__all__ = ["SEEDS", "RankSelection", "fit_shown", "select_rank"]
+__all__ = ["RankSelection", "fit_shown", "hidden_entries", "select_rank"]
 
 Array = NDArray[Any]
 
@@ -58,11 +58,7 @@ class RankSelection:
         -------
         matplotlib.axes.Axes
         """
-        if ax is None:
-            check_matplotlib()
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots()[1]
+        ax = plot_axes(ax)
         ax.plot(self.ranks, self.scores, color="0.8", linewidth=1)
         ax.plot(self.ranks, self.scores.mean(axis=1), marker="o", label="mean of the splits")
         ax.axvline(self.n_components, linestyle="--", color="0.4", label=f"proposed: {self.n_components}")
@@ -154,11 +150,7 @@ def select_rank(
     rng = check_random_state(random_state)
     scores = np.empty((len(tried), n_splits))
     unfinished = 0
-    for split in range(n_splits):
-        held = entries * (rng.random_sample(data.shape) < fraction)  # the weights of hidden entries, 0 for all others
-        if not held.any():
-            raise ParameterError(f"fraction must hide at least one of {data.size} entries; got {fraction!r}; raise it")
-        seed = int(rng.randint(SEEDS))
+    for split, (held, seed) in enumerate(hidden_entries(entries, n_splits, fraction, rng)):
         for i, rank in enumerate(tried):
             model = clone(estimator).set_params(n_components=int(rank), random_state=seed)
             scores[i, split], converged = _score(model, data, entries - held, held)
@@ -173,6 +165,21 @@ def select_rank(
             stacklevel=2,
         )
     return RankSelection(int(tried[_choose(scores)]), tried, scores)
+
+
+def hidden_entries(
+    entries: Array, n_splits: int, fraction: float, rng: np.random.RandomState
+) -> Iterator[tuple[Array, int]]:
+    """Yield for each split the weights of the entries that are hidden, 0 for all others, and a seed for its fits.
+
+    `entries` are the weights of all entries, of which about the share `fraction` is hidden. Raises ParameterError if
+    none is.
+    """
+    for _ in range(n_splits):
+        held = entries * (rng.random_sample(entries.shape) < fraction)
+        if not held.any():
+            raise ParameterError(f"fraction must hide at least one of {held.size} entries; got {fraction!r}; raise it")
+        yield held, int(rng.randint(SEEDS))
 
 
 def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.int_]:

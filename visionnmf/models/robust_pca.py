@@ -31,6 +31,7 @@ class _RobustPCA(LinearModel):
     """What RPCA and GoDec share: the attributes of a fit, and codes of least absolute deviations."""
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that data of any sign are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = False
         return tags

@@ -53,6 +53,7 @@ class Checkpoint:
     live: bool = False
 
     def __post_init__(self) -> None:
+        """Raise ParameterError if `every`, the batches between two checkpoints, or a flag is not allowed."""
         check_count(self.every, "every")
         check_flag(self.resume, "resume")
         check_flag(self.live, "live")
@@ -188,7 +189,8 @@ class _Stream:
     def _first(self) -> int:
         """Return the size of the first batch; a model that has learnt nothing makes its starting components from it.
 
-        It has at least SAMPLES_A_COMPONENT samples for each component, rounded up to a multiple of the batch size.
+        It has at least SAMPLES_A_COMPONENT samples for each component, rounded up to a multiple of the batch `size`.
+        `done` is the number of samples learnt so far, also before an interruption.
         """
         wanted = getattr(self.model, "n_components", None)
         if self.done or hasattr(self.model, "components_") or not isinstance(wanted, int):
@@ -198,7 +200,8 @@ class _Stream:
     def _chunks(self) -> Iterator[Any]:
         """Return the chunks of the current pass, without the first `skip` samples, shuffled if there is a seed.
 
-        The order depends only on the seed and the number of the pass, so that a resumed run sees the same one.
+        The order depends only on the seed and the number of the pass, so that a resumed run sees the same one. A source
+        whose samples cannot be read by their numbers (not `Indexed`) shuffles itself as well as it can, by `reorder`.
         """
         if self.seed is not None:
             rng = np.random.default_rng([self.seed, self.epoch])

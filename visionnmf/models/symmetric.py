@@ -129,6 +129,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that `X` is a matrix of affinities of the samples, >= 0."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = True
         tags.input_tags.positive_only = True
@@ -203,7 +204,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
         """Return `n_init` starting factors (n_components, n) by `init`; a given array replaces the first of them.
 
-        `S` (n, n) is the affinity and `c` (n,) are the weights of the nodes.
+        `S` (n, n) is the affinity and `c` (n,) are the weights of the nodes. For the squared loss, starts that are
+        chosen like those of k-means++ are multiplied by the number that fits `S` best.
         """
         rng = check_random_state(self.random_state)
         if isinstance(self.init, str) and check_choice(self.init, "init", STARTS) == "random":

@@ -19,7 +19,7 @@ from visionnmf.engine.solving import solve_codes
 from visionnmf.engine.starts import absolute_normal
 from visionnmf.engine.stopping import exact_objective
 
-from .storage import Mapped, Stored, stored_fields, zeros
+from .storage import ArrayFile, Mapped, stored_fields, zeros
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ class Largest:
 class BlockData(NamedTuple):
     """The checked data of a block: what a worker reads, or computes again if another worker was lost.
 
-    Matrices are arrays, or :class:`.storage.Stored` in a `directory` of this machine, which then also keeps the dual.
+    Matrices are arrays, or files (:class:`.ArrayFile`) in a `directory` of this machine, where the dual then lies, too.
     `X` (n_rows, n) and the weights of its entries, or None, are the data as they were given. With weights of samples,
     `fitted` and `entries` take their place in the fit, and the rows of `fitted` were multiplied by `row_scale`
     (n_rows,) if that is not None. `codes` (n_rows, r) are given codes to start from, or None.
@@ -76,12 +76,12 @@ class Block:
     """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
 
     def __init__(self, data: BlockData) -> None:
-        """Take the data of the block, and map those that lie in files (`Stored`) into memory.
+        """Take the data of the block, and map those that lie in files (`ArrayFile`) into memory.
 
         The problem, the codes and the state of a solver come with the messages of a fit; :meth:`begin` is the first.
         """
         self._mapped = Mapped()  # the arrays in files
-        stored = {name: value for name, value in data._asdict().items() if isinstance(value, Stored)}
+        stored = {name: value for name, value in data._asdict().items() if isinstance(value, ArrayFile)}
         opened: dict[str, Any] = {name: self._mapped.open(value) for name, value in stored.items()}
         self.data = data._replace(**opened)
         self.problem: Problem  # with the weights of samples; set by `begin`
@@ -89,7 +89,7 @@ class Block:
         self.Wt: Array  # codes of `problem`
         self._half: admm.Half  # the pass of ADMM, with its dual
         self._halves: Any  # updates of least squares: `hals.Gram`, `hals.Filled` or `hals.Clipped`
-        self._codes: hals.Codes  # the codes before and after extrapolation
+        self._codes: hals.ExtrapolatedCodes  # the codes before and after extrapolation
         self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
         self._zeros: _Zeros  # entries of some features with a residual of 0
 
@@ -210,7 +210,7 @@ class Block:
         else:
             largest_weight = largest if self.problem.weights is not None else None
             self._halves = hals.Clipped(self.problem, largest_weight, self._large_zeros())
-        self._codes = hals.Codes(self.Wt, self.problem.penalty_W)
+        self._codes = hals.ExtrapolatedCodes(self.Wt, self.problem.penalty_W)
 
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
         """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.

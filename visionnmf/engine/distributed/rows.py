@@ -103,7 +103,7 @@ class RowsInBlocks:
         return float(loss + (penalty + self.problem.penalty_H.value(H)))
 
 
-class AdmmRows:
+class AdmmRowsInBlocks:
     """Rows in blocks for :func:`..solvers.admm.follow`."""
 
     def __init__(self, rows: RowsInBlocks) -> None:
@@ -130,10 +130,10 @@ class AdmmRows:
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
         """Minimise the Huber loss by descent after the path, over the codes and `H` (r, n) in place; yield progress."""
-        return hals.descend(SquaresRows(self._rows, "clipped"), H, self.penalty_H, max_iter=max_iter)
+        return hals.descend(DescentRowsInBlocks(self._rows, "clipped"), H, self.penalty_H, max_iter=max_iter)
 
 
-class SquaresRows:
+class DescentRowsInBlocks:
     """Rows in blocks for :func:`..solvers.hals.descend`; `kind` is that of :meth:`.block.Block.prepare_descent`."""
 
     def __init__(self, rows: RowsInBlocks, kind: str) -> None:
@@ -195,9 +195,9 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
     `rows` are all rows of the data, which a crew holds in blocks, with their codes.
     """
     if solver == "admm":
-        return admm.follow(AdmmRows(rows), H, max_iter=max_iter)
+        return admm.follow(AdmmRowsInBlocks(rows), H, max_iter=max_iter)
     kind = "filled" if rows.weighted else "gram"  # with weights, the model fills in a part of each entry
-    return hals.descend(SquaresRows(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
+    return hals.descend(DescentRowsInBlocks(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
 
 
 class Report(NamedTuple):

@@ -69,7 +69,7 @@ class Shard:
             for block, start in zip(self.blocks, self.starts, strict=True):
                 Wt = block.Wt
                 Wt[k] = row[start : start + Wt.shape[1]].astype(Wt.dtype) * Wt.dtype.type(scale)
-        return (State(rng.get_state()),)
+        return (GeneratorState(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
         """Draw starting codes for each block from a seed of its own.
@@ -104,13 +104,13 @@ class Shard:
         return reduce(added, map_blocks(several, list(pairwise(bounds))))
 
 
-class State:
+class GeneratorState:
     """The state of a generator of random numbers, which is the same for all shards."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __add__(self, other: State) -> State:
+    def __add__(self, other: GeneratorState) -> GeneratorState:
         return self
 
 

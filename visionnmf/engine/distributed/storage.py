@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-class Stored(NamedTuple):
+class ArrayFile(NamedTuple):
     """An array in a file of this machine, which disappears with the last :class:`Mapped` of it."""
 
     path: str
@@ -27,21 +27,21 @@ class Stored(NamedTuple):
     dtype: str
 
 
-def store(array: Array, directory: str) -> Stored:
+def store(array: Array, directory: str) -> ArrayFile:
     """Write an array to a new file of a directory, and return its path, shape and dtype."""
     with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
         np.ascontiguousarray(array).tofile(file)
-    return Stored(file.name, array.shape, array.dtype.str)
+    return ArrayFile(file.name, array.shape, array.dtype.str)
 
 
-def zeros(shape: tuple[int, ...], dtype: Any, directory: str) -> Stored:
+def zeros(shape: tuple[int, ...], dtype: Any, directory: str) -> ArrayFile:
     """Make a file of zeros in a directory, and return its path, shape and dtype.
 
     The file is sparse: it takes no space until something is written.
     """
     with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
         file.truncate(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-    return Stored(file.name, shape, np.dtype(dtype).str)
+    return ArrayFile(file.name, shape, np.dtype(dtype).str)
 
 
 class Mapped:
@@ -50,7 +50,7 @@ class Mapped:
     def __init__(self) -> None:
         self._maps: list[mmap.mmap] = []
 
-    def open(self, stored: Stored) -> Array:
+    def open(self, stored: ArrayFile) -> Array:
         """Map a file that :func:`store` or :func:`zeros` has written, and return its array, which may be changed.
 
         The file is removed when this object is. `_maps` keeps the mappings for :meth:`release`.

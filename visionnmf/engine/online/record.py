@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides
+from visionnmf.engine.products import norms_of, product, right_sides
 
 Array = NDArray[Any]
 
@@ -211,8 +211,7 @@ def normalise(H: Array, state: State) -> None:
     If a component is divided by its norm, its codes are multiplied by it. They enter ``state["A"]`` (r, r) twice and
     ``state["B"]`` (r, n) once.
     """
-    norms = np.linalg.norm(H, axis=1)
-    norms[norms == 0] = 1
+    norms = norms_of(H)
     H /= norms[:, None]
     state["A"] *= np.outer(norms, norms)
     state["B"] *= norms[:, None]

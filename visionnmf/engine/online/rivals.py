@@ -68,7 +68,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.kernels.online import robust_approximation
 from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalties, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, squares
+from visionnmf.engine.products import norms_of, product, squares
 from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
@@ -392,8 +392,7 @@ def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
     fit(stacked, Wt, H, solver="hals", max_iter=CHUNK_ITERATIONS, tol=CHUNK_TOLERANCE)
     turn = Wt[:, :r] / np.where(sizes > 0, sizes, 1)
     gram = turn @ gram @ turn.T + product(Wt[:, r:], Wt[:, r:].T)
-    norms = np.linalg.norm(H, axis=1)
-    norms[norms == 0] = 1
+    norms = norms_of(H)
     H /= norms[:, None]  # to norm 1, so all codes are multiplied by the norms
     state["gram"] = gram * np.outer(norms, norms)
     return loss
@@ -444,8 +443,7 @@ def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
     A += product(weighted, X / (P * P) if M is None else M * X / (P * P)) * H * H
     B += product(weighted, 1 / P if M is None else M / P)
     np.copyto(H, np.sqrt(A / np.where(B > 0, B, 1)), where=B > 0)
-    norms = np.linalg.norm(H, axis=1)
-    norms[norms == 0] = 1
+    norms = norms_of(H)
     H /= norms[:, None]
     A /= norms[:, None]
     B *= norms[:, None]

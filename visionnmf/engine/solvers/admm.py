@@ -110,8 +110,8 @@ class Pass(NamedTuple):
     penalty: float  # of the codes
 
 
-class Rows(Protocol):
-    """The rows of a problem and their codes, wherever they are kept; :class:`InMemory` keeps them in this process."""
+class AdmmRows(Protocol):
+    """The rows of a problem and their codes, wherever they are kept: :class:`AdmmInMemory` if in this process."""
 
     loss: Loss
     penalty_H: Penalties
@@ -134,12 +134,12 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     path. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The
     loss needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
     """
-    # `follow` also runs on rows that are kept elsewhere; `InMemory` presents the arrays of this process in that form
-    return follow(InMemory(problem, Wt, len(H)), H, max_iter=max_iter)
+    # `follow` also runs on rows kept elsewhere; `AdmmInMemory` presents the arrays of this process in that form
+    return follow(AdmmInMemory(problem, Wt, len(H)), H, max_iter=max_iter)
 
 
-def follow(rows: Rows, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run continuation ADMM: update the codes of `rows` (:class:`Rows`, data and codes), and `H` (r, n) in place.
+def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Run continuation ADMM: update the codes of `rows` (:class:`AdmmRows`, data and codes), and `H` (r, n) in place.
 
     During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
     constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped. S is the split
@@ -219,7 +219,7 @@ def back_and_forth(problem: Problem) -> bool:
     return not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
 
 
-class InMemory:
+class AdmmInMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
 
     def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:

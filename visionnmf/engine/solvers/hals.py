@@ -16,7 +16,7 @@ never rises. The kind of sweep depends on the data:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,14 +58,14 @@ CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting canno
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by a few HALS sweeps each; yield the objective before each iteration.
 
-    `_halves` selects the sweeps that suit the data, and :class:`InMemory` combines them with the data and the codes to
-    the `rows` on which :func:`descend` runs the iterations, with extrapolation.
+    `_halves` selects the sweeps that suit the data, and :class:`DescentInMemory` combines them with the data and the
+    codes to the `rows` on which :func:`descend` runs the iterations, with extrapolation.
     """
     # sparse data whose unstored entries are zeros, not missing, with a box, l1 and l2 only
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
-    yield from descend(InMemory(problem, Wt, _halves(problem)), H, problem.penalty_H, max_iter=max_iter)
+    yield from descend(DescentInMemory(problem, Wt, _halves(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
 def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -74,11 +74,11 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
     loss, and is exact where no residual is clipped. :class:`Clipped` computes V anew in each iteration.
     """
-    return descend(InMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
+    return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
-class Rows(Protocol):
-    """The rows of a problem and their codes, wherever they are kept; :class:`InMemory` keeps them in this process."""
+class DescentRows(Protocol):
+    """The rows of a problem and their codes, wherever they are kept: :class:`DescentInMemory` if in this process."""
 
     def objective(self, H: Array) -> float:
         """Return the objective of the codes and of components `H`."""
@@ -96,10 +96,10 @@ class Rows(Protocol):
         """Return to the last accepted codes."""
 
 
-def descend(rows: Rows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Progress]:
+def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Progress]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
-    `rows` (:class:`Rows`) holds the data and the codes. `H` (r, n) always holds the best components so far, and
+    `rows` (:class:`DescentRows`) holds the data and the codes. `H` (r, n) always holds the best components so far, and
     `penalty_H` is their penalty. In an iteration ``rows.improve`` updates the codes for the components `H_ahead`,
     extrapolates them, updates `H_new` for these codes in place, and returns the objective of both. Then ``rows.accept``
     keeps the codes, and rescales components whose factors are too far apart in size, in place in the arrays it gets; or
@@ -128,7 +128,7 @@ def descend(rows: Rows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Ite
         yield Progress(before)
 
 
-class Codes:
+class ExtrapolatedCodes:
     """The codes of some rows, all (r, n_rows), during a descent with extrapolation.
 
     `best` is the given array, which always holds the best codes so far. `last` and `ahead` are the last accepted codes
@@ -180,7 +180,7 @@ class Codes:
         return [self.best, self.ahead, self.last]
 
 
-class InMemory:
+class DescentInMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place.
 
     `halves` provides the updates of the codes and of the components, and the objective.
@@ -192,7 +192,7 @@ class InMemory:
         `halves`, such as :class:`Gram`, updates codes and components in place, and evaluates the objective.
         """
         self._problem, self._halves = problem, halves
-        self._codes = Codes(Wt, problem.penalty_W)
+        self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)
 
     def objective(self, H: Array) -> float:
         """Return the objective of the best codes and of components `H`."""
@@ -253,11 +253,15 @@ class Gram:
         self.problem = problem
         # the target of least squares (n_samples, n), and its transpose
         self.data, self.transposed = problem.X, problem.features
-        self.square = squares(problem.X)  # sum of all squares
         self.scale = 1.0  # factor of the penalties; below 1 where the loss is divided by the largest weight
         self.separable = separable(problem)  # whether penalties act on each entry alone
         # Gram matrix of the codes (r, r) and their product with the data (r, n), set by `improve_components`
         self.products: tuple[Array, Array]
+
+    @cached_property
+    def square(self) -> float:
+        """The sum of the squares of the data, which only :meth:`objective` of unweighted data in memory needs."""
+        return squares(self.problem.X)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Run HALS sweeps on the codes `Wt` (r, n_samples), in place, for fixed components `H` (r, n).

@@ -54,7 +54,7 @@ from . import admm, hals, ogm, rri, sbcd, spg
 from .baselines import divergences, least_squares, nenmf, rivals
 
 Iterate = Callable[..., Iterator[Progress]]
-Codes = Callable[[Problem, NDArray[Any], NDArray[Any]], None]
+FindCodes = Callable[[Problem, NDArray[Any], NDArray[Any]], None]
 """A function ``codes(problem, Wt, H)`` that overwrites `Wt` with the codes of fixed components `H`, row by row."""
 
 
@@ -75,7 +75,7 @@ class Solver(NamedTuple):
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
     sparse: bool | Literal["gaps"] = False
-    codes: Codes | None = None
+    codes: FindCodes | None = None
     in_blocks: bool = False
 
     @property

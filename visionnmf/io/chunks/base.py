@@ -49,7 +49,7 @@ class Chunks(ABC):
     >>> import numpy as np
     >>> from visionnmf.io.chunks import open_chunks
     >>> type(open_chunks(np.eye(4))).__name__
-    'InMemory'
+    'ArrayRows'
     """
 
     name = "X"
@@ -185,7 +185,7 @@ class Iterated(Sequential):
         yield from self._source
 
 
-class InMemory(Indexed):
+class ArrayRows(Indexed):
     """An array of NumPy, a memory map, a sparse matrix or a table."""
 
     def __init__(self, source: Any) -> None:
@@ -250,7 +250,7 @@ class _InBlocks(Indexed):
         return min(int(block), max(1, BLOCK_BYTES // (self.n_features * dtype.itemsize)))
 
 
-class Stored(_InBlocks):
+class StoredRows(_InBlocks):
     """An array that a file stores in chunks: a dataset of h5py or an array of zarr."""
 
     def __init__(self, source: Any, name: str = "X") -> None:

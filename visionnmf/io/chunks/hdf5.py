@@ -18,7 +18,7 @@ from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io.inputs import regular_file
 from visionnmf.io.npz_files import NUMBERS
 
-from .base import Stored, listed, only_dataset, readable
+from .base import StoredRows, listed, only_dataset, readable
 
 Array = NDArray[Any]
 
@@ -32,7 +32,7 @@ COMPRESSORS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SZIP, h5py.h5z.FILTER_LZ
 COUNTING = {h5py.h5z.FILTER_NBIT, h5py.h5z.FILTER_SCALEOFFSET}  # HDF5 allocates what their third option says
 
 
-class HDF5Rows(Stored):
+class HDF5Rows(StoredRows):
     """The rows of a dataset of an HDF5 file; `dataset` None takes the only one there is."""
 
     def __init__(self, path: str | Path, dataset: str | None = None) -> None:

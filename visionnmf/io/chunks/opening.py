@@ -15,7 +15,7 @@ from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import ParameterError, UnsupportedError, installed_by
 from visionnmf.io.inputs import check_is_path, find_files
 
-from .base import Chunks, DaskRows, InMemory, Iterated, NpyRows, Stored
+from .base import ArrayRows, Chunks, DaskRows, Iterated, NpyRows, StoredRows
 from .text_rows import STANDARD_INPUT, TextRows
 
 HDF5 = (".h5", ".hdf5", ".hdf", ".he5")
@@ -68,9 +68,9 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
     if library == "dask" and hasattr(source, "blocks"):
         return DaskRows(source)
     if library in ("h5py", "zarr") and hasattr(source, "chunks"):
-        return Stored(source)
+        return StoredRows(source)
     if sp.issparse(source) or hasattr(source, "__array__"):
-        return InMemory(source)
+        return ArrayRows(source)
     if isinstance(source, Iterable):
         return Iterated(source)
     raise ParameterError(f"source must be an array, a file, a folder or an iterable of arrays; got {shown(source)}")

@@ -30,7 +30,7 @@ from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedErro
 from visionnmf.io.inputs import check_bytes, check_memory
 from visionnmf.io.npz_files import NUMBERS
 
-from .base import Stored, listed, only_dataset, readable
+from .base import StoredRows, listed, only_dataset, readable
 
 Array = NDArray[Any]
 
@@ -121,7 +121,7 @@ async def _other_tasks() -> None:
         await asyncio.wait(others, timeout=LONGEST_END)
 
 
-class ZarrRows(Stored):
+class ZarrRows(StoredRows):
     """The rows of a Zarr array in a folder."""
 
     def __init__(self, array: Any, path: Path, name: str) -> None:

@@ -225,7 +225,7 @@ def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> V
     return converter.reformat(frame, threads=1, **options)
 
 
-def upright(
+def upright_frame(
     name: object,
     frame: VideoFrame,
     converter: VideoReformatter,

@@ -27,7 +27,7 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError,
 from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
 
 from .container import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, rate_of, video_stream_of
-from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, resized, turn_of, upright
+from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, resized, turn_of, upright_frame
 
 # The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
@@ -301,7 +301,7 @@ class LiveReader:
             turn = turn_of(frame)  # (swap axes, mirror columns, mirror rows), by the rotation that the camera recorded
             # the size (width, height) of the upright picture: nothing is scaled
             size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
-            yield at, upright(self._name, frame, converter, turn, size)
+            yield at, upright_frame(self._name, frame, converter, turn, size)
             came = time.monotonic()
         # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.
         self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)

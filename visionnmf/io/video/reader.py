@@ -31,7 +31,7 @@ from .container import (
     still_picture,
     video_stream_of,
 )
-from .decoding import Clock, Decoder, FramesWanted, resized, turn_of, upright
+from .decoding import Clock, Decoder, FramesWanted, resized, turn_of, upright_frame
 
 SHOWN = 3  # names of unreadable pictures in a message
 
@@ -207,7 +207,7 @@ class VideoReader:
         with self._opened() as decoder:
             for time, frame in self._wanted.choose(self._decoded(decoder)):
                 self.time = time
-                yield upright(self.path, frame, converter, self._turn, (self.width, self.height))
+                yield upright_frame(self.path, frame, converter, self._turn, (self.width, self.height))
 
     def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
         """Yield all frames with their times in seconds, and judge the file after the last one.

@@ -8,33 +8,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_number, check_random_state
 from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.products import norms_of
 from visionnmf.engine.solving import Callback, PrintedProgress
+from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF
 from visionnmf.models.nmf_parameters import check_parameters
 
-from .fitting import (
-    CodesPrior,
-    Components,
-    GroupSparsity,
-    Progress,
-    complete_codes,
-    complete_views,
-    fill_entries,
-    fit_components,
-    judge_new,
-    judge_training,
-    learn_prior,
-    second_iterations,
-)
+from .components import Components, GroupSparsity, Progress, fit_components, second_iterations
+from .frames import labelled_codes
+from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
+from .outlying_views import judge_new, judge_training
 from .view_weights import choose_view_weights, view_noises
 from .views import (
     Views,
@@ -210,6 +201,12 @@ class MultiviewNMF(LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them, and the class describes them all.
+
+        `groups` says which features of a single matrix make a view. `scale` and `view_weight` say what each view is
+        divided and multiplied by. The `group_...` parameters and `codes_l2` are the penalty or the bound that keeps
+        views from using components, and `view_outliers` is the limit beyond which a sample's view is left out.
+        """
         self.n_components = n_components
         self.groups = groups
         self.loss = loss
@@ -274,7 +271,7 @@ class MultiviewNMF(LinearModel):
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        return self._complete(*self._fit(X, observed, progress))
+        return labelled_codes(self._complete(*self._fit(X, observed, progress)), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -282,10 +279,11 @@ class MultiviewNMF(LinearModel):
         `X` and `observed` are as for :meth:`fit`. A view that is missing for all samples may be None in a list or a
         dict, or its key may be absent; it is predicted from the others without a warning. The codes of a row do not
         depend on the other rows, except for rounding if views are missing. Raises ValueError as :meth:`fit`, and for
-        views that the training samples did not have, or had with other features or other names of features.
+        views that the training samples did not have, or had with other features or other names of features. With
+        ``set_output(transform="pandas")``, the codes have the index of the views' data frames.
         """
         views = self._new(X, observed)
-        return self._complete(views, *self._judge(views))
+        return labelled_codes(self._complete(views, *self._judge(views)), X, self)
 
     def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return which views of new samples :meth:`transform` leaves out, given what it takes.
@@ -365,7 +363,8 @@ class MultiviewNMF(LinearModel):
     def _plain_model(self) -> NMF:
         """Return an unfitted NMF with the parameters that both estimators have; each fit of views starts from it."""
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
-        return NMF(self.n_components, **{name: getattr(self, name) for name in shared})
+        model = NMF(self.n_components, **{name: getattr(self, name) for name in shared})
+        return model.set_output(transform="default")  # codes as arrays, also where scikit-learn is told to make frames
 
     def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
         """Fit the model, and return the training views, their codes, and which of the views are outlying.
@@ -404,14 +403,15 @@ class MultiviewNMF(LinearModel):
             warnings.simplefilter("always")
             found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND))
         report.finish()
+        cure = f"increase max_iter={self.max_iter}"
+        if sparsity.is_asked_for:
+            cure += " (the step that finds shared and private components has a quarter of it)"
         for warning in caught:
-            text = str(warning.message)
-            if issubclass(warning.category, ConvergenceWarning):  # it names the NMF inside and the parameters of that
-                cure = f"increase max_iter={self.max_iter}"
-                if sparsity.is_asked_for:
-                    cure += " (the step that finds shared and private components has a quarter of it)"
-                text = text.replace("NMF", type(self).__name__, 1).replace("increase max_iter", cure)
-            warnings.warn(text, warning.category, stacklevel=3)
+            result = getattr(warning.message, "result", None)
+            if result is None:
+                warnings.warn(warning.message, stacklevel=3)
+            else:  # a fit did not converge; the warning names the NMF inside and the parameters of that
+                warn_not_converged(type(self).__name__, result, self.tol, cure=cure, stacklevel=4)
         self._keep(*found, given, weights)
         codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, self.components_)
@@ -422,13 +422,14 @@ class MultiviewNMF(LinearModel):
     def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
         """Let the iterations of `model` and of the second step be reported; return what prints them.
 
-        `step` is the caller's ``progress(stage, done, total)``. The second step calls the callback of `model`, too.
+        `step` is the caller's ``progress(stage, done, total)``, and `sparsity` says whether there will be a second
+        step, which calls the callback of `model`, too.
         """
         report, done = PrintedProgress(self.callback, self.verbose), count(1)
         total = self.n_init * self.max_iter + (second_iterations(self.max_iter) if sparsity.is_asked_for else 0)
 
         def after(iteration: int, objective: float) -> Any:
-            """Report an iteration; return whether the step should end."""
+            """Report an iteration to `progress`, print it, and return whether the user's callback ends the step."""
             step(FINDING, next(done), total)
             return report(iteration, objective)
 
@@ -441,8 +442,7 @@ class MultiviewNMF(LinearModel):
         `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
         those of the views, given or chosen.
         """
-        norms = np.linalg.norm(found.scaled_H, axis=1)
-        norms[norms == 0] = 1  # a component of zeros stays as it is
+        norms = norms_of(found.scaled_H)
         H = found.scaled_H / norms[:, None]
         self.views_ = np.array(views.names, object)
         self.view_groups_, self.view_form_ = views.groups, views.form

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
+from sklearn import get_config
 
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["as_frames", "check_feature_names", "check_sample_labels", "feature_names"]
+__all__ = ["as_frames", "check_feature_names", "check_sample_labels", "feature_names", "labelled_codes"]
 
 Array = NDArray[Any]
 
@@ -83,6 +84,22 @@ def as_frames(
         elif frame is not None and own is None and names is not None:
             result[name] = type(frame)(array, index=frame.index, columns=names)
     return result
+
+
+def labelled_codes(codes: Array, X: Any, estimator: Any) -> Any:
+    """Return the codes of separate views `X`, as a data frame with the index of theirs if pandas output was asked for.
+
+    scikit-learn makes the frames of ``set_output``, and names their columns, but it finds no index in a list or a dict.
+    Frames that only number their rows give way to others, as in :func:`check_sample_labels`. In all other cases the
+    codes (n_samples, n_components) are returned as they are.
+    """
+    views = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else ()
+    frames = [view for view in views if _is_frame(view)]
+    chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+    if not frames or chosen != "pandas":
+        return codes
+    frame = next((frame for frame in frames if not _is_count(frame.index)), frames[0])
+    return type(frame)(codes, index=frame.index)
 
 
 def _is_frame(view: Any) -> bool:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.models.nmf import NMF
 
-from .fitting import Components, Progress, find_view_codes
+from .components import Components, Progress, find_view_codes
 from .views import Views, dense
 
 __all__ = ["choose_view_weights", "view_noises"]
@@ -75,7 +75,11 @@ def choose_view_weights(
 
     @one_blas_thread()
     def error(weights: Array) -> float:
-        """Return the mean relative error at the hidden entries of a fit with these weights."""
+        """Fit views with these `weights` to the shown entries, and return the mean error of the views.
+
+        That of a view is the sum of its absolute residuals at the entries that are `hidden`, a boolean array, as a
+        share of their sum, `total` (n_views,). `groups` (n_features,) has the view of each feature.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are good enough for a comparison
             found = fit(weights, shown_views)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_matplotlib, check_number, check_rows, shown
+from visionnmf._checks import check_number, check_rows, plot_axes, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
@@ -76,7 +76,10 @@ class Views:
         return [np.flatnonzero(self.groups == v) for v in range(self.n_views)]
 
     def observed(self) -> Array:
-        """Return which views of which samples have an entry that counts, as bool of shape (n_samples, n_views)."""
+        """Return which views of which samples have an entry that counts, as bool of shape (n_samples, n_views).
+
+        `entries`, bool of the shape of the data, says which ones count (None: all).
+        """
         if self.entries is None:
             return np.ones((len(self), self.n_views), bool)
         return np.array([self.entries[:, self.groups == v].any(axis=1) for v in range(self.n_views)]).T
@@ -105,7 +108,11 @@ class Views:
         return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
 
     def keep(self, kept: Array) -> Views:
-        """Leave out the views of samples where `kept`, of shape (n_samples, n_views), is false."""
+        """Leave out the views of samples where `kept`, of shape (n_samples, n_views), is false.
+
+        Their entries become 0 and do not count any more. `groups` (n_features,) has the view of each feature, and
+        `entries`, bool of the shape of the data, says which entries counted before (None: all).
+        """
         if self.entries is None and kept.all():
             return self
         counts = kept[:, self.groups]
@@ -448,11 +455,7 @@ def view_errors(views: Views, codes: Array, H: Array) -> Array:
 
 def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
     """Draw the shares that :func:`usage` returns, and return the matplotlib axes."""
-    if ax is None:
-        check_matplotlib()
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots()[1]
+    ax = plot_axes(ax)
     # Components that more views use come first; then they are ordered by their main view and its share.
     order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
     picture = ax.imshow(shares[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)

@@ -1,0 +1,209 @@
+"""Components and codes of scaled views: a plain fit, then one with penalties or bounds of whole views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from visionnmf._checks import check_random_state
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import Groups
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.starts import STARTS
+from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes, fitted_loss
+from visionnmf.models.nmf import NMF, find_codes
+from visionnmf.models.penalty import Penalty
+
+from .views import Views, dense
+
+__all__ = ["SHARE", "Components", "GroupSparsity", "Progress", "find_view_codes", "fit_components", "second_iterations"]
+
+Array = NDArray[Any]
+Progress = Callable[[str, int, int], object]  # called with a stage, and how much of how much of it is done
+
+SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations
+TRACE = 0.01  # share of a component's energy below which a view does not use it
+SHARE = 6  # minimum number of samples for each component of the small fits that help the main one
+
+
+@dataclass(frozen=True)
+class GroupSparsity:
+    """How whole views are kept from using a component; the attributes are parameters of :class:`.MultiviewNMF`."""
+
+    norm: Any
+    l1: float
+    bound: float | None
+    codes_l2: float
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether there is a penalty or a bound at all."""
+        return bool(self.l1) or self.bound is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The components of a fit, with everything else that is needed to find the codes of samples.
+
+    `H` (n_components, n_features) is in the units of the data, `scaled_H` of the views multiplied by `scales`
+    (n_views,). `norms` (n_components,) is what the components of the fit were divided by; the `ridge`, the weight of
+    the squared codes, applies to the factors before that.
+    """
+
+    H: Array
+    scaled_H: Array
+    norms: Array
+    scales: Array
+    loss: Loss
+    ridge: float
+    solver: str
+
+
+def find_view_codes(views: Views, components: Components) -> Array:
+    """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed.
+
+    Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
+    learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
+    """
+    scaled = views.scaled(components.scales[views.groups])
+    check_range(scaled.data)
+    weights = scaled.weights()
+    check_positive(scaled.data, weights, components.loss)
+    H = np.array(components.scaled_H, scaled.data.dtype)
+    # The ridge belongs to the codes of unnormalised components, so it is converted to those of normalised ones.
+    penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
+    problem = Problem(scaled.data, components.loss, penalty, weights=weights)
+    return finite_codes(find_codes(problem, H, components.solver))
+
+
+def fit_components(
+    model: NMF,
+    views: Views,
+    scales: Array,
+    sparsity: GroupSparsity | None,
+    begin_second: Callable[[], object] = lambda: None,
+) -> tuple[Components, NMF, int]:
+    """Fit `model`, an NMF without penalties, to views multiplied by `scales`.
+
+    Returns the components, the NMF of the last fit, and the number of iterations of all fits, which a callback of
+    `model` counts, too.
+
+    All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
+    the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views;
+    `begin_second` is called before it.
+    """
+    scaled = views.scaled(scales[views.groups])
+    count = np.prod(scaled.data.shape) if views.entries is None else np.count_nonzero(views.entries)
+    mean = float(scaled.data.sum(dtype=np.float64)) / float(count)
+    if mean > 0:
+        scales = scales / mean
+        scaled = views.scaled(scales[views.groups])
+    with_groups = sparsity is not None and sparsity.is_asked_for
+    X, weights = scaled.data, scaled.weights()
+    if sp.issparse(X) and (weights is not None or not _takes_sparse(model, with_groups)):
+        X = dense(X)
+    if sparsity is None or not with_groups:
+        fitted = model.fit(X, weights=weights)
+        scaled_H, n_iter = fitted.components_, fitted.n_iter_
+    else:
+        fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity, begin_second)
+        scaled_H = _without_traces(fitted.components_, views.columns())
+    H = scaled_H / scales[views.groups].astype(scaled_H.dtype)
+    # the weights of the squared codes: of `nuclear`, and of the penalty of the second fit
+    ridge = fitted.ridge_ + (0.0 if fitted.penalty_W is None else fitted.penalty_W.l2)
+    loss = fitted_loss(fitted.loss, fitted.loss_parameter_)
+    return Components(H, scaled_H, fitted.component_norms_, scales, loss, ridge, fitted.solver_), fitted, n_iter
+
+
+def _fit_groups(
+    model: NMF,
+    X: Any,
+    weights: Array | None,
+    columns: list[Array],
+    sparsity: GroupSparsity,
+    begin_second: Callable[[], object],
+) -> tuple[NMF, int]:
+    """Fit without groups, then with them from that solution; return the second fit and the iterations of both.
+
+    From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
+    are scaled to a root mean square of 1 for each component, or to what the bounds ask for. Noise then pulls at an
+    unused block with a force of about ``sqrt(n_samples d)`` for d features, which is the unit of the penalty. The ridge
+    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary.
+    """
+    W = model.fit_transform(X, weights=weights)
+    callback = model.callback
+    model.set_params(callback=None)  # `clone` would copy it, which not every function allows
+    norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
+    norms[norms == 0] = 1
+    W, H = W / norms.astype(W.dtype), model.components_ * norms.astype(W.dtype)[:, None]
+    # For each view: the sum of the norms of its blocks, its number of features, and the force of noise on a block.
+    order = 2 if sparsity.norm == 2 else np.inf
+    totals = np.array([np.linalg.norm(H[:, own], order, axis=1).sum() for own in columns], float)
+    widths = np.array([len(own) for own in columns], float)
+    pulls = math.sqrt(X.shape[0]) * (np.sqrt(widths) if sparsity.norm == 2 else widths)
+    # the ridge on the codes at which codes of root mean square 1 are stationary under the unit penalty
+    balance = float(pulls @ totals) / (X.shape[0] * len(H)) or 1.0
+    bounds = None  # the constraint form replaces the penalty if there is a bound
+    if sparsity.bound is not None:
+        # a bound is a share of the value at a random start, as in the paper
+        start = STARTS[model.init](X, len(H), check_random_state(model.random_state))[1]
+        bounds = [sparsity.bound * float(np.linalg.norm(start[:, own], order, axis=1).sum()) for own in columns]
+        # Scale the components so that every view keeps its bound, and the codes so that their product stays the same.
+        shares = [bound / total for bound, total in zip(bounds, totals, strict=True) if total > 0]
+        share = min(shares, default=1.0) or 1.0
+        W, H, balance = W / W.dtype.type(share), H * H.dtype.type(share), balance * share**2
+    penalty = Penalty(
+        groups=columns,
+        group_norm=sparsity.norm,
+        group_l1=0.0 if bounds else tuple(float(sparsity.l1 * pull) for pull in pulls),
+        group_bound=bounds,
+    )
+    l2 = sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
+    second = clone(model).set_params(
+        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=second_iterations(model.max_iter)
+    )
+    if callback is not None:
+        second.set_params(callback=lambda iteration, objective: callback(model.n_iter_ + iteration, objective))
+    begin_second()
+    second.fit_transform(X, W=W, H=H, weights=weights)
+    return second, second.n_iter_ + model.n_iter_
+
+
+def second_iterations(max_iter: int) -> int:
+    """Return the maximum number of iterations of the second fit, given that of the first."""
+    return -(-max_iter // SHORTER)  # divided and rounded up
+
+
+def _without_traces(H: Array, columns: list[Array]) -> Array:
+    """Return a copy of `H` in which blocks with less than 1 % of their component's energy are zero.
+
+    `columns` are the features of each view. Such small blocks are only noise; the view does not use the component.
+    """
+    H = H.copy()
+    energy = (H.astype(np.float64) ** 2).sum(axis=1)
+    for own in columns:
+        block = H[:, own]
+        block[(block.astype(np.float64) ** 2).sum(axis=1) < TRACE * energy] = 0
+        H[:, own] = block
+    return H
+
+
+def _takes_sparse(model: NMF, with_groups: bool) -> bool:
+    """Return whether a solver of the model's loss takes sparse data, and groups if there are some.
+
+    1.0 is the weight of entries that are not stored: zeros count as much as other entries.
+    """
+    record = find_loss(model.loss)
+    return any(
+        entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
+        for name, entry in SOLVERS.items()
+        if record is not None and record.takes_sparse(1.0) and model.solver in ("auto", name)
+    )

@@ -1,0 +1,205 @@
+"""Predictions of views and entries that are missing or left out, and codes that take them into account."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import find_loss
+from visionnmf.models.nmf import NMF
+
+from .components import SHARE, Components, find_view_codes, fit_components
+from .views import Views, dense, row_slices
+
+__all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "learn_prior"]
+
+Array = NDArray[Any]
+
+CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
+LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
+LEAST = 0.01  # of the mean code's reconstruction: the minimum that is filled in if the loss is infinite at 0
+BLOCK = 1 << 20  # entries of a reconstruction that are in memory at the same time
+
+
+class CodesPrior(NamedTuple):
+    """Mean and covariance of the training codes, which are taken for normal, and the noise of the views.
+
+    The noise of a view, > 0, is the mean square of its residuals divided by its share of degrees of freedom,
+    ``(n - r) (d - r)`` of ``n d`` with rank r, because a model of many components reconstructs its training samples
+    better than others. It is at most the mean square of the data.
+    """
+
+    mean: Array
+    covariance: Array
+    noise: Array
+
+
+@one_blas_thread()
+def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
+    """Return the prior of the codes and the noise of each view, from training samples and their codes.
+
+    `H` holds the components in the units of the data. The residuals are summed block by block, to limit memory.
+    """
+    mean = codes.mean(axis=0, dtype=np.float64)
+    spread = codes - mean
+    # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
+    left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
+    step = max(1, BLOCK // H.shape[1])
+    for start in range(0, len(views), step):
+        rows = slice(start, start + step)
+        part = views.rows(rows)
+        block = dense(part.data)
+        residual = block - codes[rows] @ H
+        if part.entries is not None:
+            residual *= part.entries
+        left += (residual**2).sum(axis=0, dtype=np.float64)
+        size += (block**2).sum(axis=0, dtype=np.float64)
+        count += len(block) if part.entries is None else part.entries.sum(axis=0, dtype=np.float64)
+    totals: list[Array] = [np.bincount(views.groups, part, views.n_views) for part in (left, size, count)]
+    squares, energies = (part / np.maximum(totals[2], 1) for part in totals[:2])
+    free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # share that this rank leaves free
+    noise = energies  # with as many components as samples, the residuals say nothing
+    if free > 0:
+        noise = np.clip(squares / free, LEAST_NOISE * energies, energies)
+    return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
+
+
+@one_blas_thread()
+def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPrior, *, least: float = 0.0) -> Array:
+    r"""Return the data with the views that are not kept filled in by their expectation given the other views.
+
+    With normal codes of mean m and covariance S, and noise of variance D, the expected codes given the views o of a
+    sample are :math:`m + (I + S H_o D^{-1} H_o^\top)^{-1} S H_o D^{-1} (x_o - m H_o)`, the posterior mean of factor
+    analysis (Rubin and Thayer 1982). The fewer entries there are, the nearer these codes are to the mean.
+
+    `kept` has shape (n_samples, n_views). Single missing entries of a kept view are taken from `codes`, which are those
+    by the kept views. `least` is the minimum that is filled in, as a share of the mean code's reconstruction. Raises
+    ParameterError if something expected is not finite.
+    """
+    data, groups = views.data.copy(), views.groups
+    parts, noise = H.astype(np.float64), prior.noise[groups]
+    low = least * (prior.mean @ parts)
+    # The matrix that maps data to expected codes depends only on which views are there, so it is computed once for
+    # each pattern of kept views.
+    patterns, which = np.unique(kept, axis=0, return_inverse=True)
+    for p, pattern in enumerate(patterns):
+        there = pattern[groups]
+        if there.all():
+            continue
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            weighted = prior.covariance @ (parts[:, there] / noise[there])
+            gain = _solve(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
+        members = np.flatnonzero(which.ravel() == p)
+        step = max(1, BLOCK // H.shape[1])
+        for start in range(0, len(members), step):
+            rows = members[start : start + step]
+            own = data[rows]
+            if views.entries is not None:
+                own = np.where(views.entries[rows], own, codes[rows] @ H)
+            with np.errstate(all="ignore"):
+                expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ gain
+                data[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], low[~there])
+    if not np.isfinite(data).all():
+        raise _beyond(data.dtype)
+    return data
+
+
+@one_blas_thread()
+def fill_entries(views: Views, codes: Array, H: Array) -> Array:
+    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count."""
+    if views.entries is None:
+        return dense(views.data) if sp.issparse(views.data) else views.data.copy()
+    data = views.data.copy()
+    for rows in row_slices(data.shape):
+        np.copyto(data[rows], codes[rows] @ H, where=~views.entries[rows], casting="same_kind")
+    return data
+
+
+def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Views:
+    """Return the training views with missing views predicted, if the fit has many components; else `views` unchanged.
+
+    A fit with many components for few samples would learn only the entries that are there and predict missing views
+    badly. If there is more than one component for three samples (`CROWDED`), a smaller fit with one for six (`SHARE`)
+    predicts the missing views by :func:`fill_views`, and the main fit then learns from the result.
+
+    `given` are all views that the caller passed, and `views` are those without outlying ones. Outlying views are not
+    filled in and still do not count in the result. Each view is multiplied by its number in `scales` for the fit.
+    """
+    there = given.observed()  # of shape (n_samples, n_views): also true for outlying views, which are not missing
+    if there.all() or (model.n_components or min(views.data.shape)) <= len(views) / CROWDED:
+        return views
+    small = clone(model).set_params(n_components=max(1, len(views) // SHARE))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit is good enough for a start; the main fit warns itself
+        components = fit_components(small, views, scales, None)[0]
+    codes = find_view_codes(views, components)
+    kept = views.observed()  # the views to predict from: neither missing nor outlying
+    prior = learn_prior(views, codes, components.H)
+    filled = fill_views(views, kept, codes, components.H, prior, least=_least(model.loss))
+    entries = _count_filled(views.entries, there, views.groups)
+    # Entries that do not count must be zero in the data; this also removes the predictions of outlying views.
+    return replace(views, data=filled if entries is None else filled * entries, entries=entries)
+
+
+def complete_codes(
+    views: Views, codes: Array, outlying: Array, components: Components, prior: CodesPrior, loss: Any
+) -> Array:
+    """Find the codes of samples with missing or outlying views again, after these views have been predicted.
+
+    `codes` (n_samples, n_components), found from the views that count, are changed in place and returned; rows of
+    complete samples stay as they are. `outlying`, bool (n_samples, n_views), marks views that are there but do not
+    belong to their sample. `loss` is the estimator's parameter; for some losses predictions must be above 0.
+    """
+    kept = views.observed() & ~outlying
+    gaps = np.flatnonzero(~kept.all(axis=1))
+    for block in row_slices((len(gaps), components.H.shape[1])):
+        rows = gaps[block]
+        part = views.rows(rows)
+        part = replace(part, data=dense(part.data))
+        filled = fill_views(part, kept[rows], codes[rows], components.H, prior, least=_least(loss))
+        entries = _count_filled(part.entries, kept[rows], views.groups)
+        codes[rows] = find_view_codes(replace(part, data=filled, entries=entries), components)
+    return codes
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """Solve a linear system; raise ParameterError if the matrix is singular."""
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        raise _beyond(right.dtype) from None
+
+
+def _beyond(dtype: Any) -> ParameterError:
+    """Return the error for codes that overflow the floating point type of the data."""
+    return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
+
+
+def _least(loss: Any) -> float:
+    """Return the minimum that may be filled in for a loss, as a share of the mean code's reconstruction."""
+    # The beta divergences with beta <= 0, such as Itakura-Saito, are infinite where the data are zero.
+    record = find_loss(loss)
+    beta = loss if isinstance(loss, Real) or record is None else record.beta
+    return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
+
+
+def _count_filled(entries: Array | None, kept: Array, groups: Array) -> Array | None:
+    """Return which entries count after the views that were not kept are filled in; None if all do.
+
+    `entries` (n_samples, n_features) are those that counted before, `kept` is (n_samples, n_views), and `groups` the
+    view of each feature.
+    """
+    if entries is None:
+        return None
+    # For booleans, a <= b means "not a, or b": all entries of a filled view count, and those of a kept view that did.
+    counts = kept[:, groups] <= entries
+    return None if counts.all() else counts
