@@ -293,6 +293,33 @@ def test_a_picture_whose_segments_do_not_fit_into_memory_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16])
+def test_labels_of_any_type_with_gaps_are_drawn_alike(picture: np.ndarray, dtype: type) -> None:
+    height, width = picture.shape[:2]
+    labels = np.repeat([3, 90, 200], [height // 2, height // 4, height - height // 2 - height // 4])[:, None]
+    expected = overlay(picture, np.broadcast_to(labels, (height, width)))
+    np.testing.assert_array_equal(overlay(picture, np.broadcast_to(labels, (height, width)).astype(dtype)), expected)
+
+
+def test_numbers_of_large_pictures_lie_within_their_segments() -> None:
+    """A place found among some rows and columns still lies where it was found."""
+    picture = np.full((2000, 2000, 3), 100, np.uint8)
+    labels = np.zeros((2000, 2000), np.uint8)
+    labels[1300:1800, 1100:1900] = 1
+    drawn = overlay(picture, labels)
+    tints = [drawn[100, 100], drawn[1310 + 40, 1100 + 40]]
+    # Apart from the borders, a digit and its outline are all that is neither tint.
+    other = ~np.any([(drawn == tint).all(axis=2) for tint in tints], axis=0)
+    inside = other[1340:1760, 1140:1860]
+    rows, columns = np.nonzero(inside)
+    assert 200 < len(rows) and abs(rows.mean() - 210) < 20 and abs(columns.mean() - 360) < 160
+    edge = other.copy()
+    edge[1340:1760, 1140:1860] = False
+    edge[1280:1820, 1080:1920] = False
+    rows, columns = np.nonzero(edge)  # the number 0, which lies far from the other segment
+    assert len(rows) > 200 and rows.max() < 1280 and np.ptp(rows) < 100 and np.ptp(columns) < 100
+
+
 def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.ndarray) -> None:
     source = tmp_path / "tiles.png"
     cv2.imwrite(str(source), picture[..., ::-1])
