@@ -22,7 +22,8 @@ from visionnmf.exceptions import MediaError
 Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
 LINE_EVERY = 10.0  # seconds between two lines about progress where there is no terminal
-ENOUGH_STEPS = 3  # before the remaining time is estimated
+ENOUGH_STEPS = 3  # at least, from which the remaining time is estimated, because steps differ in length
+RECENT = 1 / 3  # share of the time, up to now, whose steps the remaining time is estimated from
 
 
 @dataclass
@@ -196,18 +197,21 @@ def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
 def _progress_lines(name: str, rate_of: str) -> Progress:
     """Return a function that prints a line about the work at most every ten seconds."""
     last = time.monotonic()
-    begun: dict[str, tuple[float, int]] = {}  # when each stage began, and how much of it was done then
+    marks: dict[str, list[tuple[float, int]]] = {}  # of each stage: when its first step ended and lines were printed
 
     def update(stage: str, done: int, total: int | None) -> None:
         """Print how much of a stage is done, how fast, and how long the rest will take."""
         nonlocal last
         now = time.monotonic()
-        start, first = begun.setdefault(stage, (now, done))
+        own = marks.setdefault(stage, [])
+        if done and not own:
+            own.append((now, done))
         if now - last < LINE_EVERY:
             return
         last = now
-        # The first steps say little about the rest: kernels may have been compiled in them, and steps differ in length.
-        rate = (done - first) / (now - start) if now > start and done - first >= ENOUGH_STEPS else 0.0
+        rate = _recent_rate(own, now, done)
+        if done:
+            own.append((now, done))
         parts = [f"{stage} {done}" + (f" of {total}" if total is not None else "")]
         if rate_of and rate:
             parts.append(f"{rate:.3g} {rate_of}/s")
@@ -216,6 +220,19 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
         say(f"{name}: {', '.join(parts)}")
 
     return update
+
+
+def _recent_rate(marks: list[tuple[float, int]], now: float, done: int) -> float:
+    """Return the steps a second over the last third of the time since the first step; 0 where they are too few.
+
+    `marks` are earlier times, the first one at the end of the first step, and how much was done then; now it is `done`.
+    Kernels are compiled in the first steps, so these say nothing about the rest.
+    """
+    begin = now - (now - marks[0][0]) * RECENT if marks else now
+    for then, before in reversed(marks):
+        if then <= begin < now and done - before >= ENOUGH_STEPS:
+            return (done - before) / (now - then)
+    return 0.0
 
 
 def _duration(seconds: float) -> str:

@@ -147,16 +147,31 @@ def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
 
 
 def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, capsys):
-    clock = iter([0.0, 0.0, 4.0, 11.0, 12.0, 25.0, 350.0])
+    clock = iter([0.0, 0.0, 4.0, 14.0, 15.0, 29.0, 334.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     with progress_bar("photos", rate_of="images") as update:
-        for done in (0, 10, 33, 36, 75, 1000):
+        for done in (0, 10, 40, 43, 85, 1000):
             update("reading", done, 1000)
     assert capsys.readouterr().err.splitlines() == [
-        "visionnmf: photos: reading 33 of 1000, 3 images/s, 5 min left",
-        "visionnmf: photos: reading 75 of 1000, 3 images/s, 5 min left",
-        "visionnmf: photos: reading 1000 of 1000, 2.86 images/s",
+        "visionnmf: photos: reading 40 of 1000, 3 images/s, 5 min left",
+        "visionnmf: photos: reading 85 of 1000, 3 images/s, 5 min left",
+        "visionnmf: photos: reading 1000 of 1000, 3 images/s",
     ]
+
+
+@pytest.mark.parametrize("compiling", [1, 2])
+def test_steps_that_compile_kernels_have_no_share_in_the_estimate(compiling, monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    with progress_bar("people", rate_of="") as update:
+        for done in range(401):
+            now += 60.0 if done == compiling else 0.5
+            update("learning", done, 400)
+    lines = capsys.readouterr().err.splitlines()
+    shown = [re.search(r"learning (\d+) of 400(?:, (\d+) (s|min) left)?", line).groups() for line in lines]
+    assert shown[0] == (str(compiling), None, None) and len(shown) > 15
+    for done, left, unit in shown[3:]:  # half a minute after the compilation
+        assert int(left) == pytest.approx((400 - int(done)) / (2 if unit == "s" else 120), abs=1)
 
 
 def test_few_steps_give_no_estimate(monkeypatch, capsys):
