@@ -12,7 +12,8 @@ so that what passes in front of a pixel less than half the time does not count. 
   because foreground that passes all the time inflates them. The lower bound stands for shadows and reflections, which
   are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.noise`).
 - **Illumination components** and **codes by consensus** (:mod:`.learning`).
-- **Camera shake, dynamic background and alternating modes** (:mod:`.difficult_scenes`).
+- **Camera shake** (:mod:`.camera_shake`), **dynamic background** (:mod:`.dynamic_background`) and **alternating modes**
+  (:mod:`.alternating_modes`).
 - **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
 """
 
@@ -42,7 +43,7 @@ from visionnmf.apps.background.kernels import show_background
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 
-from .difficult_scenes import shifted
+from .camera_shake import shifted
 from .learning import find_codes, learn_background, with_median
 from .mask import MaskDecision
 

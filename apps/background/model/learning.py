@@ -36,14 +36,9 @@ from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.solvers import rri
 
-from .difficult_scenes import (
-    DynamicBackground,
-    Registration,
-    correct_scene,
-    find_camera_shake,
-    find_dynamic_background,
-    shifted,
-)
+from .alternating_modes import correct_scene
+from .camera_shake import Registration, find_camera_shake, shifted
+from .dynamic_background import DynamicBackground, find_dynamic_background
 
 __all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
 

@@ -17,7 +17,7 @@ from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean
 from visionnmf.apps.background.kernels import score_pixels
 
-from .difficult_scenes import DynamicBackground, smoothed_size
+from .dynamic_background import DynamicBackground, smoothed_size
 
 __all__ = ["MaskDecision", "foreground_mask", "median_mask", "without_holes"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, FrameShape, Maybe, Record, Whole
 
-from .difficult_scenes import DynamicBackground, Registration
+from .camera_shake import Registration
+from .dynamic_background import DynamicBackground
 from .estimator import BackgroundModel
 from .learning import LearntBackground
 

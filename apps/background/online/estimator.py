@@ -36,7 +36,7 @@ from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
 from visionnmf.apps.background.kernels import update_rows
-from visionnmf.apps.background.model.difficult_scenes import Registration, shifted
+from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision
 from visionnmf.apps.background.noise import camera_floor

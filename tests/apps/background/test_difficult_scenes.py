@@ -12,7 +12,8 @@ from model_files import rewrite
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
 from visionnmf.apps.background.model import learning
-from visionnmf.apps.background.model.difficult_scenes import DynamicBackground, Registration, find_camera_shake, shifted
+from visionnmf.apps.background.model.camera_shake import Registration, find_camera_shake, shifted
+from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.apps.background.model.mask import MaskDecision
 from visionnmf.exceptions import UnreadableError
 

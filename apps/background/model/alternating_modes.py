@@ -1,0 +1,285 @@
+"""Alternating modes: which of several colours that a pixel shows in turn is the scene.
+
+The learnt scene is a weighted median, which something that hides a pixel most of the time, or many things in turn, draw
+away from it. Under the capped loss ``sum_t m_t min(|y_t|, cap)`` the scene is where most still samples agree, however
+far away the others are: that level replaces the median where it has much more support. Where samples have a second
+level, as before and after someone leaves, the scene is the level that continues the picture around it: an object has a
+contour, the scene behind it has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.apps.background import tuning
+from visionnmf.apps.background.frame_arrays import Floats, FrameArray, to_uint8
+from visionnmf.apps.background.kernels import assign_levels, find_candidates, find_levels
+from visionnmf.engine.blocks import blocks, map_blocks
+
+__all__ = ["correct_scene"]
+
+Flags = NDArray[np.bool_]
+Pixels = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The two colours (levels) between which each pixel alternates, and the frames in which they are measured."""
+
+    frames: FrameArray  # (n, n_pixels, channels)
+    picks: Pixels  # the frames that are measured
+    H: Floats  # (n_components, n_pixels, channels): components of the background
+    Wt: Floats  # (n_components, n): their codes
+    typical: Floats  # codes of the illumination in which the levels are seen
+    first: FrameArray  # (n_pixels, channels)
+    other: FrameArray  # (n_pixels, channels); the same as `first` where there is no second level
+    replaced: Flags  # where `first` is not the modelled background
+    found: Flags  # where there is a second level
+
+    def sides(self, pixels: Pixels) -> NDArray[np.int8]:
+        """Return, of shape (len(picks), len(pixels)), the level that each picked frame shows at some pixels.
+
+        It is -1 for the first level, 1 for the second, and 0 for neither. A value is first corrected for the difference
+        between the illumination of its frame and `typical`. It is neither if it is further than `apart` from both.
+        """
+        result = np.empty((len(self.picks), len(pixels)), np.int8)
+        model = self.frames, self.picks, self.H, self.Wt, self.typical
+        assign_levels(*model, self.first, self.other, tuning.TUNING.alternating_modes.apart, pixels, result)
+        return result
+
+
+def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Floats:
+    """Correct the components `H` (n_components, n_pixels, channels) in place, and return them.
+
+    `frames` (n, n_pixels, channels) have the codes `Wt` (n_components, n); `weights` (n, n_pixels), from 1 to 255, say
+    how still each pixel is; `shape` is (height, width). Where a pixel shows several levels in turn, the components get
+    the one that is the scene, unless the frames are too few, or of too different illumination, to say.
+    """
+    modes = tuning.TUNING.alternating_modes
+    # Levels are compared over frames whose illumination, the sum of their codes, is near the median.
+    total = Wt.sum(axis=0)
+    low, high = (bound * float(np.median(total)) for bound in modes.illumination)
+    picks = np.flatnonzero((total >= low) & (total <= high))
+    if len(picks) < max(modes.fewest_frames, modes.share_in_illumination * len(total)):
+        return H
+    picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), modes.frames)).round().astype(int)]
+    levels = _find_levels(frames, weights, picks, H, Wt)
+    _drop_isolated(levels, shape)
+    second = _second_is_scene(levels, shape)
+    levels.first[second] = levels.other[second]
+    changed = np.flatnonzero(levels.replaced | second)
+    if len(changed):
+        _show(H, levels.first, levels.typical, changed, shape)
+    return H
+
+
+def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floats, Wt: Floats) -> _Levels:
+    """Find the levels of all pixels, in bytes and block by block to bound the memory of large pictures.
+
+    A level is a colour that a pixel shows in many of the frames `picks`; the arguments are those of `correct_scene`.
+    """
+    modes = tuning.TUNING.alternating_modes
+    n_pixels, channels = frames.shape[1:]
+    typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
+    # The attributes of `_Levels`, filled block by block below.
+    first, other = np.empty((2, n_pixels, channels), np.uint8)
+    replaced, found = np.zeros((2, n_pixels), np.bool_)
+    # A table from weights in bytes to sharper ones from 0 to 1: what moves a little counts much less.
+    still = np.arange(256, dtype=np.float32) / 255
+    sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
+
+    def fill(block: tuple[int, int]) -> None:
+        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it."""
+        start, stop = block
+        first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))  # the modelled level
+        w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)  # (k, m), 0 to 1: how still they are
+        scratch = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
+        asked = np.empty(stop - start, np.bool_)  # which pixels may have another level
+        limits = modes.near, modes.apart, modes.held
+        find_candidates(frames, w, picks, H, Wt, *limits, modes.second_share, *scratch, asked, start)
+        at = np.flatnonzero(asked)
+        if not len(at):
+            return
+        # A one-column slice is already contiguous, a wider one is not. Copying avoids compiling the kernel twice.
+        w = np.ascontiguousarray(w[:, at])
+        levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
+        at += start  # from positions in the block to pixels
+        strength = modes.stronger, modes.second_share
+        find_levels(frames, w, picks, H, Wt, *limits, *strength, levels[0], levels[1], share, at)
+        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0  # another first level; a second one
+        first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
+
+    map_blocks(fill, blocks(n_pixels, tuning.TUNING.sample.block_pixels))
+    return _Levels(frames, picks, H, Wt, typical, first, other, replaced, found)
+
+
+def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
+    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced."""
+    alone = np.flatnonzero(levels.replaced)
+    # The median over 5 by 5 pixels clears flags that most neighbours do not share.
+    levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
+    alone = alone[~levels.replaced[alone]]
+
+    def put_back(block: tuple[int, int]) -> None:
+        """Write the modelled background at a block of the isolated pixels `alone`."""
+        at = alone[slice(*block)]
+        levels.first[at] = to_uint8(_shown(levels.H[:, at], levels.typical))
+
+    map_blocks(put_back, blocks(len(alone), tuning.TUNING.sample.block_pixels))
+
+
+def _shown(H: Floats, codes: Floats) -> Floats:
+    """Return what components (n_components, n_pixels, channels) show with codes (n_components,)."""
+    return np.asarray(np.tensordot(codes, H, 1), np.float32)
+
+
+def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: tuple[int, ...]) -> None:
+    """Make the components show a scene (n_pixels, channels) at some pixels.
+
+    Each component becomes the scene times its illumination: the component over the typical picture, averaged over
+    neighbourhoods, so that it is also known where the present scene is black.
+    """
+    side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
+
+    def blurred(picture: Floats) -> Floats:
+        """Return the means of a picture (n_pixels,) over neighbourhoods, at `pixels`."""
+        return np.asarray(cv2.blur(picture.reshape(shape), (side, side)), np.float32).ravel()[pixels]
+
+    means = H.mean(axis=(1, 2))
+    overall = max(float(typical @ means), 1e-6)
+    for c in range(H.shape[2]):  # one channel at a time, to bound the memory of large pictures
+        usual = _shown(H[..., c], typical)
+        below = blurred(usual)
+        for component, mean in zip(H, means, strict=True):
+            ratio = np.full_like(below, mean / overall)  # stays where the neighbourhood is too dark to divide by
+            np.divide(blurred(np.ascontiguousarray(component[:, c])), below, ratio, where=below > 1)
+            component[pixels, c] = scene[pixels, c] * ratio
+
+
+def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
+    """Return the pixels whose second level is the scene (n_pixels,).
+
+    Each region in which there are two levels shows two pictures, as somebody was there or not. Which level belongs to
+    which picture is read off from when they are seen. The picture with the weaker contour is the scene, unless neither
+    is much weaker, or they take turns too often for something that rests.
+    """
+    modes = tuning.TUNING.alternating_modes
+    height, width = shape
+    found = levels.found.reshape(shape)
+    count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
+    second = np.zeros(shape, bool)
+    margin = 2 * modes.contour + 6  # pixels around a region that its contour and the blur of the contour reach
+    for region in range(1, count):
+        x, y, w, h, area = statistics[region]
+        inside = (labels == region) & found
+        # in small pictures a region may consist of a pixel that closing alone has found
+        if area < modes.region_share * height * width or not inside.any():
+            continue
+        # turned, follows: of the pixels inside; `swap` spreads `turned` over the picture, and `inside` keeps only
+        # pixels that change together with most of the region.
+        turned, follows, changes = _pictures(np.flatnonzero(inside), levels)
+        if changes > modes.changes:
+            continue
+        swap = np.zeros(shape, bool)
+        swap[inside] = turned
+        inside[inside] = follows
+        box = slice(max(0, y - margin), y + h + margin), slice(max(0, x - margin), x + w + margin)
+        contrasts = _contrasts(levels, inside, swap, box)
+        if contrasts is None:
+            continue
+        present, absent = contrasts
+        if min(present, absent) < modes.smoother * max(present, absent):
+            # `swap` is where the first picture has the second level, its complement where the other picture does.
+            second |= inside & (swap if present < absent else ~swap)
+    return second.ravel()
+
+
+def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, slice]) -> tuple[float, float] | None:
+    """Return the contrast at a region's contour of the two pictures, or None where the contour is too short.
+
+    The first picture has the second level where `swap` is true and the first elsewhere; the other picture the rest.
+    """
+    modes = tuning.TUNING.alternating_modes
+    first, other = (level.reshape(*inside.shape, -1)[box] for level in (levels.first, levels.other))
+    inner, outer = _contour(_closed(inside[box]))
+    counts = inside[box][inner] & ~inside[box][outer]  # pairs of which one pixel is in the region and one is not
+    if np.count_nonzero(counts) < modes.contour_pixels:
+        return None
+    # Levels (n_pairs, channels): outside, and inside by the first and by the second level.
+    around, here, beside = (
+        level[at][counts].astype(np.float32) for level, at in ((first, outer), (first, inner), (other, inner))
+    )
+    swapped = swap[box][inner][counts][:, None]
+    present, absent = (
+        np.minimum(np.abs(picture - around).mean(axis=1), modes.contrast_cap).mean()
+        for picture in (np.where(swapped, beside, here), np.where(swapped, here, beside))
+    )
+    return present, absent
+
+
+def _closed(found: Flags) -> Flags:
+    """Return found pixels (height, width) without single ones and small gaps."""
+    clean = cv2.medianBlur(found.astype(np.uint8), 5)
+    return cv2.morphologyEx(clean, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8)) > 0
+
+
+def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
+    """Find which levels of a region's pixels are seen together.
+
+    Returns where the second level belongs to the one picture and the first to the other (n_pixels,); which pixels show
+    the one or the other picture, as most of the region does, rather than something of their own (n_pixels,); and how
+    often the pictures change.
+    """
+    modes = tuning.TUNING.alternating_modes
+    # few (k, n_few): which level each measured frame shows at some pixels of the region, -1, 0 or 1
+    few = levels.sides(pixels[:: -(-len(pixels) // modes.course_pixels)]).astype(np.float32)
+    centred = few - few.mean(axis=0)
+    # (k,): the first principal component over frames, whose sign says which picture is seen. Pixels that run against
+    # it are turned, so that the majority of pixels gives `together` (k,): 1 or -1, the picture of each frame.
+    course = np.linalg.eigh(centred @ centred.T)[1][:, -1]
+    few *= np.where(course @ few < 0, -1, 1)
+    together = np.where(few.sum(axis=1) > 0, 1, -1).astype(np.float32)
+    turned, follows = np.empty((2, len(pixels)), np.bool_)
+
+    def fill(block: tuple[int, int]) -> None:
+        """Set `turned` and `follows` for a block of the region's pixels."""
+        part = slice(*block)
+        shown = levels.sides(pixels[part]).astype(np.float32)  # (k, n_block): the level in each frame, -1, 0 or 1
+        turned[part] = course @ shown < 0
+        agreement = np.where(turned[part], -1, 1) * (together @ shown)
+        follows[part] = agreement >= modes.follows * np.abs(shown).sum(axis=0)
+
+    map_blocks(fill, blocks(len(pixels), tuning.TUNING.sample.block_pixels))
+    return turned, follows, int(np.count_nonzero(together[1:] != together[:-1]))
+
+
+def _contour(within: Flags) -> tuple[tuple[Pixels, ...], tuple[Pixels, ...]]:
+    """Return (rows, columns) inside and (rows, columns) outside of a region's contour, pair by pair.
+
+    Both pixels of a pair are `contour` pixels away from the contour, along its normal. Pairs with a pixel outside the
+    picture are left out.
+    """
+    height, width = within.shape
+    if not within.any() or within.all():
+        nothing = np.empty(0, np.intp)
+        return (nothing, nothing), (nothing, nothing)
+    inside = within.astype(np.uint8)
+    depth = cv2.distanceTransform(inside, cv2.DIST_L2, 5)
+    # The smoothed signed distance in pixels, positive inside: its gradient (down, right) is the inward normal.
+    signed = cv2.GaussianBlur(depth - cv2.distanceTransform(1 - inside, cv2.DIST_L2, 5), (0, 0), 2)
+    rows, columns = np.nonzero((depth > 0) & (depth <= 1.5))  # inside, with a neighbour outside
+    above, below = np.maximum(rows - 1, 0), np.minimum(rows + 1, height - 1)
+    before, after = np.maximum(columns - 1, 0), np.minimum(columns + 1, width - 1)
+    down = (signed[below, columns] - signed[above, columns]) / np.maximum(below - above, 1)
+    right = (signed[rows, after] - signed[rows, before]) / np.maximum(after - before, 1)
+    step = tuning.TUNING.alternating_modes.contour / (np.hypot(down, right) + 1e-6)
+    move = (step * down).round().astype(int), (step * right).round().astype(int)
+    inner, outer = (rows + move[0], columns + move[1]), (rows - move[0], columns - move[1])
+    seen = np.ones(len(rows), bool)
+    for y, x in (inner, outer):
+        seen &= (y >= 0) & (y < height) & (x >= 0) & (x < width)
+    return (inner[0][seen], inner[1][seen]), (outer[0][seen], outer[1][seen])
