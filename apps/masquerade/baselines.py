@@ -87,20 +87,27 @@ class _Baseline(ABC, BaseEstimator):
         """Learn one user's habits from sessions, which are sequences of hashable symbols."""
         if not len(X):
             raise ParameterError("X must hold at least one session; got none")
-        self._learn(X)
+        self._check_parameters()
+        self._sessions = [list(session) for session in X]
+        self._learn(self._sessions)
         return self
+
+    def update(self, session: Symbols) -> None:
+        """Learn one more session, here by learning all of them again; the caller has decided that it is the user's."""
+        self._sessions.append(list(session))
+        self._learn(self._sessions)
 
     def anomaly_score(self, X: Sequence[Symbols]) -> Floats:
         """Return how anomalous each session is, (n_sessions,)."""
         return np.array([self._score(session) for session in X])
 
     @abstractmethod
-    def update(self, session: Symbols) -> None:
-        """Learn one more session; the caller has decided that it is the user's."""
+    def _check_parameters(self) -> None:
+        """Raise ParameterError for a wrong parameter."""
 
     @abstractmethod
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Check the parameters, and learn from these sessions alone."""
+        """Learn from these sessions alone."""
 
     @abstractmethod
     def _score(self, session: Symbols) -> float:
@@ -115,6 +122,8 @@ class _CountFactors(_Baseline):
     multiplicative updates from a random start.
     """
 
+    n_stages = 2  # for each of which `n_iterations` has a number: training, and coding a test session
+
     def __init__(
         self, n_components: int = 2, *, n_iterations: tuple[int, ...] = (50, 10), random_state: RandomState = 0
     ) -> None:
@@ -122,11 +131,11 @@ class _CountFactors(_Baseline):
         self.n_iterations = n_iterations  # updates in training, and of the code of a test session
         self.random_state = random_state
 
-    def _check(self, n_stages: int) -> None:
+    def _check_parameters(self) -> None:
         """Raise ParameterError for a wrong parameter; there is a number of iterations for each of `n_stages`."""
         check_count(self.n_components, "n_components")
-        if not isinstance(self.n_iterations, tuple | list) or len(self.n_iterations) != n_stages:
-            raise ParameterError(f"n_iterations must be {n_stages} whole numbers; got {shown(self.n_iterations)}")
+        if not isinstance(self.n_iterations, tuple | list) or len(self.n_iterations) != self.n_stages:
+            raise ParameterError(f"n_iterations must be {self.n_stages} whole numbers; got {shown(self.n_iterations)}")
         for count in self.n_iterations:
             check_count(count, "each of n_iterations", 0)
         check_generator(self.random_state)
@@ -191,6 +200,8 @@ class MexPereraNMF(_CountFactors):
     (1,)
     """
 
+    n_stages = 3  # the third is that after an accepted session
+
     def __init__(
         self,
         n_components: int = 2,
@@ -203,10 +214,12 @@ class MexPereraNMF(_CountFactors):
         super().__init__(n_components, n_iterations=n_iterations, random_state=random_state)
         self.unseen_distance = unseen_distance  # of a session that consists of unseen commands only
 
-    def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Count the commands of the sessions, and factorise the weighted counts; `n_iterations` has three numbers."""
-        self._check(3)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_number(self.unseen_distance, "unseen_distance")
+
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands of the sessions, and factorise the weighted counts."""
         self._counts = _CountMatrix(sessions)
         self._factorise(self._weigh(self._counts.matrix()))
 
@@ -230,7 +243,7 @@ class MexPereraNMF(_CountFactors):
         return float(np.linalg.norm(a - self.basis_ @ code) * (unseen + 1))
 
     def update(self, session: Symbols) -> None:
-        """Learn one more session."""
+        """Learn one more session by a few updates from the present factors."""
         self._counts.add(session)
         A = self._weigh(self._counts.matrix())  # (n_commands, n_sessions), with the new commands and the new session
         # New commands start with an average weight in every component, and the new session with its own code.
@@ -251,13 +264,8 @@ class WangNMF(_CountFactors):
     """
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Count the commands of the sessions, and factorise their frequencies; `n_iterations` has two numbers."""
-        self._check(2)
+        """Factorise the relative frequencies of the commands in each session, a column each."""
         self._counts = _CountMatrix(sessions)
-        self._factorise_frequencies()
-
-    def _factorise_frequencies(self) -> None:
-        """Factorise the relative frequencies of the commands in each session counted so far, a column each."""
         V = self._counts.matrix()
         self._factorise(V / np.maximum(V.sum(axis=0), 1.0))
 
@@ -266,11 +274,6 @@ class WangNMF(_CountFactors):
         v = self._counts.vector(session)[0] / max(len(session), 1)  # (n_commands,); unseen commands are left out
         # the code starts with sum 1, which is also its optimum if no command is unseen
         return float(abs(self._code(v, 1.0).sum() - 1))
-
-    def update(self, session: Symbols) -> None:
-        """Learn one more session."""
-        self._counts.add(session)
-        self._factorise_frequencies()
 
 
 class EigenCooccurrence(_Baseline):
@@ -286,24 +289,20 @@ class EigenCooccurrence(_Baseline):
         self.n_components = n_components  # the largest number of principal components
         self.scope = scope  # how many places behind a command another one counts as its follower
 
-    def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Find the components of the sessions' co-occurrences, and keep the sessions for later updates."""
+    def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components")
         check_count(self.scope, "scope")
-        self._sessions = [list(session) for session in sessions]
-        self._find_components()
 
-    def _find_components(self) -> None:
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
         """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features.
 
         With the matrices flattened to n_pairs entries, `_mean` is (n_pairs,), `_components` (r, n_pairs) and
         `_features`, the coordinates of the sessions, (n_sessions, r). `_rows` maps each command to its row.
         """
         self._rows: dict[Hashable, int] = {}
-        for session in self._sessions:
-            for command in session:
-                self._rows.setdefault(command, len(self._rows))
-        data = np.array([self._matrix(session) for session in self._sessions])
+        for command in chain.from_iterable(sessions):
+            self._rows.setdefault(command, len(self._rows))
+        data = np.array([self._matrix(session) for session in sessions])
         self._mean = data.mean(axis=0)
         _, _, components = np.linalg.svd(data - self._mean, full_matrices=False)
         self._components = components[: self.n_components]
@@ -333,11 +332,6 @@ class EigenCooccurrence(_Baseline):
         outside = math.sqrt(max(0.0, x @ x - feature @ feature))
         return float(np.linalg.norm(self._features - feature, axis=1).min() + outside)
 
-    def update(self, session: Symbols) -> None:
-        """Learn one more session."""
-        self._sessions.append(list(session))
-        self._find_components()
-
 
 class HiddenMarkov(_Baseline):
     """A hidden Markov model of a user's sequence of commands: the mean of ``-log p`` over a session, in nats.
@@ -351,15 +345,12 @@ class HiddenMarkov(_Baseline):
         self.n_iterations = n_iterations  # at most so many steps of expectation maximisation
         self.random_state = random_state
 
-    def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Check the parameters, fit the model, and keep the sessions for later updates."""
+    def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components")
         check_count(self.n_iterations, "n_iterations")
         check_generator(self.random_state)
-        self._sessions = [list(session) for session in sessions]
-        self._fit_model()
 
-    def _fit_model(self) -> None:
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
         """Fit the model to all sessions, and give each symbol a small probability in every state.
 
         `_ids` gets the number of each command, in the order of first occurrence.
@@ -371,7 +362,8 @@ class HiddenMarkov(_Baseline):
                 f"hmmlearn must be installed for the hidden Markov model; got none; {installed_by('dev')}"
             ) from None
         self._ids: dict[Hashable, int] = {}
-        for command in chain.from_iterable(self._sessions):
+        symbols = list(chain.from_iterable(sessions))
+        for command in symbols:
             self._ids.setdefault(command, len(self._ids))
         n = len(self._ids) + 1  # one more symbol stands for all unseen commands
         self._model = CategoricalHMM(
@@ -381,8 +373,7 @@ class HiddenMarkov(_Baseline):
             n_features=n,
             emissionprob_prior=1.0,
         )
-        symbols = list(chain.from_iterable(self._sessions))
-        self._model.fit(self._column(symbols), [len(session) for session in self._sessions])
+        self._model.fit(self._column(symbols), [len(session) for session in sessions])
         # the probabilities of the n symbols still sum to 1 in each state
         self._model.emissionprob_ = (self._model.emissionprob_ + 1e-4) / (1 + 1e-4 * n)
 
@@ -393,11 +384,6 @@ class HiddenMarkov(_Baseline):
     def _score(self, session: Symbols) -> float:
         """Return the mean of ``-log p`` over the commands, in nats."""
         return float(-self._model.score(self._column(session)) / len(session)) if len(session) else 0.0
-
-    def update(self, session: Symbols) -> None:
-        """Learn one more session."""
-        self._sessions.append(list(session))
-        self._fit_model()
 
 
 class NaiveBayes(_Baseline):
@@ -410,10 +396,12 @@ class NaiveBayes(_Baseline):
         self.pseudo_count = pseudo_count  # added to the count of every command
         self.vocabulary = vocabulary  # the number of commands that a user might type
 
-    def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Check the parameters, and count the commands of all sessions together."""
+    def _check_parameters(self) -> None:
         check_number(self.pseudo_count, "pseudo_count", without_low=True)
         check_count(self.vocabulary, "vocabulary")
+
+    def _learn(self, sessions: Sequence[Symbols]) -> None:
+        """Count the commands of all sessions together."""
         self._counts = Counter(chain.from_iterable(sessions))
 
     def _score(self, session: Symbols) -> float:
@@ -424,7 +412,3 @@ class NaiveBayes(_Baseline):
         total = self._counts.total() + self.pseudo_count * self.vocabulary
         information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)
         return information / max(len(session), 1)
-
-    def update(self, session: Symbols) -> None:
-        """Learn one more session."""
-        self._counts.update(session)
