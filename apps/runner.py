@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._progress import Steps
 from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder, write_csv
 from visionnmf.io.inputs import read_text
@@ -50,7 +51,7 @@ def run_jobs(
     out: str | Path | None = None,
     processes: int = 1,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
     also: Sequence[str] = (),
 ) -> Rows:
     """Run the jobs that an interrupted run has not finished, and return the rows of all, in the order of `jobs`.

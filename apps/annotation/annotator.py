@@ -26,9 +26,10 @@ from visionnmf._checks import (
     check_seed,
     shown,
 )
+from visionnmf._progress import Progress
 from visionnmf.exceptions import ParameterError
 
-from .image_codes import PLAIN, Block, Progress, check_coder, coded, fit_blocks
+from .image_codes import PLAIN, Block, check_coder, coded, fit_blocks
 from .neighbours import (
     METRICS,
     TRANSFERS,

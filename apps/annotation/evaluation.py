@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_count
+from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 
-from .image_codes import Progress
 from .image_features import Sources, names_of
 from .image_words import images_with_words
 from .store import AnnotationModel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, OnlineNMF, choices
 from visionnmf._checks import shown
+from visionnmf._progress import Progress
 from visionnmf.exceptions import ParameterError
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
 PLAIN = "none"  # the features themselves
 MAX_SHARE = 0.9  # the largest number of components, as a share of a view's features

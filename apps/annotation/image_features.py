@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief
+from visionnmf._progress import Progress
 from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import expand_images
-
-from .image_codes import Progress
 
 Array = NDArray[Any]
 Sources = str | Path | Sequence[str]  # a folder, images or patterns, or a table of features

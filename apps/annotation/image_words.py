@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from visionnmf._checks import brief
+from visionnmf._progress import Progress
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import clean_words
@@ -21,7 +22,6 @@ from visionnmf.io.inputs import read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
-from .image_codes import Progress
 from .image_features import Described, Sources, describe, files_of, is_table
 
 HEADINGS = ("file", "filename", "image", "path")  # of the first column

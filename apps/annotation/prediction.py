@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .image_codes import Progress
 from .image_features import Sources, describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel

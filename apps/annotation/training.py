@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
 
 from .annotator import ImageAnnotator
-from .image_codes import Progress
 from .image_features import Sources, files_of, names_of, usual_extractors
 from .image_words import ImagesWithWords, images_with_words
 from .store import AnnotationModel, save

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_choice
+from visionnmf._progress import Steps
 from visionnmf._text import printable
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
@@ -107,7 +108,7 @@ def evaluate(
     masks: bool = False,
     jobs: int = 1,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
 ) -> BackgroundScoresReport:
     """Compare methods on clips with true masks.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 
 from visionnmf import choices
+from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
@@ -28,7 +29,7 @@ from .pipeline import Job
 from .reports import LiveReport
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Progress, counted, expected_frames, open_clip
+from .sources import counted, expected_frames, open_clip
 
 if TYPE_CHECKING:
     from .sources import Clip

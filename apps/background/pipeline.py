@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visionnmf import choices
+from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import is_live, output_folder, transaction, write_image
@@ -22,7 +23,7 @@ from .model.mask import median_mask
 from .reports import BackgroundReport, MaskCounts, MaskStatistics
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
+from .sources import Timeline, counted, expected_frames, open_clip, recorded, timed
 
 if TYPE_CHECKING:
     from .baselines import Separator

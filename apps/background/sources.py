@@ -15,6 +15,7 @@ import numpy as np
 
 from visionnmf import choices
 from visionnmf._checks import check_frames_wanted
+from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import is_live, open_video
@@ -26,9 +27,7 @@ from .settings import VideoSettings
 if TYPE_CHECKING:
     from visionnmf.io import LiveReader, PictureSequence, VideoReader
 
-__all__ = ["Clip", "Progress", "SampleClip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
-
-Progress = Callable[[str, int, int | None], Any]
+__all__ = ["Clip", "SampleClip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
 
 # The sample: half a minute of a street while a cloud passes. Its illumination drifts enough for one picture to fail.
 SAMPLE = "sample:surveillance"

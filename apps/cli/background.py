@@ -227,13 +227,7 @@ def evaluate_methods(
     with running(json_, debug) as run, nullcontext() if out is None else results_folder(out):
         from visionnmf.apps.background import evaluate
 
-        with run.progress("evaluation", rate_of="") as bar:
-
-            def progress(done: int, total: int) -> None:
-                """Draw how many pairs of a clip and a method are done, unless no progress is shown (`bar` is None)."""
-                if bar is not None:
-                    bar("clips and methods", done, total)
-
+        with run.steps("evaluation", "clips and methods") as progress:
             options: dict[str, Any] = {"out": out, "masks": masks, "jobs": jobs, "force": force}
             report = evaluate(clips, methods=comma_separated(methods), progress=progress, **options)
         run.report(report)

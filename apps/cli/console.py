@@ -10,16 +10,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import typer
 
+from visionnmf._progress import Progress
 from visionnmf._text import printable
 from visionnmf.exceptions import MediaError
-
-Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
 LINE_EVERY = 10.0  # seconds between two lines about progress where there is no terminal
 ENOUGH_STEPS = 3  # at least, from which the remaining time is estimated, because steps differ in length

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -268,8 +267,7 @@ def shadows(
         from visionnmf.apps import faces
 
         _make_folder_outside(out, source, "--out")
-        with run.progress(source, rate_of="") as bar:
-            progress = None if bar is None else partial(bar, "people")
+        with run.steps(source, "people") as progress:
             report = faces.unshadow(source, out, removal=removal, reading=reading, force=force, progress=progress)
         run.report(report)
 
@@ -308,7 +306,7 @@ def evaluate(
             _make_folder_outside(out, source, "--out")
         else:
             make_folder(out)
-        with run.progress(source, rate_of="") as bar:
+        with run.steps(source, "splits") as progress:
             report = faces.evaluate(
                 source,
                 evaluation,
@@ -317,7 +315,7 @@ def evaluate(
                 jobs=jobs,
                 plots=plots,
                 force=force,
-                progress=None if bar is None else partial(bar, "splits"),
+                progress=progress,
             )
         run.report(report)
 

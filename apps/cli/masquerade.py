@@ -272,7 +272,7 @@ def evaluate(
         check_exists(*histories)
         from visionnmf.apps import masquerade
 
-        with run.progress("histories", rate_of="") as bar:
+        with run.steps("histories", "users") as progress:
             report = masquerade.evaluate(
                 expanded(histories),
                 cutting=cutting,
@@ -281,7 +281,7 @@ def evaluate(
                 roc=roc,
                 n_jobs=jobs,
                 force=force,
-                progress=None if bar is None else lambda done, total: bar("users", done, total),
+                progress=progress,
             )
         run.report(report)
 

@@ -175,7 +175,7 @@ def evaluate(
     with running(json_, debug) as run:
         from visionnmf.apps import multiview
 
-        with run.progress(views[0], rate_of="") as progress:
+        with run.steps(views[0], "comparing") as progress:
             report = multiview.evaluate_files(
                 views,
                 comparison,
@@ -186,7 +186,7 @@ def evaluate(
                 plot=plot,
                 force=force,
                 begin=None if is_quiet() else lambda: say(_cost(comparison)),
-                progress=None if progress is None else lambda done, total: progress("comparing", done, total),
+                progress=progress,
             )
         run.report(report)
 

@@ -13,16 +13,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import typer
 
 from visionnmf import __version__
+from visionnmf._progress import Progress, Steps
 from visionnmf._text import one_line, printable, without_password
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
 
-from .console import Progress, echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
+from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
 from .input_paths import Input, distinct, find_inputs, result_name
 from .records import flag_of, in_flags
 from .signals import number_come
@@ -104,6 +106,12 @@ class Run:
     def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
         """Show progress; see :func:`~.console.progress_bar`."""
         return progress_bar(f"{Path(without_password(source)).name}{self._position()}", rate_of)
+
+    @contextmanager
+    def steps(self, source: str, stage: str) -> Iterator[Steps | None]:
+        """Show progress of work of a single stage; yields a function to call with done and total, or None."""
+        with self.progress(source, rate_of="") as progress:
+            yield None if progress is None else partial(progress, stage)
 
     def _print_summary(self, report: Any) -> None:
         """Print a report for a person; names of files in it cannot steer the terminal.
@@ -211,7 +219,7 @@ class Run:
                     raise outcome.error
                 reports.append(self._finish(outcome, entry))
 
-        with self.progress(self._kind, rate_of="") as bar:
+        with self.steps(self._kind, "done") as steps:
             ended = 0
 
             def keep(key: str, outcome: Outcome) -> None:
@@ -223,8 +231,8 @@ class Run:
                 nonlocal ended
                 ended += 1
                 waiting[int(key)] = outcome
-                if bar is not None:
-                    bar("done", ended, self._total)
+                if steps is not None:
+                    steps(ended, self._total)
                 while self._number in waiting:  # the first input that has not been printed
                     report(self._number)
 

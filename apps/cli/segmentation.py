@@ -148,13 +148,7 @@ def evaluate(
         from visionnmf.apps import segmentation
 
         names = tuple(segmentation.METHODS) if methods is None else comma_separated(methods)
-        with run.progress(str(images), rate_of="") as bar:
-
-            def progress(done: int, total: int) -> None:
-                """Draw how many images are done, unless no progress is shown (`bar` is None)."""
-                if bar is not None:
-                    bar("images", done, total)
-
+        with run.steps(str(images), "images") as progress:
             report = segmentation.evaluate(
                 images,
                 truth,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_count, check_matplotlib
+from visionnmf._progress import Steps
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
@@ -105,7 +106,7 @@ def evaluate(
     roc: str | Path | None = None,
     n_jobs: int = 1,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
 ) -> Evaluation:
     """Find out how well the users of some histories can be told apart.
 
@@ -222,7 +223,7 @@ def _tasks(
 
 
 def _score_all(
-    tasks: list[_Task], comparison: DetectorComparison, n_jobs: int, progress: Callable[[int, int], None] | None
+    tasks: list[_Task], comparison: DetectorComparison, n_jobs: int, progress: Steps | None
 ) -> dict[str, tuple[Floats, float]]:
     """Return the scores of the judged sessions and the threshold, for each method and user.
 

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from sklearn.svm import LinearSVC
 
 from visionnmf._checks import check_matplotlib
+from visionnmf._progress import Steps
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
@@ -116,7 +117,7 @@ def evaluate_files(
     plot: bool = False,
     force: bool = False,
     begin: Callable[[], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
 ) -> EvaluationReport:
     """Compare methods on the views of files; an interrupted run continues where it was.
 
@@ -200,7 +201,7 @@ def evaluate_views(
     out: str | Path | None = None,
     jobs: int = 1,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
     also: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Compare methods on views in memory (n_samples, n_features); an interrupted run continues where it was.

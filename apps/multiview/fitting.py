@@ -16,11 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import MultiviewNMF
 from visionnmf._checks import check_matplotlib
+from visionnmf._progress import Progress
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, transaction, write_csv
-from visionnmf.models.multiview.components import Progress
 
 from .inputs import ViewSet, named, read_files, read_views
 from .model_choice import ModelChoice, choose_model, make_model

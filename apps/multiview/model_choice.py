@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import MultiviewNMF, choices
-from visionnmf.models.multiview.components import Progress
+from visionnmf._progress import Progress
 from visionnmf.models.multiview.outlying_views import JUDGING
 
 from .view_model import Preparation, is_sparse, observed
@@ -118,7 +118,7 @@ def _trial_progress(progress: Progress, loss: str) -> Progress:
     """
     judged = 0  # number of small models
 
-    def report(stage: str, done: int, total: int) -> None:
+    def report(stage: str, done: int, total: Any) -> None:
         """Report the steps of these two stages as those of one trial; the iterations of a fit are not reported.
 
         `JUDGING` fits `judged` small models, which judge the views, and after it come up to `FITS` fits of all samples.

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 
 from visionnmf import __version__
 from visionnmf._checks import check_count, check_flag, check_matplotlib
+from visionnmf._progress import Progress
 from visionnmf._text import one_line
 from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
@@ -117,7 +118,7 @@ def reproduce(
     n_jobs: int = 1,
     force: bool = False,
     stop_at_error: bool = False,
-    progress: Callable[[str, int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> Reproduction:
     """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
 

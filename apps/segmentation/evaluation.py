@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans, spectral_clustering
 from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
+from visionnmf._progress import Steps
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
@@ -193,7 +194,7 @@ def evaluate(
     out: str | Path | None = None,
     jobs: int = 1,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
 ) -> SegmentationScoresReport:
     """Compare methods on images that people segmented.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from visionnmf import Checkpoint, ConservativeNMF, OnlineNMF, fit_stream, load_model
 from visionnmf._checks import check_choice, check_image_shape
+from visionnmf._progress import Progress
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.engine.online import METHODS
@@ -21,8 +21,6 @@ from visionnmf.io.chunks import Chunks, open_chunks
 from visionnmf.io.inputs import MAX_BYTES
 
 from .settings import CONSERVATIVE, Checkpoints, ComponentsPicture, SampleSource, StreamLearning
-
-Progress = Callable[[str, int, int | None], None]
 
 MAX_SHOWN = 100  # components in the picture
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import brief, check_count, shown
+from visionnmf._progress import Progress
 from visionnmf._version import __version__
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
@@ -29,7 +30,6 @@ from .extractor_kinds import make_extractors
 __all__ = ["Extracted", "FeatureExtraction"]
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int | None], None]
 Task = tuple[Any, list[int]]
 """An image, and the numbers of the extractors that must still describe it."""
 Parts = dict[int, NDArray[np.float32]]

@@ -24,10 +24,9 @@ from visionnmf.models.penalty import Penalty
 
 from .views import Views, dense
 
-__all__ = ["SHARE", "Components", "GroupSparsity", "Progress", "find_view_codes", "fit_components", "second_iterations"]
+__all__ = ["SHARE", "Components", "GroupSparsity", "find_view_codes", "fit_components", "second_iterations"]
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int], object]  # called with a stage, and how much of how much of it is done
 
 SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations
 TRACE = 0.01  # share of a component's energy below which a view does not use it

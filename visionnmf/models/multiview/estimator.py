@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_number, check_random_state
+from visionnmf._progress import Progress
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.products import norms_of
 from visionnmf.engine.solving import Callback, PrintedProgress
@@ -22,7 +23,7 @@ from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF
 from visionnmf.models.nmf_parameters import check_parameters
 
-from .components import Components, GroupSparsity, Progress, fit_components, second_iterations
+from .components import Components, GroupSparsity, fit_components, second_iterations
 from .frames import labelled_codes
 from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
 from .outlying_views import judge_new, judge_training

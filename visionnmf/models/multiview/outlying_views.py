@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from visionnmf._checks import check_random_state
+from visionnmf._progress import Progress
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.models.nmf import NMF
 
-from .components import SHARE, Components, Progress, find_view_codes
+from .components import SHARE, Components, find_view_codes
 from .views import Views, row_slices
 
 __all__ = ["JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "usual_residuals"]

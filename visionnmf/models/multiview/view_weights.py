@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from visionnmf._progress import Progress
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.models.nmf import NMF
 
-from .components import Components, Progress, find_view_codes
+from .components import Components, find_view_codes
 from .views import Views, dense
 
 __all__ = ["choose_view_weights", "view_noises"]
