@@ -184,6 +184,8 @@ class LowRank(Baseline):
         return np.asarray(background.clip(0, 255).round(), np.uint8)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        """Return a function that masks a frame by its difference from the background that its codes give."""
+
         @one_blas_thread()
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
             """Return the background and the mask of a frame, whose codes come from its values at `_at` (k,)."""

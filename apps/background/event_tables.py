@@ -121,8 +121,9 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
                 file.write(f"{', ' if count > 1 else ''}{json.dumps(found)}")
 
         yield add
+        # the annotations end, and the rest of the object follows without its opening brace
         rest = json.dumps({"images": images, "categories": [CATEGORY]})
-        file.write(f"], {rest[1:]}\n")  # the rest of the object, without its opening brace
+        file.write(f"], {rest[1:]}\n")
 
 
 @dataclass(eq=False)
@@ -144,10 +145,13 @@ class EventBuilder:
     """Opens, extends and ends events by what counts as one; each frame is shown for `step` seconds."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        # Paddings and minimum length of events, and for how long each frame is shown: all in seconds.
+        """Take paddings and minimum length of events, and for how long each frame is shown, all in seconds.
+
+        `now` is the time of the last frame that has come, and `before` that of the previous one.
+        """
         self.settings, self.step = settings, step
         self._begin: float | None = None  # time of the first frame of the video
-        self.before = self.now = -1.0  # times of the previous frame and of the last one that has come
+        self.before = self.now = -1.0
 
     def show(self, time: float) -> None:
         """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
@@ -155,9 +159,9 @@ class EventBuilder:
         self.before, self.now = self.now, time
 
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
-        """Return an event that begins with this frame and is to be extended by it.
+        """Return an event that begins with this frame, shown at the time `now`, and is to be extended by it.
 
-        Its start is padded, but not to before the first frame of the video (`_begin`).
+        Its start is earlier by a padding, but not before the first frame of the video (`_begin`).
         """
         start = max(self._begin or 0.0, self.now - self.settings.padding)
         return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
@@ -190,8 +194,9 @@ class EventFinder:
 
     def __init__(self, settings: EventSettings, step: float) -> None:
         """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
+        # what begins, extends and ends the event that goes on (`_open`)
         self._builder = EventBuilder(settings, step)
-        self._open: MotionEvent | None = None  # the event that goes on
+        self._open: MotionEvent | None = None
 
     def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
         """Take the next frame and the boxes of its mask; return the event that has ended by `time`, if there is one.
@@ -201,7 +206,7 @@ class EventFinder:
         and they are further apart, up to `NEIGHBOURS` seconds.
         """
         builder, done = self._builder, []
-        builder.show(time)
+        builder.show(time)  # `before` becomes the time of the previous frame
         if self._open is not None:
             longest = 2 * builder.settings.padding + builder.step + ROUNDING
             in_a_row = bool(boxes) and self._open.last == builder.before
@@ -249,10 +254,13 @@ class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
-        # `stem` begins the paths of all files; `force` says whether existing ones may be replaced.
+        """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones.
+
+        `rows` has a row of the table for each event, and `_sheet` the thumbnails with captions, all of one size.
+        """
         self._stem, self._force = stem, force
-        self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS, one for each event
-        self._sheet: list[FrameArray] = []  # thumbnails with captions, of one size
+        self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
+        self._sheet: list[FrameArray] = []
 
     @staticmethod
     def paths(stem: Path) -> list[Path]:

@@ -160,13 +160,14 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        self._room = room  # the maximum number of frames that are kept
+        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come."""
+        self._room = room
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present
         self._positions: list[int] = []  # of the kept frames in the stream
         self._before: FrameArray | None = None  # the frame before the next one, if that is kept
         self._due = True  # whether the next frame is kept
-        self.seen = 0  # frames so far
+        self.seen = 0
 
     @classmethod
     def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
@@ -220,9 +221,10 @@ class FrameSample:
         self.frame_shape = frame.shape
         pixels = frame.shape[0] * frame.shape[1]  # a byte of `_changes` each, beside those of the frame
         self._room = max(2, min(self._room, tuning.TUNING.sample.max_bytes // (frame.size + pixels)))
-        # The operating system provides memory when it is first written to, so a short clip takes little.
+        # The operating system provides memory when it is first written to, so a short clip takes little. The second
+        # array gets the larger of each frame's differences from its neighbours.
         self._frames = np.empty((self._room, *frame.shape), np.uint8)
-        self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)  # larger difference from the neighbours
+        self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)
 
     def _halve(self) -> None:
         """Make room: double the step, and move the frames that are still due to the front of the sample.

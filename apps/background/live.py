@@ -183,11 +183,15 @@ class _Run:
         if self.files.masks is not None:
             self.files.masks.clear(self.first)
         self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
-        self.frames = self.marked = 0  # frames masked in this run, and foreground pixels in all of them
         self.failures: list[VisionNMFError] = []  # kept for the report
+        self.frames = self.marked = 0  # frames masked in this run, and foreground pixels in all of them
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
-        """Mask and write frames until the source ends or fails, or the end is asked for; raise if there is no frame."""
+        """Mask and write frames until the source ends or fails, or the end is asked for; raise if there is no frame.
+
+        `_wanted` yields the frames that an earlier run has not done, `counted` reports them to `progress`, and a
+        failure ends the loop and is kept for the report.
+        """
         clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
@@ -216,7 +220,7 @@ class _Run:
                 self._callbacks.on_event(row)
 
     def notes(self) -> list[str]:
-        """Return the notes of the report."""
+        """Return the notes of the report: what was lost, or that the run before had done all frames."""
         if not self.frames:
             state = self._live.state
             return [f"already finished, its {self.first} frames are done; to begin again, remove the state {state}"]
@@ -256,7 +260,7 @@ class _Run:
             write_image(self.files.background, self._model.background_, force=True)
 
     def save(self) -> None:
-        """Save the background and the state at the end; failures are kept."""
+        """Save the background as a picture and, if it is wanted, the model as the state; failures are kept."""
         with self._keep_failure():
             write_image(self.files.background, self._model.background_, force=True)
         if self._live.state is not None:

@@ -196,7 +196,8 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
     """Learn the background unless a model is used again; return the times of the frames in either case.
 
-    These are known only after all frames were read once.
+    These are known only after all frames were read once: `timed` gives the timeline the time of each frame that passes,
+    and `counted` reports the frame to `progress`.
     """
     timeline = Timeline(clip.frame_rate / job.video.every)
     stage = "learning" if job.model.reuse is None else "reading"

@@ -196,11 +196,13 @@ class MaskCounts:
     """
 
     def __init__(self, truth: list[FrameArray] | None) -> None:
-        self._truth = truth  # a mask for each frame, 255 foreground and 0 background, or None
+        """Begin to count; `truth` has the true mask of each frame, 255 foreground and 0 background, or is None."""
+        self._truth = truth
         self.frames = 0
         self._pixels = self._true = self._shared = 0  # of all frames, of the truth, and where both find foreground
-        self._found = {"masks": 0, "temporal_median": 0}  # foreground of each
-        self._hits = {"masks": 0, "temporal_median": 0}  # of it, what is true
+        # the foreground of each, and how much of it is true
+        self._found = {"masks": 0, "temporal_median": 0}
+        self._hits = {"masks": 0, "temporal_median": 0}
 
     def add(self, part: Separated, baseline: FrameArray) -> None:
         """Count the mask of one frame, and `baseline` (height, width), that of the temporal median, beside it.
@@ -218,7 +220,10 @@ class MaskCounts:
             self._true += cv2.countNonZero(self._truth[part.index])
 
     def agreement(self) -> float:
-        """Return the F-measure between masks and temporal median; 1 where neither finds anything."""
+        """Return the F-measure between masks and temporal median; 1 where neither finds anything.
+
+        `_shared` counts the pixels that both find, and `_found` those of each.
+        """
         return _ratio(2 * self._shared, sum(self._found.values()))
 
     def statistics(self, kind: str) -> MaskStatistics:

@@ -173,7 +173,7 @@ class MaskFolder:
         write_image(self.folder / f"{part.index:06d}.png", part.mask, force=self._force)
 
     def clear(self, first: int) -> None:
-        """Remove the masks of an earlier run from number `first` on."""
+        """Remove the masks of an earlier run, numbered pictures such as ``000120.png``, from number `first` on."""
         found = self.folder.iterdir() if self.folder.is_dir() else ()
         for path in list(found):
             if re.fullmatch(r"[0-9]{6,}\.png", path.name) and int(path.stem) >= first:
@@ -256,7 +256,8 @@ class VideoEncoders:
     def write(self, part: Separated, time: float) -> None:
         """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind.
 
-        `_give` has for each kind of video a function that queues a picture. Frames of an even rate need no times.
+        Times in the videos count from the first frame, `_start`, and are needed only if they vary (`_varies`). `_give`
+        has for each kind of video a function that queues a picture.
         """
         self._start = time if self._start is None else self._start
         shown_at = time - self._start if self._varies else None
@@ -328,6 +329,7 @@ class ResultWriter:
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
         files, outputs = self._files, self._outputs
+        # whether the boxes of each frame are needed: by events, or for its row in the table of frames
         self._has_rows = outputs.finds_events or files.frame_table is not None
         with ExitStack() as stack:
             encoders = VideoEncoders(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
@@ -338,7 +340,11 @@ class ResultWriter:
         return self
 
     def _open_tables(self, stack: ExitStack) -> None:
-        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them."""
+        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them.
+
+        Sets the functions that write a row for each frame (`_add_row`) and its annotations (`_add_annotations`), what
+        finds events (`_finder`), and the table that they are added to.
+        """
         from . import event_tables as tables
 
         files, outputs = self._files, self._outputs

@@ -135,7 +135,8 @@ class Timeline:
     """
 
     def __init__(self, frame_rate: Fraction) -> None:
-        self._declared = frame_rate  # frames per second
+        """Begin without frames; `frame_rate` is the declared one, in frames per second."""
+        self._declared = frame_rate
         self._step = float(1 / frame_rate)  # seconds
         self.count = 0  # frames so far
         self._first = self._last = 0.0  # times of the first and the latest frame
@@ -154,7 +155,7 @@ class Timeline:
 
     @property
     def frame_rate(self) -> Fraction:
-        """The declared rate, or the mean rate where it varies."""
+        """The declared rate, or the mean rate from the first to the last of `count` frames where it varies."""
         rate = self._declared
         if self.varies:  # rounded to a fraction; the rates of television, such as 30000/1001, have this denominator
             rate = Fraction((self.count - 1) / (self._last - self._first)).limit_denominator(1001)
@@ -197,7 +198,10 @@ class SampleClip:
         ]
 
     def __iter__(self) -> Iterator[FrameArray]:
-        """Yield the picked frames, after setting `time` to the time of each in seconds."""
+        """Yield the picked frames, after setting `time` to the time of each in seconds.
+
+        `_first` is the time of the first of them, and `_step` that from one to the next.
+        """
         for index, frame in enumerate(self._frames):
             self.time = self._first + index * self._step
             yield frame

@@ -62,14 +62,20 @@ class _CountMatrix:
         self.columns.append(Counter(self.rows.setdefault(command, len(self.rows)) for command in session))
 
     def matrix(self) -> Floats:
-        """Return the counts as a dense matrix (n_commands, n_sessions)."""
+        """Return the counts as a dense matrix (n_commands, n_sessions).
+
+        `columns` has for each session a Counter of rows, which `rows` gives to the commands.
+        """
         V = np.zeros((len(self.rows), len(self.columns)))
         for column, counts in enumerate(self.columns):
             V[list(counts.keys()), column] = list(counts.values())
         return V
 
     def vector(self, session: Symbols) -> tuple[Floats, int]:
-        """Return the counts (n_commands,) of the known commands in a session, and the number of its other commands."""
+        """Return the counts (n_commands,) of the known commands in a session, and the number of its other commands.
+
+        `rows` has the row of each known command, which is one of the sessions counted so far.
+        """
         v = np.zeros(len(self.rows))
         unseen = 0
         for command, count in Counter(session).items():
@@ -127,8 +133,9 @@ class _CountFactors(_Baseline):
     def __init__(
         self, n_components: int = 2, *, n_iterations: tuple[int, ...] = (50, 10), random_state: RandomState = 0
     ) -> None:
+        """Keep the rank, the numbers of updates in training and for the code of a test session, and the seed."""
         self.n_components = n_components
-        self.n_iterations = n_iterations  # updates in training, and of the code of a test session
+        self.n_iterations = n_iterations
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
@@ -210,16 +217,20 @@ class MexPereraNMF(_CountFactors):
         unseen_distance: float = 1.0,
         random_state: RandomState = 0,
     ) -> None:
-        # updates in training, for the code of a test session, and after an accepted session
+        """Keep the rank, the numbers of updates, the distance of a session of unseen commands alone, and the seed.
+
+        The updates are those in training, for the code of a test session, and after an accepted session.
+        """
         super().__init__(n_components, n_iterations=n_iterations, random_state=random_state)
-        self.unseen_distance = unseen_distance  # of a session that consists of unseen commands only
+        self.unseen_distance = unseen_distance
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError for a wrong parameter, also for a distance of unseen commands that is not a number."""
         super()._check_parameters()
         check_number(self.unseen_distance, "unseen_distance")
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Count the commands of the sessions, and factorise the weighted counts."""
+        """Count the commands of the sessions, and factorise the counts as weighted by `_weigh`."""
         self._counts = _CountMatrix(sessions)
         self._factorise(self._weigh(self._counts.matrix()))
 
@@ -243,7 +254,11 @@ class MexPereraNMF(_CountFactors):
         return float(np.linalg.norm(a - self.basis_ @ code) * (unseen + 1))
 
     def update(self, session: Symbols) -> None:
-        """Learn one more session by a few updates from the present factors."""
+        """Learn one more session by a few updates from the present factors of the weighted counts `A`.
+
+        These are `basis_` (n_commands, n_components), which gets rows for new commands, and `codes_` (n_components,
+        n_sessions), which gets a column for the session.
+        """
         self._counts.add(session)
         A = self._weigh(self._counts.matrix())  # (n_commands, n_sessions), with the new commands and the new session
         # New commands start with an average weight in every component, and the new session with its own code.
@@ -286,10 +301,12 @@ class EigenCooccurrence(_Baseline):
     """
 
     def __init__(self, n_components: int = 20, *, scope: int = 6) -> None:
-        self.n_components = n_components  # the largest number of principal components
-        self.scope = scope  # how many places behind a command another one counts as its follower
+        """Keep the maximum number of principal components, and how far behind a command another one follows it."""
+        self.n_components = n_components
+        self.scope = scope
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError for a wrong parameter."""
         check_count(self.n_components, "n_components")
         check_count(self.scope, "scope")
 
@@ -341,11 +358,13 @@ class HiddenMarkov(_Baseline):
     """
 
     def __init__(self, n_components: int = 5, *, n_iterations: int = 30, random_state: int = 0) -> None:
-        self.n_components = n_components  # states
-        self.n_iterations = n_iterations  # at most so many steps of expectation maximisation
+        """Keep the number of states, the maximum number of steps of expectation maximisation, and the seed."""
+        self.n_components = n_components
+        self.n_iterations = n_iterations
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError for a wrong parameter."""
         check_count(self.n_components, "n_components")
         check_count(self.n_iterations, "n_iterations")
         check_generator(self.random_state)
@@ -374,15 +393,18 @@ class HiddenMarkov(_Baseline):
             emissionprob_prior=1.0,
         )
         self._model.fit(self._column(symbols), [len(session) for session in sessions])
-        # the probabilities of the n symbols still sum to 1 in each state
+        # So no session has probability 0. The probabilities of the n symbols still sum to 1 in each state.
         self._model.emissionprob_ = (self._model.emissionprob_ + 1e-4) / (1 + 1e-4 * n)
 
     def _column(self, session: Symbols) -> NDArray[np.int64]:
-        """Return the numbers of a session's commands as a column, (n_commands, 1)."""
+        """Return the numbers of a session's commands as a column, (n_commands, 1), as hmmlearn takes them.
+
+        `_ids` has those of the commands seen in training; all others share the next number.
+        """
         return np.array([[self._ids.get(command, len(self._ids))] for command in session], np.int64)
 
     def _score(self, session: Symbols) -> float:
-        """Return the mean of ``-log p`` over the commands, in nats."""
+        """Return the mean of ``-log p`` over the commands by the fitted model, in nats; 0 for an empty session."""
         return float(-self._model.score(self._column(session)) / len(session)) if len(session) else 0.0
 
 
@@ -393,10 +415,12 @@ class NaiveBayes(_Baseline):
     """
 
     def __init__(self, *, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:
-        self.pseudo_count = pseudo_count  # added to the count of every command
-        self.vocabulary = vocabulary  # the number of commands that a user might type
+        """Keep what is added to the count of every command, and the number of commands that a user might type."""
+        self.pseudo_count = pseudo_count
+        self.vocabulary = vocabulary
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError for a wrong parameter."""
         check_number(self.pseudo_count, "pseudo_count", without_low=True)
         check_count(self.vocabulary, "vocabulary")
 
@@ -407,7 +431,8 @@ class NaiveBayes(_Baseline):
     def _score(self, session: Symbols) -> float:
         """Return the mean of ``-log p`` over the commands, in nats, with smoothed frequencies `p`.
 
-        `pseudo_count` is added to the count of each of the `vocabulary` commands that a user might type.
+        `_counts` has the commands of the training sessions. `pseudo_count` is added to the count of each of the
+        `vocabulary` commands that a user might type.
         """
         total = self._counts.total() + self.pseudo_count * self.vocabulary
         information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)

@@ -85,7 +85,8 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
     A wrapper such as sudo or nice is followed by the program that it runs, after its own options and operands. The
     wrapper is appended as well.
     """
-    letters: str | None = None  # of the program found last, if it runs another one
+    # Of the program found last, if it runs another one: the letters of its options that take a value, from _WRAPPERS.
+    letters: str | None = None
     operands = 0  # words of the wrapper that are still to be skipped
     for word in words:
         if letters is not None and word[0] == "-" and len(word) > 1:

@@ -248,10 +248,11 @@ def _score_all(
 
 
 def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tuple[Floats, float]:
-    """Return the scores of a user's task, and the user's threshold from the training sessions alone.
+    """Return the scores of the `judged` sessions of a user's task, and a threshold from the `training` ones alone.
 
-    A :class:`SessionScorer` has its own threshold. For a baseline, a model of the first half of the training sessions
-    scores the second half, and the threshold is the quantile that leaves the share `rate` above it.
+    `METHODS` makes the detector for a false alarm rate and a seed. A :class:`SessionScorer` has its own threshold. For
+    a baseline, a model of the first half of the training sessions scores the second half, and the threshold is the
+    quantile that leaves the share `rate` above it.
     """
     model = METHODS[method](rate, random_state).fit(task.training)
     scores = np.asarray(model.anomaly_score(task.judged), np.float64)
@@ -277,7 +278,10 @@ class _Pooled(NamedTuple):
     rows: list[dict[str, Any]]
 
     def figures(self) -> dict[str, Any]:
-        """Return AUC, misses at fixed false alarm rates, least cost, and the rates at the users' thresholds."""
+        """Return AUC, misses at fixed false alarm rates, least cost, and the rates at the users' thresholds.
+
+        The first three are of the `scores`, the rates of the `margins`, scores minus their user's threshold.
+        """
         auc, missing, cost = roc_summary(self.scores, self.intruder)
         return {"auc": auc, "missing": missing, "cost": cost} | _rates(self.margins, self.intruder)
 
@@ -286,7 +290,8 @@ def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bo
     """Put the scores of one method for all users together, so that one ROC curve can be drawn over all sessions.
 
     `scored` has the scores and the threshold of each task's user. With `relative` the curve is of the scores minus
-    their user's threshold, as suits :class:`SessionScorer`, else of the scores themselves, as suits the baselines.
+    their user's threshold, as suits :class:`SessionScorer`, else of the scores themselves, as suits the baselines. The
+    first `n_own` sessions of a task are the user's own, and the others are those of intruders.
     """
     intruder = [np.arange(len(scores)) >= task.n_own for task, (scores, _) in zip(tasks, scored, strict=True)]
     margins = [scores - threshold for scores, threshold in scored]
@@ -299,7 +304,10 @@ def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bo
 
 
 def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the percentages of false alarms and of missed intruders; `margin` (n,) are scores minus thresholds."""
+    """Return the percentages of false alarms and of missed intruders.
+
+    `margin` (n,) are scores minus thresholds, and `intruder` (n,) marks the sessions of other users.
+    """
     return {
         "false_alarms": float(100 * (margin[~intruder] > 0).mean()),
         "missed": float(100 * (margin[intruder] <= 0).mean()),

@@ -77,10 +77,14 @@ class FactorProfile(Profile):
             self.n_learnt = max(0, self.n_learnt - 1)
 
     def _forget(self) -> None:
-        """Forget rare commands, also in the sessions, and the components, whose columns are those of all commands."""
+        """Forget rare commands, also in the sessions, and the components, whose columns are those of all commands.
+
+        `sessions` has the counts of commands and the weight of each. No session counts as learnt any more (`n_learnt`),
+        so that the next factorisation starts from scratch.
+        """
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
-        self.components, self.n_learnt = None, 0  # the next factorisation starts from scratch
+        self.components, self.n_learnt = None, 0
 
     def learn(self) -> Floats:
         """Return the components (n_components, n_commands) of all sessions, learning those that are new.
@@ -99,7 +103,7 @@ class FactorProfile(Profile):
             # commands that are new have the mean weight in each component
             new = np.full((len(self.components), len(self.commands) - self.components.shape[1]), self.components.mean())
             options = {"max_iter": ONLINE_ITERATIONS, "components_init": np.hstack([self.components, new])}
-        rows = self._rows([counts for counts, _ in self.sessions])
+        rows = self._rows([counts for counts, _ in self.sessions])  # the matrix to factorise, (n_sessions, n_commands)
         rank = min(RANKS[self.method], *rows.shape)
         model = NMF(rank, loss=self.loss, zero_weight=self._zero_weight, tol=0.0, random_state=0, **options)
         model.fit(rows, sample_weight=[weight for _, weight in self.sessions])
@@ -127,7 +131,8 @@ class FactorProfile(Profile):
         """Return the rows (n_sessions, n_commands) of some sessions, given as counts of commands, without new commands.
 
         With the method "nmf" a row has 1 for each command that occurs. With "wang" it has their shares of the session,
-        and with "mex-perera" their shares of its known commands, times ``-log(p)``, `_information`.
+        and with "mex-perera" their shares of its known commands, times ``-log(p)``, `_information`. The column of a
+        command is in `_columns`.
         """
         # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []
@@ -159,7 +164,8 @@ class FactorProfile(Profile):
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
         """Return the probability of each command of a session: a mixture of its approximation and of a uniform floor.
 
-        `own` has no influence here; :meth:`Profile.probabilities` has it.
+        The place of each command in the approximation (n_commands,) is in `_columns`; new commands have none. `own` has
+        no influence here; :meth:`Profile.probabilities` has it.
         """
         _, approximation, _ = self._approximate(session)
         share = (1 - FLOOR_SHARE) * approximation / max(approximation.sum(), MIN_DISTANCE)
@@ -178,6 +184,7 @@ class FactorProfile(Profile):
             return super().cost(session, own)
         row, approximation, total = self._approximate(session)
         residual = row - approximation
+        # by command: how far it is from the approximation; and how often it occurs, if it is new
         unusual = {c: float(abs(residual[self._columns[c]])) for c in session.commands if c in self._columns}
         new = {c: n for c, n in session.commands.items() if self.is_new(c)}
         if self.method == "wang":

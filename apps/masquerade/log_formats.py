@@ -232,7 +232,7 @@ def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
     It returns what a line says, or None for a line without a command.
     """
     readers: dict[str, Callable[[str], _Found | None]] = {
-        "plain": _Found,
+        "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
         "zsh": _ZshReader(),
         "acct": _read_acct,
@@ -332,9 +332,10 @@ class _CsvReader:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name  # of the log, for errors
+        """Begin without a header, which also tells the delimiter; errors call the log `name`."""
+        self.name = name
         self.header: list[str] = []  # empty until the first line was read
-        self.delimiter = ","  # guessed from the header
+        self.delimiter = ","
 
     def __call__(self, line: str) -> _Found | None:
         """Read a line: the first one is the header, which sets the positions of the columns; others are a command.

@@ -334,7 +334,8 @@ def _judged_in_rounds(
     Yields each session that is `found` in its order, with its judgement. Scorers that have learnt replace those in
     `scorers`.
     """
-    finish: Callable[[], Iterable[_Judged]] = tuple  # before the first round there is nothing to yield
+    # Waits for the round before the present one and returns what it yields; before the first round that is nothing.
+    finish: Callable[[], Iterable[_Judged]] = tuple
     # lists of the next ROUND sessions, up to the first empty list
     for read in iter(lambda: list(islice(found, ROUND)), []):
         yield from finish()
@@ -420,5 +421,8 @@ def _origins(session: Session, command: str) -> tuple[Origin, ...]:
 
 
 def _severity(above: float) -> Severity:
-    """Return the severity of an alarm whose score is `above` deviations over the threshold."""
+    """Return the severity of an alarm whose score is `above` deviations over the threshold.
+
+    `SEVERITIES` has the names, the highest first, with the value from which on each applies.
+    """
     return next((name for name, low in SEVERITIES if above >= low), "low")

@@ -161,13 +161,16 @@ class _Growing:
     __slots__ = ("commands", "end", "heard", "judged", "origins", "start")
 
     def __init__(self, start: float | None) -> None:
-        """Begin a session without commands; `start` is None if the log has no times."""
+        """Begin a session without commands; `start` is None if the log has no times.
+
+        `judged` is the number of commands when it was last yielded.
+        """
         self.commands: list[str] = []
         self.origins: list[Origin] = []  # one for each command, if the reader's place is known
         self.start = start  # time of the first command in the log, in seconds since 1970
         self.end = start  # time of the latest command in the log
         self.heard = 0.0  # when the last command came, by the clock
-        self.judged = 0  # number of commands when it was last yielded
+        self.judged = 0
 
 
 class _Cutter:
@@ -186,8 +189,8 @@ class _Cutter:
         self.growing: OrderedDict[str, _Growing] = OrderedDict()  # unfinished sessions, the longest silent first
         self.changed: dict[str, None] = {}  # users with new commands since the last call of `grown`
         self.shared: dict[str, str] = {}  # readers make a new string of some 60 bytes for each command
-        self.held = 0  # characters of the lines of growing sessions
         self.origin: Origin | None = None  # of the last line, which may hold many commands
+        self.held = 0  # characters of the lines of growing sessions
 
     def greet(self, user: str, known: bool) -> Session | None:
         """Make room for a user, and return the unfinished session, if any, of a user who is forgotten for that.

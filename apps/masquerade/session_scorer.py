@@ -156,11 +156,16 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         hash_commands: bool = False,
         key: str | None = None,
     ) -> None:
-        self.false_alarm_rate = false_alarm_rate  # the share of the user's own sessions that may be flagged
-        self.method = method  # how habits are described: by counts, or by a factorisation
-        self.loss = loss  # of the factorisation
-        self.hash_commands = hash_commands  # whether hashes are stored in place of commands
-        self.key = key  # the secret of the hashes, or None
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
+
+        They are the share of the user's own sessions that may be flagged, how habits are described, the loss of a
+        factorisation, whether hashes are stored in place of commands, and the secret of the hashes, if there is one.
+        """
+        self.false_alarm_rate = false_alarm_rate
+        self.method = method
+        self.loss = loss
+        self.hash_commands = hash_commands
+        self.key = key
 
     # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
     _repr_html_ = None

@@ -321,7 +321,7 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     >>> sorted(load("users.npz").scorers)
     ['ada', 'ben']
     """
-    model, users = FILE.load(path)
+    model, users = FILE.load(path)  # a model without scorers; the fields of each user in the file, and the profile
     for user in users:  # here, because an error in the key or in a parameter is not damage
         needs_key, salt = bool(user["key_check"]), user["salt"]
         if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):

@@ -43,8 +43,9 @@ class _Levels:
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
         """Return, of shape (len(picks), len(pixels)), the level that each picked frame shows at some pixels.
 
-        It is -1 for the first level, 1 for the second, and 0 for neither. A value is first corrected for the difference
-        between the illumination of its frame and `typical`. It is neither if it is further than `apart` from both.
+        It is -1 for the first level, 1 for the second, and 0 for neither, which is further than `apart` from both. The
+        levels, `first` and `other` (n_pixels, channels), are colours in the illumination `typical`, for which the
+        values of each frame are corrected first.
         """
         result = np.empty((len(self.picks), len(pixels)), np.int8)
         model = self.frames, self.picks, self.H, self.Wt, self.typical
@@ -69,9 +70,9 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), modes.frames)).round().astype(int)]
     levels = _find_levels(frames, weights, picks, H, Wt)
     _drop_isolated(levels, shape)
-    second = _second_is_scene(levels, shape)
+    second = _second_is_scene(levels, shape)  # (n_pixels,) flags; from here on, `levels.first` is the scene everywhere
     levels.first[second] = levels.other[second]
-    changed = np.flatnonzero(levels.replaced | second)
+    changed = np.flatnonzero(levels.replaced | second)  # pixels whose scene is not what the components show
     if len(changed):
         _show(H, levels.first, levels.typical, changed, shape)
     return H
@@ -118,7 +119,11 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
-    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced."""
+    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced.
+
+    `levels.first` (n_pixels, channels) are the first levels, and `levels.replaced` (n_pixels,) says where these are not
+    the modelled background.
+    """
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
@@ -138,10 +143,11 @@ def _shown(H: Floats, codes: Floats) -> Floats:
 
 
 def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: tuple[int, ...]) -> None:
-    """Make the components show a scene (n_pixels, channels) at some pixels.
+    """Change components (n_components, n_pixels, channels) in place so that they show a scene at some pixels.
 
-    Each component becomes the scene times its illumination: the component over the typical picture, averaged over
-    neighbourhoods, so that it is also known where the present scene is black.
+    The typical picture is what they show with the codes `typical` (n_components,). Each becomes the scene (n_pixels,
+    channels) times its illumination: the component over the typical picture, averaged over neighbourhoods, so that it
+    is also known where the present scene is black.
     """
     side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
 
@@ -201,7 +207,8 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
 def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, slice]) -> tuple[float, float] | None:
     """Return the contrast at a region's contour of the two pictures, or None where the contour is too short.
 
-    The first picture has the second level where `swap` is true and the first elsewhere; the other picture the rest.
+    `inside` (height, width) is the region, which `box`, rows and columns, holds with a margin. The first picture has
+    the second level where `swap` (height, width) is true and the first elsewhere; the other picture has the rest.
     """
     modes = tuning.TUNING.alternating_modes
     first, other = (level.reshape(*inside.shape, -1)[box] for level in (levels.first, levels.other))
@@ -228,7 +235,7 @@ def _closed(found: Flags) -> Flags:
 
 
 def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
-    """Find which levels of a region's pixels are seen together.
+    """Find which levels of a region's pixels, given by their indices (n_pixels,), are seen together.
 
     Returns where the second level belongs to the one picture and the first to the other (n_pixels,); which pixels show
     the one or the other picture, as most of the region does, rather than something of their own (n_pixels,); and how

@@ -69,7 +69,8 @@ class Registration:
         grey = self._in_illumination_of_scene(channel_mean(frame).astype(np.float32))
         limit = min(grey.shape) / 4
         finest = _reduced(grey, shake.levels[-1])
-        # No steps: this only measures the difference without a displacement, on the finest level.
+        # `_align` improves a shift in place and returns the difference that is left. Without steps it only measures it,
+        # here for no displacement and on the finest level.
         before = after = self._align(finest, -1, np.zeros(2), 0, shake.outlier)
         found = np.zeros(2)
         for level, times in enumerate(shake.levels):
@@ -86,11 +87,19 @@ class Registration:
         return (float(found[0]), float(found[1])), before, after
 
     def _align(self, frame: Floats, level: int, shift: NDArray[np.float64], steps: int, outlier: float) -> float:
-        """Improve `shift` in place on one level of the pyramid; return the difference that is left."""
+        """Improve `shift` in place on one level of the pyramid; return the difference to the scene that is left.
+
+        The frame is reduced as the scene of this level is, and `shift` (right, down) is in its pixels. After `steps`
+        Gauss-Newton steps, 0 of which only measure, the difference is a mean in grey levels. Pixels that differ by
+        `outlier` grey levels have a quarter of the weight.
+        """
         return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 
     def _in_illumination_of_scene(self, grey: Floats) -> Floats:
-        """Return a grey frame scaled by the median ratio of its thumbnail to the scene's, where that is bright."""
+        """Return a grey frame divided by its illumination, the median ratio of its thumbnail to the scene's.
+
+        The ratios are taken where the scene's thumbnail is bright; `_bright` has these places and its values there.
+        """
         bright, scene = self._bright
         ratio = float(np.median(_thumbnail(grey)[bright] / scene)) if len(scene) else 1.0
         return grey if ratio <= 0 else grey * np.float32(1 / ratio)
@@ -122,7 +131,7 @@ def _reduced(grey: Floats, times: int) -> Floats:
 def _level(scene: Floats, times: int) -> _Level:
     """Return a level of the pyramid, reduced `times`: the scene, and its gradients where they are strongest."""
     shake = tuning.TUNING.camera_shake
-    smooth = _reduced(scene, times)
+    smooth = _reduced(scene, times)  # smaller and blurred, so that gradients of noise do not count
     right, down = (np.asarray(cv2.Sobel(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 8), np.float32) for x in (1, 0))
     strength = np.zeros_like(smooth)
     margin = max(2, shake.margin // times)

@@ -54,9 +54,10 @@ def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
     """Measure the residuals, frame less background of the model, over the k frames that are picked.
 
-    Returns the sizes of the smoothed residuals (k, height / 2, width / 2) in grey levels, the energies (height, width),
-    which are the means over frames of the residual's mean square over channels, each capped at ``cap ** 2``, and in how
-    many frames its root mean square is above `limit` (height, width).
+    `what` has the frames, which of them are picked, and the model. Returns the sizes of the smoothed residuals (k,
+    height / 2, width / 2) in grey levels, the energies (height, width), which are the means over frames of the
+    residual's mean square over channels, each capped at ``cap ** 2``, and in how many frames its root mean square is
+    above `limit` (height, width).
     """
     dynamic = tuning.TUNING.dynamic_background
     shape, picks = limit.shape, what.picks
@@ -90,7 +91,10 @@ def _rank(quantile: float, count: int) -> int:
 
 
 def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Floats:
-    """Return a quantile (0 to 1) of the residual over the measured frames (height, width), and 0 outside `where`."""
+    """Return a quantile (0 to 1) of the residual over the measured frames (height, width), and 0 outside `where`.
+
+    `what` has the frames, which of them are measured (`picks`), and the model that they are compared with.
+    """
     usual = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
 
@@ -117,6 +121,7 @@ def find_dynamic_background(
     if width < dynamic.narrowest:
         return None
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
+    # the frames that are measured, and the model whose residuals they leave
     what = _Measured(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)
     share, sizes = _certainty(what, dynamic.restless * scale)
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
@@ -138,6 +143,8 @@ def _certainty(what: _Measured, usual: Floats) -> tuple[Floats, Floats]:
     dynamic = tuning.TUNING.dynamic_background
     height, width = usual.shape
     asked = len(what.picks)
+    # Sizes of the smoothed residuals (k, height / 2, width / 2); the mean energy of the residual, and the number of
+    # frames in which it is above the usual noise, both (height, width).
     sizes, energy, above = _measure(what, 0.999 * usual)  # values near the limit are looked at again below
     kept = np.zeros_like(sizes[0])  # mean energy of the smoothed residual
     for size in sizes:

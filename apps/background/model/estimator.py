@@ -139,6 +139,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError for a parameter that is out of its range."""
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
         check_number(self.threshold, "threshold", without_low=True)

@@ -84,16 +84,17 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
         _register(registration, frames.reshape(n, *shape, -1))
         median = temporal_median(frames)
         _set_changes(changes, frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shake
-    noise = temporal_median(changes) / tuning.TUNING.noise.normal_change
     bounds = tuning.TUNING.noise
+    # (height, width), in grey levels; `normal_change` is the median difference from two neighbours for noise of 1
+    noise = temporal_median(changes) / bounds.normal_change
     scale = np.clip(noise, bounds.floor, bounds.ceiling)
-    weights = _stillness(changes, scale).reshape(n, n_pixels)
+    weights = _stillness(changes, scale).reshape(n, n_pixels)  # 1 to 255, the less a pixel changes in a frame
     chosen = np.sort(rng.choice(n_pixels, min(n_pixels, tuning.TUNING.learning.code_pixels), replace=False))
     pixels = CodePixels(frames[:, chosen], weights[:, chosen], scale.ravel()[chosen])
 
     Wt = np.ones((1, n), np.float32)
     scene = median[None, chosen]
-    for _ in range(tuning.TUNING.learning.rounds):
+    for _ in range(tuning.TUNING.learning.rounds):  # at the chosen pixels, scene (1, n_chosen, channels) and codes
         scene = pixels.components(scene, Wt, tuning.TUNING.learning.scene_sweeps)
         Wt = pixels.codes(scene, Wt)
     H = _scene(frames, weights, Wt, median[None])
@@ -190,7 +191,7 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     # votes (n, k): how many values of each frame each candidate explains; the best one is improved.
     start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
     Wt = start.copy()
-    rri.plain_half(X, Wt, H, sweeps=learning.code_sweeps)
+    rri.plain_half(X, Wt, H, sweeps=learning.code_sweeps)  # improves the codes in place, in the Manhattan loss
     # A lower loss need not explain more values, because large objects can draw the codes; then the start is kept.
     worse = _explained(X, Wt, H, near) < _explained(X, start, H, near)
     Wt[:, worse] = start[:, worse]
@@ -225,7 +226,7 @@ def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Fl
     """
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
-    factor = found.reshape(len(found), -1)
+    factor = found.reshape(len(found), -1)  # a view: what the solver improves in place is `found`
     rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, penalty=NONNEGATIVE, sweeps=sweeps)
     return found
 
@@ -239,19 +240,26 @@ class CodePixels:
         self.X = frames.reshape(n, -1).astype(np.float32)  # (n, n_values): pixels times channels
         self.near = 2 * np.repeat(scale, self.channels)  # (n_values,): smaller residuals count as explained
         self.weights = np.repeat(weights, self.channels, axis=1).astype(np.float32)  # in the shape of X
-        self._rows = np.ascontiguousarray(frames.transpose(1, 2, 0))  # (n_chosen, channels, n)
-        self._row_weights = np.ascontiguousarray(weights.T)  # (n_chosen, n)
+        # the same pixel by pixel, as the solver takes them: (n_chosen, channels, n) and (n_chosen, n)
+        self._rows = np.ascontiguousarray(frames.transpose(1, 2, 0))
+        self._row_weights = np.ascontiguousarray(weights.T)
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-        """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them."""
+        """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them.
+
+        `_rows` (n_chosen, channels, n) are the frames and `_row_weights` (n_chosen, n) their weights, pixel by pixel.
+        """
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:
-        """Find codes (r, n) for components (r, n_chosen, channels), starting from the present ones or their median."""
+        """Find codes (r, n) for components (r, n_chosen, channels), starting from the present ones or their median.
+
+        `X` (n, n_values) are the frames, and residuals below `near` (n_values,) count as explained.
+        """
         return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
 
     def residual(self, H: Floats, Wt: Floats) -> Floats:
-        """Return ``X - W H``."""
+        """Return ``X - W H`` (n, n_values), what components and codes leave of the frames `X` at the chosen pixels."""
         return self.X - _product(Wt, H.reshape(len(H), -1))
 
 
@@ -315,8 +323,8 @@ class Illumination:
     def _in_cells(self, H: Floats) -> Floats:
         """Return the median ratios of components `H` to the scene, cell by cell (n_components, rows, columns).
 
-        `H` (n_components, n_chosen, channels) and the scene are at the chosen pixels. A cell with few bright values
-        takes the median of the whole picture.
+        `H` (n_components, n_chosen, channels) and `_scene` (n_chosen, channels) are at the chosen pixels, of which
+        `_cell` (n_chosen,) has the cells of the grid. A cell with few bright values takes the median of the picture.
         """
         bright = self._scene > tuning.TUNING.illumination.dark
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
@@ -336,7 +344,8 @@ class Illumination:
         """Return the cells that are believed, and the share of all values that the components explain in these.
 
         `alone` and `residual` (n, n_values) are the residuals of one component and of several. A cell is believed if
-        the components leave at most a share, `kept`, of the weight that one component leaves unexplained there.
+        the components leave at most a share, `kept`, of the weight that one component leaves unexplained there. The
+        cells of the pixels are `_cell` (n_chosen,), and a value is unexplained if its residual is not below `near`.
         """
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]
@@ -348,7 +357,10 @@ class Illumination:
         return believed, float((before - after)[believed].sum() / pixels.weights.sum())
 
     def _fields(self) -> Floats:
-        """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells."""
+        """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells.
+
+        `_cells` (n_components, rows, columns) has the illumination of each component in the cells of the coarse grid.
+        """
         size = self._shape[::-1]
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 

@@ -203,6 +203,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return hasattr(self, "_scene")
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError for a parameter that is out of its range."""
         for name in ("forgetting", "frame_rate", "threshold"):
             check_number(getattr(self, name), name, without_low=True)
         check_number(self.warm_up, "warm_up")
@@ -337,22 +338,20 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         )
         self._before = frame
 
-    def _bounded_noise(self, noise: Floats) -> Floats:
-        """Return the noise within its floor and ceiling, in grey levels."""
-        return np.clip(noise, tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
-
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.
 
         Of the previous gain, 1 and the median ratio to the scene, the candidate that explains most pixels is refined.
-        So an object that fills much of the frame does not pass for a change of illumination.
+        So an object that fills much of the frame does not pass for a change of illumination. Frame and scene (`_scene`)
+        are compared at the pixels `_chosen`, within twice the noise (`_noise`).
         """
         # At the chosen pixels: x values of the frame, b of the scene (n_chosen, channels); near (n_chosen, 1) the
         # difference below which a value counts as explained.
         chosen = self._chosen
         x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(self._noise.size, -1)[chosen]
-        near = 2 * self._bounded_noise(self._noise.reshape(-1, 1)[chosen])
+        floor, ceiling = tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling
+        near = 2 * np.clip(self._noise.reshape(-1, 1)[chosen], floor, ceiling)
         # The ratio of dark pixels is mostly noise.
         bright = b > min(tuning.TUNING.online.dark, float(np.median(b)))
         if not bright.any():
