@@ -484,11 +484,11 @@ def _of_folder(folder: Path) -> TrueClip:
         raise UnreadableError(f"{folder}: no frame has a true mask")
 
     def frame(position: int) -> FrameArray:
-        """Read the frame at a position, counted from 0."""
+        """Read the frame at a position, counted from 0; `numbers` has its number, and `frames` the file of that."""
         return _eight_bits(frames[numbers[position]])
 
     def mask(position: int) -> FrameArray:
-        """Read the true mask (height, width) of the frame at a position, counted from 0."""
+        """Read the true mask (height, width) of the frame at a position, counted from 0; `truths` has the files."""
         path, shape = truths[numbers[position]], frame(position).shape[:2]
         truth = to_grey8(read_image(path))
         if truth.shape != shape:

@@ -108,7 +108,10 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
         file.write('{"annotations": [')
 
         def add(part: Separated, time: float) -> None:
-            """Write the annotations of a frame, and remember its entry in `images` for the end of the file."""
+            """Write an annotation for each connected part of a frame's mask; `count` numbers them.
+
+            The frame's own entry is kept in `images` for the end of the file.
+            """
             nonlocal count
             height, width = part.mask.shape
             number = len(images) + 1

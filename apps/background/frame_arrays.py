@@ -277,7 +277,8 @@ def temporal_median(frames: FrameArray) -> Floats:
     def fill(block: tuple[int, int]) -> None:
         """Write the medians of the values from block[0] to block[1] over `flat` (n, n_values) to `result` (n_values,).
 
-        Of an even number of frames, the median is the mean of the middle two. `count` is scratch.
+        `select_rank` finds the middle value by counting, and `select_next_rank` the one above: of an even number `n` of
+        frames, the median is their mean. `count` is scratch.
         """
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)

@@ -171,10 +171,10 @@ class _Run:
         self._job, self._live, self._callbacks = job, live, callbacks
         # A model from a saved state continues after the frames that it has seen; `first` is their number.
         self.clip = open_clip(job.source, job.video, callbacks.until)
-        self._model = _prepared_model(job, live, self.clip)
+        self._model = _online_model(job, live, self.clip)
         _adopt_source(self._model, job, self.clip, live.state)
         self.first = getattr(self._model, "n_frames_seen_", 0)
-        self._region = job.read_region(self.clip)
+        self._region = job.read_region(self.clip)  # where foreground counts, or None
         self.files = ResultFiles(job.source, job.out, job.outputs, first_frame=self.first)
         self.files.check()
         output_folder(job.out)
@@ -288,7 +288,7 @@ class _Run:
             self.failures.append(error)
 
 
-def _prepared_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
+def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
     """Return the online model to follow the source with.
 
     A saved state has priority, with the parameters of this run. Otherwise a new model starts, from the scene of a batch

@@ -82,7 +82,8 @@ class _Track:
     def observe(self, part: _Part, time: float) -> None:
         """Take over box, pixels, colour and speed from a part that shows this object alone, at `time` seconds.
 
-        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds.
+        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds. The `size` is kept if
+        the part is joined from pieces, and the distance from the expected place gets its full `weight` again.
         """
         passed = max(time - self.time, ROUNDING)
         gain = min(1.0, max(1 / self.frames, passed / MEMORY))
@@ -95,7 +96,8 @@ class _Track:
     def stay_in(self, box: Numbers, passed: float) -> None:
         """Move the expected box back into that of a part, no faster than the object itself has moved.
 
-        `box` is that of a part which also shows others, and `passed` the seconds since the previous frame.
+        `box` is that of a part which also shows others, and `passed` the seconds since the previous frame. The place is
+        not certain now, so that its distance counts less (`weight`) when the object is looked for in the next frame.
         """
         # The box was moved by the speed already: up to twice as far back is the same speed in the other direction.
         most = 2 * passed * np.abs(self.speed)
@@ -197,7 +199,7 @@ class ObjectFinder:
         distance = np.hypot(*np.moveaxis((_centre(old) - _centre(new)) / ((old + new)[..., 2:] / 2), -1, 0))
         sizes = np.log([[part.area / track.area for part in parts] for track in tracks])
         colours = np.array([[np.abs(part.colour - track.colour).mean() for part in parts] for track in tracks])
-        distance *= np.array([[track.weight] for track in tracks])
+        distance *= np.array([[track.weight] for track in tracks])  # less of objects that were hidden in a part
         cost = np.minimum(distance + SIZE_COST * np.abs(sizes) + COLOUR_COST * colours, REACH)
         pairs = dict(zip(*(found.tolist() for found in linear_sum_assignment(cost)), strict=True))
         alone = {row: column for row, column in pairs.items() if cost[row, column] < REACH}

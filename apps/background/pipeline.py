@@ -161,7 +161,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
         write_image(files.background, model.background_, force=job.outputs.force)
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
-        counts = MaskCounts(getattr(clip, "masks", None))
+        counts = MaskCounts(getattr(clip, "masks", None))  # only the sample has true masks
         with job.writer(files, clip, timeline) as writer:
             times: deque[float] = deque()  # of the frames that are worked on
             frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
@@ -173,7 +173,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
                     writer.write(inside, times.popleft())
         written, uncut = writer.finish(job.source if job.outputs.clips else None)
     if files.masks is not None:
-        files.masks.clear(counts.frames)
+        files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames
     done = time.perf_counter()
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
     report = _report(job, model, clip, counts, timeline, seconds)

@@ -157,7 +157,7 @@ class LiveReport(Report):
 
     def summary(self) -> str:
         """Return the report as a few lines of text to print."""
-        if not self.frames:
+        if not self.frames:  # the state had seen all frames, as a note says
             return "\n".join([f"{printable(self.inputs[0])}: {line}" for line in self._ending()])
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [

@@ -89,7 +89,8 @@ class ResultFiles:
     def check(self) -> None:
         """Refuse to overwrite the input or, unless that is allowed, other files.
 
-        The background has a rule of its own: a live run that resumes replaces that of the run before.
+        The background has a rule of its own, `_replaces_background`: a live run that resumes replaces that of the run
+        before. Tables, thumbnails and videos follow `force` of the outputs.
         """
         tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
         if self._outputs.finds_events:
@@ -199,7 +200,7 @@ def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, f
     waiting: deque[Future[None]] = deque()
 
     def give(frame: FrameArray, time: float | None) -> None:
-        """Queue a frame; wait for the oldest one if the queue is full."""
+        """Queue a frame for the thread that encodes; wait for the oldest one if more than `room` frames are waiting."""
         waiting.append(pool.submit(writer.write, frame, time))
         if len(waiting) > room:
             waiting.popleft().result()
@@ -320,7 +321,7 @@ class ResultWriter:
     ) -> None:
         """Take the paths of the results, the size and timing of videos, and what is written and counts as an event.
 
-        `step` is the time from a frame to the next, in seconds.
+        `step` is the time from a frame to the next, in seconds. `events` stays None if no events are wanted.
         """
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()  # closes the videos and tables at the end

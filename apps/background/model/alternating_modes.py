@@ -94,7 +94,11 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it."""
+        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it.
+
+        Fills `first` and `other` (n_pixels, channels), the two levels, and the flags `replaced` and `found` (n_pixels,)
+        there. `typical` are the codes of the usual illumination, and `sharp` (256,) turns weights in bytes into floats.
+        """
         start, stop = block
         first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))  # the modelled level
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)  # (k, m), 0 to 1: how still they are
@@ -130,7 +134,7 @@ def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
     alone = alone[~levels.replaced[alone]]
 
     def put_back(block: tuple[int, int]) -> None:
-        """Write the modelled background at a block of the isolated pixels `alone`."""
+        """Write the modelled background, in the illumination `typical`, at a block of the isolated pixels `alone`."""
         at = alone[slice(*block)]
         levels.first[at] = to_uint8(_shown(levels.H[:, at], levels.typical))
 
@@ -152,7 +156,7 @@ def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: 
     side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
 
     def blurred(picture: Floats) -> Floats:
-        """Return the means of a picture (n_pixels,) over neighbourhoods, at `pixels`."""
+        """Return the means of a picture (n_pixels,) of `shape` over squares of `side` pixels, at `pixels`."""
         return np.asarray(cv2.blur(picture.reshape(shape), (side, side)), np.float32).ravel()[pixels]
 
     means = H.mean(axis=(1, 2))
@@ -253,7 +257,11 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     turned, follows = np.empty((2, len(pixels)), np.bool_)
 
     def fill(block: tuple[int, int]) -> None:
-        """Set `turned` and `follows` for a block of the region's pixels."""
+        """Set `turned` and `follows` for a block of the region's pixels.
+
+        `course` (k,) has another sign for each of the two pictures, and `together` (k,) is 1 or -1: which one most
+        pixels show in a frame. A pixel follows if it agrees with the others in enough of the frames that show a level.
+        """
         part = slice(*block)
         shown = levels.sides(pixels[part]).astype(np.float32)  # (k, n_block): the level in each frame, -1, 0 or 1
         turned[part] = course @ shown < 0

@@ -71,7 +71,11 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the frames `some` at the pixels of a block: fill `means` there, add to `energy` and `above`."""
+            """Measure the frames `some` at the pixels of a block: fill `means` there, add to `energy` and `above`.
+
+            `means` (k, n_pixels) are residuals, `energy` and `above` (n_pixels,) sums of squares and counts of frames
+            above the limit, of which `squared` (n_pixels,) is the square.
+            """
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
@@ -99,7 +103,7 @@ def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Flo
     pixels = np.flatnonzero(where)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the quantile at the pixels of a block of those in `where`."""
+        """Write the quantile over the measured frames to `usual` (n_pixels,), at a block of the `pixels` in `where`."""
         rank = _rank(quantile, len(what.picks))
         rank_residuals(what.frames, what.picks, what.H, what.Wt, rank, pixels[slice(*block)], usual)
 

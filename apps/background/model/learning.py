@@ -126,7 +126,7 @@ def _register(registration: Registration, frames: FrameArray) -> None:
     """Register frames (n, height, width, channels) to the scene of `registration`, in place."""
 
     def fill(block: tuple[int, int]) -> None:
-        """Register the frames from block[0] to block[1]."""
+        """Replace the frames from block[0] to block[1] by what they show once their displacement is undone."""
         for t in range(*block):
             frames[t] = shifted(frames[t], registration.shift(frames[t]))
 
@@ -302,13 +302,15 @@ class Illumination:
         """Alternate between illumination fields and codes; stop early where the components are hopeless.
 
         Sets `_cells` (n_components, rows, columns), the illumination of each component in the cells of the grid, the
-        codes `Wt` (n_components, n), and `explains`. `alone` (n, n_values) is the residual of a single component.
+        codes `Wt` (n_components, n), and `explains`. `pixels` has the learnt frames at the chosen pixels, and `alone`
+        (n, n_values) is what a single component, the scene `_scene`, leaves of them.
         """
         learning = tuning.TUNING.learning
         alone = pixels.residual(self._scene[None], self.Wt)
-        self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)
+        self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)  # each frame is a mixture of illuminations
         H = np.repeat(self._scene[None], n_components, axis=0)
         for _ in range(learning.rounds):
+            # weighted medians pixel by pixel, and of their ratios to the scene the medians in each cell
             self._cells = self._in_cells(pixels.components(H, self.Wt, learning.illumination_sweeps))
             H = self._components()
             self.Wt = pixels.codes(H, self.Wt)
@@ -382,13 +384,14 @@ def _courses(residual: Floats, pixels: CodePixels, count: int) -> Floats:
 
     The changes are the first principal courses of the residual of one scene, cut where it passes the noise, so that
     foreground counts little. Each runs from 0 to 1. Component 0 is where all are at 0 and component k where change k is
-    at its end and beyond, so that the shares (count + 1, n) are never negative.
+    at its end and beyond, so that the shares (count + 1, n) are never negative. `pixels` has the noise and the weights
+    of the residual (n, n_values).
     """
     # (n, n_values); its Gram matrix has the courses, the principal components over frames, as eigenvectors
     cut = np.clip(residual, -pixels.near, pixels.near) * np.sqrt(pixels.weights)
     n = len(cut)
     courses = np.full((count, n), 0.5)
-    leading = np.linalg.eigh(cut @ cut.T)[1].T[::-1][:count]
+    leading = np.linalg.eigh(cut @ cut.T)[1].T[::-1][:count]  # (count, n), the strongest first
     for course, vector in zip(courses, leading, strict=False):
         if np.ptp(vector) > 0:
             course[:] = (vector - vector.min()) / np.ptp(vector)

@@ -302,7 +302,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Set the background and the mask of a registered frame, then learn from it.
 
         `index` is the number of the frame, and `seconds` is the time since the previous one. `update_rows` changes the
-        scene, the rival, their weights (`_support` and `_rivalry`) and the noise in place.
+        scene, the rival, which is the one other value of each pixel, their weights (`_support` and `_rivalry`) and the
+        noise in place.
         """
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
@@ -311,7 +312,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         if change.ndim == 3:
             change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
         moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
-        self.gain_, explained = self._find_gain(frame)
+        self.gain_, explained = self._find_gain(frame)  # the illumination, and the share of pixels that it explains
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
         self.background_ = shown_scene.reshape(frame.shape)
         floor = camera_floor(self._noise.reshape(-1)[self._chosen])
@@ -354,7 +355,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         near = 2 * np.clip(self._noise.reshape(-1, 1)[chosen], floor, ceiling)
         # The ratio of dark pixels is mostly noise.
         bright = b > min(tuning.TUNING.online.dark, float(np.median(b)))
-        if not bright.any():
+        if not bright.any():  # a black scene tells no gain
             return 1.0, 1.0
 
         def explained(gain: float) -> NDArray[np.bool_]:
@@ -376,7 +377,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
         `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
         scene explains, and `seconds` the time since the previous frame. Forgetting scales down the weights of scene
-        (`_support`) and rival (`_rivalry`), so that new values replace them soon.
+        (`_support`) and rival (`_rivalry`), so that new values replace them soon. `_unexplained` counts the seconds for
+        which this has lasted.
         """
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
