@@ -14,6 +14,7 @@ from sklearn.preprocessing import normalize
 
 from visionnmf import NMF
 from visionnmf._checks import RandomState, brief, check_count, check_seed
+from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, write_csv
@@ -22,7 +23,6 @@ from visionnmf.metrics import clustering_accuracy, clustering_information
 from .classifiers import whitening
 from .cleaning import flat_background, missing_pixels
 from .reading import as_rows, open_faces
-from .recognizer import Progress
 from .settings import FaceClustering, FaceReading
 
 ITERATIONS = 100  # of the default model

@@ -35,6 +35,7 @@ from sklearn.pipeline import make_pipeline
 
 from visionnmf import NMF
 from visionnmf._checks import check_matplotlib
+from visionnmf._progress import Steps
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets import Faces, corrupt
@@ -271,7 +272,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
     also: Sequence[str] = (),
 ) -> FaceComparisonReport:
     """Compare methods over corruptions and splits; see :func:`evaluate`.
@@ -319,7 +320,7 @@ def evaluate(
     jobs: int = 1,
     plots: bool = False,
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
 ) -> FaceComparisonReport:
     """Compare methods of face recognition on random splits of a data set.
 

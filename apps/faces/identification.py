@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, read_image, stem_of, write_image
@@ -25,7 +26,7 @@ from .calibration import Identity
 from .figures import residual_picture
 from .likeness import IN_WORDS
 from .reading import Box, ProbeFaces, find_faces, read_probe
-from .recognizer import FaceRecognizer, Progress
+from .recognizer import FaceRecognizer
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from visionnmf import NMF, choices
 from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, check_rows, shown
+from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
@@ -30,7 +30,6 @@ from .occlusion import RobustResidual
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 Labels = NDArray[np.intp]
-Progress = Callable[[str, int, int | None], object]  # called with a stage, and how much of how much of it is done
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
 ITERATIONS = 100  # of the default model

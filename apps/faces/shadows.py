@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, choices
+from visionnmf._progress import Steps
 from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.apps.report import Report
 from visionnmf.datasets import Faces
@@ -107,7 +107,7 @@ def unshadow(
     removal: ShadowRemoval = ShadowRemoval(),
     reading: FaceReading = FaceReading(),
     force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Steps | None = None,
 ) -> ShadowRemovalReport:
     """Remove shadows and highlights from images of people under changing light, person by person.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from visionnmf._checks import shown
+from visionnmf._progress import Progress
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.datasets import Faces
@@ -21,7 +22,7 @@ from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
 from .likeness import IN_WORDS
 from .reading import as_rows, open_faces, read_probe
-from .recognizer import Array, FaceRecognizer, Progress
+from .recognizer import Array, FaceRecognizer
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
 

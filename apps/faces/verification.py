@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
 from visionnmf._checks import check_number
+from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.engine.blocks import one_blas_thread
 
@@ -20,7 +21,6 @@ from .classifiers import Labels
 from .identification import doubtful
 from .likeness import IN_WORDS
 from .reading import read_probe
-from .recognizer import Progress
 from .store import FaceModel, loaded
 
 Array = NDArray[Any]
