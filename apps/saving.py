@@ -6,17 +6,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from visionnmf.io.model_state import Restorable
-
 T = TypeVar("T", bound="SaveableEstimator")
 
 
-class SaveableEstimator(Restorable):
+class SaveableEstimator:
     """Give an estimator ``save`` and ``load``.
 
     The module ``store`` beside the estimator's own defines ``save(estimator, path, *, force)`` and
     ``load_estimator(path, **options)``.
     """
+
+    def _restored(self) -> None:
+        """Check what comes from a file; see :class:`.model_state.Restorable`, whose module only files need."""
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted estimator to a file, without pickle.

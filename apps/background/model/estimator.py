@@ -10,7 +10,7 @@ so that what passes in front of a pixel less than half the time does not count. 
   more than half the time.
 - **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames and held between two bounds,
   because foreground that passes all the time inflates them. The lower bound stands for shadows and reflections, which
-  are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.noise`).
+  are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.mask`).
 - **Illumination components** and **codes by consensus** (:mod:`.learning`).
 - **Camera shake** (:mod:`.camera_shake`), **dynamic background** (:mod:`.dynamic_background`) and **alternating modes**
   (:mod:`.alternating_modes`).

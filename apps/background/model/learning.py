@@ -31,7 +31,6 @@ from visionnmf.apps.background.frame_arrays import (
     to_uint8,
 )
 from visionnmf.apps.background.kernels import count_explained
-from visionnmf.apps.background.noise import camera_floor
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.solvers import rri
@@ -39,6 +38,7 @@ from visionnmf.engine.solvers import rri
 from .alternating_modes import correct_scene
 from .camera_shake import Registration, find_camera_shake, shifted
 from .dynamic_background import DynamicBackground, find_dynamic_background
+from .mask import camera_floor
 
 __all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
 

@@ -6,6 +6,7 @@ learnt nor other frames.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,9 +20,20 @@ from visionnmf.apps.background.kernels import score_pixels
 
 from .dynamic_background import DynamicBackground, smoothed_size
 
-__all__ = ["MaskDecision", "foreground_mask", "median_mask", "without_holes"]
+__all__ = ["MaskDecision", "camera_floor", "foreground_mask", "median_mask", "without_holes"]
 
 WHITE = 255
+ROUNDING = 1 / math.sqrt(12)  # standard deviation of rounding to whole grey levels
+
+
+def camera_floor(noise: Floats) -> float:
+    """Return the floor of the noise in the dark, in grey levels, of a camera; `noise` is that of some or all pixels.
+
+    It is a multiple of the noise of the usual pixel, with that of rounding to whole grey levels.
+    """
+    bounds = tuning.TUNING.noise
+    camera = bounds.times_camera * math.hypot(float(np.median(noise)), ROUNDING)
+    return min(max(camera, bounds.lowest), bounds.floor)
 
 
 @dataclass(frozen=True)

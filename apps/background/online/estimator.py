@@ -38,8 +38,7 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSamp
 from visionnmf.apps.background.kernels import update_rows
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
-from visionnmf.apps.background.model.mask import MaskDecision
-from visionnmf.apps.background.noise import camera_floor
+from visionnmf.apps.background.model.mask import MaskDecision, camera_floor
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
