@@ -60,50 +60,54 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
                         slope[m] -= g[m] * change
 
 
-@kernel(reassociate=True)
+@kernel(part=True)
+def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
+    """Return how far the level of `row` (n,), the number t with ``sum max(row - t, 0) = radius``, is below `top`.
+
+    `top` is the largest entry. Michelot (1986): compute the level from all entries, then repeatedly from those above
+    it, until none drops out. Distances from the top are small numbers, so single precision is enough.
+    """
+    n = row.shape[0]
+    depth = np.inf  # in the first round every entry is above the level
+    count = n + 1  # entries above the level in the round before
+    while True:
+        total = np.float64(radius)
+        above = 0
+        for i in range(n):
+            below = min(top - row[i], radius)  # the level is never deeper than the radius
+            if below < depth:
+                total += below
+                above += 1
+        if above == 0 or above >= count:
+            break
+        count = above
+        depth = total / count
+    return depth if count <= n else 0.0  # 0 if no round found an entry above the level
+
+
+@kernel
 def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
     """Find the level of each row of `V` (n_rows, n): the number t with ``sum max(v - t, 0) = radius``.
 
     The projection of a row v onto the simplex ``x >= 0, sum x = radius`` is ``max(v - t, 0)``, so the level gives
-    projections onto simplex and balls (:mod:`..projections`).
-
-    Michelot (1986): compute the level from all entries, then repeatedly from those above it, until none drops out.
-    `tops` and `depths` (n_rows,) receive the largest entry and its distance to the level, so that the level is
-    ``tops - depths``. Distances from the top are small numbers, so single precision is enough. `radii` (n_rows,) is >=
-    0.
+    projections onto simplex and balls (:mod:`..projections`). `tops` and `depths` (n_rows,) receive the largest entry
+    and its distance to the level, so that the level is ``tops - depths``. `radii` (n_rows,) is >= 0.
     """
-    zero = V.dtype.type(0)
-    n_rows, n = V.shape
-    for k in range(n_rows):
+    for k in range(V.shape[0]):
         row = V[k]
         top = row[0]
-        for i in range(n):
+        for i in range(row.shape[0]):
             top = max(top, row[i])
-        radius = radii[k]
-        depth = np.inf  # of the level below the top; in the first round every entry is above the level
-        count = n + 1  # entries above the level in the round before
-        while True:
-            total = np.float64(radius)
-            above = 0
-            for i in range(n):
-                below = min(top - row[i], radius)  # the level is never deeper than the radius
-                total += below if below < depth else zero
-                above += 1 if below < depth else 0
-            if above == 0 or above >= count:
-                break
-            count = above
-            depth = total / count
         tops[k] = top
-        # 0 if no round found an entry above the level
-        depths[k] = depth if count <= n else 0.0
+        depths[k] = _depth_of_level(row, top, radii[k])
 
 
 @kernel(reassociate=True, allocates=True)
 def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
     """Project columns ``start:stop`` of `F` (r, n) onto the unit simplex, in place.
 
-    The algorithm is that of :func:`row_levels`, for a tile of columns at once: find for each column the level t with
-    ``sum max(f - t, 0) = 1``, and keep only the parts above it. Distances are measured from the largest entry of a
+    The algorithm is that of :func:`_depth_of_level`, for a tile of columns at once: find for each column the level t
+    with ``sum max(f - t, 0) = 1``, and keep only the parts above it. Distances are measured from the largest entry of a
     column, so that rounding does not depend on the magnitude of `F`.
     """
     number = F.dtype.type
@@ -162,27 +166,11 @@ def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def project(f):  # type: ignore[no-untyped-def]
-    """Project the vector `f` onto the unit simplex, in place (Michelot 1986).
-
-    The result is ``max(f - level, 0)``, where the level is the number with which this sums to 1. It is computed from
-    all entries, then repeatedly from those above it, until none drops out.
-    """
+    """Project the vector `f` (n,) onto the unit simplex, in place: keep the parts above its level for the sum 1."""
     top = f.max()
+    depth = _depth_of_level(f, top, 1.0)
     for k in range(f.shape[0]):
-        f[k] -= top  # so that rounding is relative to differences from the largest entry
-    level, count = -np.inf, f.shape[0] + 1
-    while True:
-        total, above = -1.0, 0  # the parts above the level sum to 1
-        for k in range(f.shape[0]):
-            if f[k] > level:
-                total += f[k]
-                above += 1
-        if above == 0 or above >= count:
-            break
-        count = above
-        level = total / above
-    for k in range(f.shape[0]):
-        f[k] = max(f[k] - level, 0.0)
+        f[k] = max(depth - (top - f[k]), 0.0)  # relative to the top, because the level itself would be rounded
 
 
 @kernel(reassociate=True)
