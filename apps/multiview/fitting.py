@@ -242,9 +242,8 @@ def _fit(
         model.fit(views, progress=progress)
     notes, gain = [], ""  # `gain`: how far the fit is from convergence, in words; "" if it converged
     for warning in caught:
-        # One for each of the two steps of a fit: "...: how far it is from convergence (tol=...)". Other warnings pass.
-        if issubclass(warning.category, ConvergenceWarning):
-            gain = str(warning.message).partition(": ")[2].partition(" (tol=")[0]
+        if issubclass(warning.category, ConvergenceWarning):  # one for each of the two steps of a fit
+            gain = getattr(warning.message, "gain", str(warning.message))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if gain:

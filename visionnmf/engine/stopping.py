@@ -175,7 +175,8 @@ def warn_not_converged(
     `name` is that of the estimator, `result` the :class:`.solving.Fit`, whose `change` is the relative decrease of the
     objective predicted for twice the iterations (infinite if there were too few to predict it), and `cure` what to do
     besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called the caller. The warning
-    has `result` as an attribute, for estimators that fit another one and warn in their own name.
+    has `result` as an attribute, for estimators that fit another one and warn in their own name, and `gain`, its words
+    that say how far the fit is from convergence.
     """
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
@@ -186,5 +187,5 @@ def warn_not_converged(
         f"{name} stopped after {result.n_iter} iterations before it had converged: {gain} (tol={tol:.2g}); "
         f"{cure}, or tol if that is near enough."
     )
-    warning.result = result
+    warning.result, warning.gain = result, gain
     warnings.warn(warning, stacklevel=stacklevel)
