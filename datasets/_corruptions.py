@@ -154,7 +154,7 @@ def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
     if kind == "occlusion":
         return check_count(value, name, 0)
     if kind == "poisson":
-        return check_number(value, name, 0, _MAX_PHOTONS / white, without_low=True)
+        return check_number(value, name, 0, _MAX_PHOTONS / white, without_low=True)  # above 0
     return check_number(value, name, 0, 1 if kind in _SHARE_BY_DEFAULT else math.inf)
 
 

@@ -149,11 +149,11 @@ def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.
     """
     check_number(start, "start")
     if end is not None:
-        check_number(end, "end", start, without_low=True)
+        check_number(end, "end", start, without_low=True)  # later than `start`
     check_count(every, "every")
     if max_frames is not None:
         check_count(max_frames, "max_frames")
-    check_number(scale, "scale", 0, 1, without_low=True)
+    check_number(scale, "scale", 0, 1, without_low=True)  # above 0, at most 1
 
 
 def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array:

@@ -160,12 +160,15 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come."""
+        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come.
+
+        A kept frame comes with its difference from the frames before and after, so the frame before it is needed, too.
+        """
         self._room = room
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present
         self._positions: list[int] = []  # of the kept frames in the stream
-        self._before: FrameArray | None = None  # the frame before the next one, if that is kept
+        self._before: FrameArray | None = None  # the latest frame; None if the next one is not kept
         self._due = True  # whether the next frame is kept
         self.seen = 0
 

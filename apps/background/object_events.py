@@ -94,10 +94,11 @@ class _Track:
         self.box, self.area, self.time, self.frames = part.box, part.area, time, self.frames + 1
 
     def stay_in(self, box: Numbers, passed: float) -> None:
-        """Move the expected box back into that of a part, no faster than the object itself has moved.
+        """Move the expected box of this object back into `box`, no faster than the object itself has moved.
 
-        `box` is that of a part which also shows others, and `passed` the seconds since the previous frame. The place is
-        not certain now, so that its distance counts less (`weight`) when the object is looked for in the next frame.
+        `box` (x, y, width, height) is that of a part, a connected region of the mask, which also shows other objects,
+        and `passed` the seconds since the previous frame. The place is not certain now, so that its distance counts
+        less (`weight`) when the object is looked for in the next frame.
         """
         # The box was moved by the speed already: up to twice as far back is the same speed in the other direction.
         most = 2 * passed * np.abs(self.speed)

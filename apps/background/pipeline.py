@@ -59,10 +59,12 @@ class Job:
         """Return the writer of the results in `files`.
 
         Its videos have an even frame rate only if a `timeline` says that the frames of the clip have. Without one, for
-        a live source, each frame is shown at its own time.
+        a live source, each frame is shown at its own time. Only one of `every` frames of the clip is read; the timeline
+        has been given just these, so its rate, in frames per second, is already that of the results.
         """
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
+        # the last argument is the time from one frame to the next, in seconds, after which an event has ended
         return ResultWriter(files, video, self.outputs, self.events, float(1 / rate))
 
 

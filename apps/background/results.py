@@ -97,6 +97,8 @@ class ResultFiles:
             from .event_tables import EventTable
 
             tables += EventTable.paths(self.stem)
+        # The files of the source, which no result may replace. If it is a folder or a pattern of pictures, an output
+        # folder is refused where results, also masks as numbered pictures, would be read as its pictures the next time.
         inputs = _input_files(self._source, self._out, numbered=self.masks is not None)
         check_outputs([self.background], self._replaces_background, inputs=inputs)
         check_outputs([*self.videos.values(), *tables], self._outputs.force, inputs=inputs)

@@ -65,7 +65,7 @@ class ClassResidual(BaseEstimator):
 
     def fit(self, X: Array, y: Labels) -> ClassResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
-        check_number(self.ridge, "ridge", without_low=True)
+        check_number(self.ridge, "ridge", without_low=True)  # > 0
         check_flag(self.adaptive, "adaptive")
         images = normalize(X)
         return self._fit(images, y, *_products(images))

@@ -233,10 +233,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._learn(data, missing, people, model)
         if self.model is None:
             model.set_params(callback=None)  # a model with a function could not be pickled
+        # `_left_out` returns how recognizers judged training images that they had not seen: who is on each, whether
+        # that person was left out, too, and its distance, noise and unlikeness. These set the threshold and all limits.
         found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
         self.threshold_, self.noise_ = found.threshold, found.noise
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
         self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])
+        # Beyond `unlike_`, how unlike the training images an image may be, it gets no name; beyond `faceless_` it is
+        # probably not a face. Each person has a limit of their own, because `add` sets others for further people.
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
         return self
 
@@ -538,7 +542,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
-        """Return the distances of new images from all people; without `parts` they are not cleaned."""
+        """Return the distances (n_images, n_people) of new images; without `parts` they are not cleaned.
+
+        Rules in CLEANING compare images with outliers pulled to the model, ``parts.cleaned``. The others compare images
+        as they are, but for missing pixels. `_comparison` turns images into what the rule compares, such as codes.
+        """
         if isinstance(self.classifier_, RobustResidual):  # probes as they are: it finds what is covered
             return self.classifier_.distances(data, missing)
         if parts is not None:
@@ -551,7 +559,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
         check_count(self.n_components, "n_components")
         check_flag(self.thorough, "thorough")
-        check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
+        check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)  # neither 0 nor 1
         if self.model is not None and not hasattr(self.model, "fit_transform"):
             raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(self.model)}")
         given = isinstance(self.outliers, Real) and not isinstance(self.outliers, bool)

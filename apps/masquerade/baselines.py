@@ -421,7 +421,7 @@ class NaiveBayes(_Baseline):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError for a wrong parameter."""
-        check_number(self.pseudo_count, "pseudo_count", without_low=True)
+        check_number(self.pseudo_count, "pseudo_count", without_low=True)  # > 0
         check_count(self.vocabulary, "vocabulary")
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:

@@ -220,7 +220,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise ParameterError if a parameter has a value that is not allowed."""
-        check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)
+        check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)  # above 0, at most 0.5
         check_choice(self.method, "method", choices.SCORER_METHODS)
         check_choice(self.loss, "loss", choices.SCORER_LOSSES)
         if self.method == "wang" and self.loss == "manhattan":  # whose codes do not sum to 1 for usual sessions

@@ -251,7 +251,7 @@ class Graph(Smooth):
     def lipschitz(self) -> float:
         # a bound of the largest eigenvalue of the Laplacian: the largest sum of the degrees of two neighbours
         # (Anderson & Morley 1985)
-        i, j, _ = self._edges
+        i, j, _ = self._edges  # the two points of each edge; its affinity is not needed
         return float((self.degrees[i] + self.degrees[j]).max(initial=0))
 
     @cached_property

@@ -122,7 +122,9 @@ class PatchNMF(Extractor):
     def _learn(self, images: Images) -> None:
         """Learn the parts from patches of randomly chosen images, an equal number of each, by online NMF.
 
-        `components_` (n_components, 6 * patch**2) are the parts, and `encoder_` is their pseudo-inverse.
+        `components_` (n_components, 6 * patch**2) are the parts, and `encoder_` is their pseudo-inverse. Each pixel of
+        a patch has 6 features, three colours above and below the mean. Images of more than `max_pixels` are reduced to
+        that size first, and `n_samples` is about the number of patches of all images together.
         """
         rng = check_generator(self.random_state)
         patches = sample_rows(images, self.max_pixels, self.n_samples, rng, self._patches)

@@ -64,7 +64,10 @@ class ArrayCache:
             raise
 
     def get(self, keys: Sequence[str], most: int) -> dict[str, NDArray[np.float32]]:
-        """Return those of the arrays (n,) that are in the cache, whole, and have at most `most` numbers."""
+        """Return those of the arrays (n,) that are in the cache, whole, and have at most `most` numbers.
+
+        `_file` is the connection to SQLite, and `_lock` lets one thread use it at a time.
+        """
         found: dict[str, NDArray[np.float32]] = {}
         # Entries that are too long are left out by the query itself, so that they never come into memory.
         most_packed = 4 * most + most // 64 + 1024  # zlib adds less than that to what it cannot compress
@@ -87,7 +90,8 @@ class ArrayCache:
     def put(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep arrays (n,) by their keys, packed by zlib; raise MediaError if the file cannot be written.
 
-        An array that packs to 32 MiB or more, half of what SQLite is allowed to read, is not kept.
+        An array that packs to 32 MiB or more, half of what SQLite is allowed to read, is not kept. `_lock` lets one
+        thread at a time use the connection `_file`; to enter it begins a transaction, which is written at its end.
         """
         packed = {key: zlib.compress(np.ascontiguousarray(array, "<f4").tobytes(), 1) for key, array in arrays.items()}
         rows = [(key, arrays[key].size, data) for key, data in packed.items() if len(data) < MOST_DATA // 2]

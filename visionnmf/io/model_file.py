@@ -74,9 +74,9 @@ class _Members(dict[str, Any]):
         self.unread = {member.filename for member in file.infolist()}  # names of members that nothing has asked for
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Read the array `name` from the archive; raise StateError if it is not one of numbers.
+        """Read the array `name` from the archive `_file`; raise StateError if it is not one of numbers.
 
-        Raises KeyError if there is no such member, or it was read before.
+        Raises KeyError if there is no such member, or it was read before, as `unread` tells.
         """
         self.unread.remove(f"{name}.npy")
         array = read_member(self._file, name)
@@ -159,9 +159,11 @@ class ModelFile:
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
         """Return the header of a model file; raise if it is not of this format or of another version.
 
-        `title` says what such a file is, and `origin` how to make one; `members` are its arrays by name.
+        `title` says what such a file is, and `origin` how to make one; `members` are its arrays by name. The caller,
+        :meth:`load`, adds the path to a StateError.
         """
         text = members["header"].tobytes()
+        # before it is decoded: TooLargeError if the decoded values, above all many short ones, would fill the memory
         self._check_header(path, text)
         header = json.loads(text.decode("ascii"))  # a character beyond ASCII would double or quadruple the memory
         if not isinstance(header, dict) or header.get("format") != self.name:

@@ -65,7 +65,8 @@ class Place:
     def fits(self, dimension: str, size: int) -> bool:
         """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on.
 
-        `dimension` is a name, such as "height", a number, or a product of such, as in "height*width".
+        `dimension` is a name, such as "height", a number, or a product of such, as in "height*width". `_sizes` has the
+        size that each name stands for.
         """
         if dimension.isidentifier() and dimension not in self._sizes:
             self._sizes[dimension] = size

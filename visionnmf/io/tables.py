@@ -255,7 +255,10 @@ class _Texts:
         self.values.append(text)
 
     def check(self, count: int, letters: int = 0) -> None:
-        """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all."""
+        """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all.
+
+        `_size` is the memory in bytes that the texts of `_file` take so far.
+        """
         if self._size + TEXT_BYTES * count + letters > MOST_TEXT:
             raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
 

@@ -71,7 +71,7 @@ def follow(
     UnreadableError if the file cannot be read at first, or is a folder. A file that cannot be read for a moment after a
     rotation is waited for.
     """
-    check_number(poll, "poll", without_low=True)
+    check_number(poll, "poll", without_low=True)  # > 0
     path = Path(path)
     file: BinaryIO | None = _open(path)  # None while the log does not exist
     splitter = _LineSplitter()

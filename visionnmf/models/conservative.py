@@ -125,7 +125,7 @@ class ConservativeNMF(LinearModel):
         negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter is not allowed.
         """
         self._check_parameters()
-        data: Any = check_data(self, X, reset=True, sparse=True)[0]
+        data: Any = check_data(self, X, reset=True, sparse=True)[0]  # no entry can be missing
         rng = check_random_state(self.random_state)
         self._start(data, rng)
         for _ in range(self.max_iter):
@@ -140,7 +140,7 @@ class ConservativeNMF(LinearModel):
         """
         self._check_parameters()
         first = not hasattr(self, "last_encoder_")
-        data: Any = check_data(self, X, reset=first, sparse=True)[0]
+        data: Any = check_data(self, X, reset=first, sparse=True)[0]  # no entry can be missing
         if first:
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
@@ -150,21 +150,27 @@ class ConservativeNMF(LinearModel):
     def transform(self, X: ArrayLike) -> Array:
         """Return the codes (n_samples, n_components) that the encoder gives, ``max(0, X E^T)``."""
         check_is_fitted(self)
-        data: Any = check_data(self, X, reset=False, sparse=True)[0]
+        data: Any = check_data(self, X, reset=False, sparse=True)[0]  # no entry can be missing
         return conservative.encode(data, self.encoder_.astype(data.dtype, copy=False))
 
     def _check_parameters(self) -> None:
-        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
+        """Raise ParameterError if a parameter is not allowed, whatever the data are.
+
+        `w` is how much the decoder (the components) may change compared with the encoder.
+        """
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
-        check_number(self.w, "w", without_low=True)
+        check_number(self.w, "w", without_low=True)  # > 0: the lowest number, 0, is not allowed
         check_count(self.batch_size, "batch_size")
         check_count(self.max_iter, "max_iter")
         check_flag(self.shuffle, "shuffle")
         check_random_state(self.random_state)
 
     def _check_state(self) -> None:
-        """Raise ValueError if a model that was read from a file cannot continue to learn."""
+        """Raise ValueError if a model that was read from a file cannot continue to learn.
+
+        `components_` and `encoder_` are the best so far, by the error `best_error_`, and the last ones those in use.
+        """
         if (
             len({array.dtype for array in (self.components_, self.encoder_, self.last_components_, self.last_encoder_)})
             > 1
@@ -176,7 +182,11 @@ class ConservativeNMF(LinearModel):
             raise ValueError("best_error_ is not the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
-        """Set the state of a model that has seen no samples; `X`, the first chunk, gives the number of features."""
+        """Set the state of a model that has seen no samples; `X`, the first chunk, gives the number of features.
+
+        `errors_` will have the mean error of each full batch, `best_error_` is the least, and `_open_batch` holds the
+        number of samples in the unfinished batch and the sum of their errors.
+        """
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
         self.last_encoder_, self.last_components_ = found

@@ -138,7 +138,7 @@ def select_loss(
     tried = _checked_losses(losses)
     n_splits = check_count(n_splits, "n_splits")
     callback = check_callable(callback, "callback")
-    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)
+    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)  # above 0, at most 0.5
     rng = check_random_state(random_state)
     checked = NMF() if estimator is None else clone(estimator)
     data, observed = check_data(checked, X, reset=True, missing=checked.missing_values, sparse=True)

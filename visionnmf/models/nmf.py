@@ -316,7 +316,11 @@ class NMF(WithPenalties, LinearModel):
         report = PrintedProgress(self.callback, self.verbose)
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
-            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
+            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components.
+
+            `codes` and `components` are those that the user gave to start from, or None: `init` makes them then.
+            `weighted` is the problem with weighted samples, whose rows `row_scale` multiplied, and so given codes, too.
+            """
             factors = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
             return found, factors  # which `fit` has changed in place
@@ -393,8 +397,11 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)  # the model-file reader calls this method
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
-        """Return the checked data, with 0 for missing entries, and which entries are observed (None: all)."""
-        check_missing_values(self.missing_values, zero=True)
+        """Return the checked data, with 0 for missing entries, and which entries are observed (None: all).
+
+        `reset` is true in a fit, which sets the number of features. The data are an array, or stay sparse.
+        """
+        check_missing_values(self.missing_values, zero=True)  # None, NaN or, unlike in other estimators, 0
         return check_data(self, X, reset=reset, missing=self.missing_values, sparse=True)
 
     def _weight_of_zeros(self, X: Any) -> float:
@@ -556,7 +563,8 @@ class NMF(WithPenalties, LinearModel):
     def _codes(self, problem: Problem, H: Array) -> Array:
         """Return transposed codes for the components `H`, with the penalty that `transform` applies to any data.
 
-        The penalty belongs to components before they were normalised, so it is converted by their norms.
+        The penalty belongs to components before they were normalised, so it is converted by their norms,
+        `component_norms_`. `solver_` is the one that the fit has used.
         """
         penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
         return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)

@@ -39,7 +39,7 @@ def check_parameters(model: Any) -> None:
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
         given_penalty(penalty, side).resolve(side, None, np.float64)  # only to check it, without data
     check_callable(model.callback, "callback")
-    check_missing_values(model.missing_values, zero=True)
+    check_missing_values(model.missing_values, zero=True)  # None, NaN or 0
     if model.missing_values == 0 and model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
     check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)

@@ -321,7 +321,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
-        method, _ = self._options()
+        method, _ = self._options()  # the options of learning are not needed
         data, entries = self._check_data(method, X, weights, reset=False, fitting=False)
         loss = self._loss(method)
         check_positive(data, entries, loss)
@@ -357,7 +357,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         for name in ("batch_size", "buffer", "horizon"):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name)
-        forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)
+        forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)  # above 0, at most 1
         volume = check_number(self.volume, "volume")
         size = self.batch_size or method.batch_size or self.n_components or n_features
         return method, OnlineOptions(int(size), forget, self.buffer, self.horizon, volume)
@@ -398,15 +398,18 @@ class OnlineNMF(WithPenalties, LinearModel):
         return problem
 
     def _check_state(self) -> None:
-        """Raise ValueError if a model that was read from a file cannot continue to learn."""
-        method, _ = self._options()
+        """Raise ValueError if a model that was read from a file cannot continue to learn.
+
+        `state_` holds the name of the method, what it remembers of the samples, and the state of the random numbers.
+        """
+        method, _ = self._options()  # the options of learning are not needed
         if self.state_["method"] != method.name:
             raise ValueError("state_ is of another method")
         method.check(self.state_, self.components_)
         RandomState().set_state(self.state_["generator"])
 
     def _check_same(self, method: Method) -> None:
-        """Raise ParameterError if the parameters have changed since the stream began."""
+        """Raise ParameterError if the parameters have changed since the stream began; `state_` names its method."""
         if self.state_["method"] != method.name:
             raise ParameterError(
                 f"method must be the one that the stream began with, {self.state_['method']!r}; got {method.name!r}"

@@ -142,7 +142,7 @@ def select_rank(
         raise ParameterError(f"estimator must be a visionnmf.NMF; got {estimator!r:.80}")
     n_splits = check_count(n_splits, "n_splits")
     callback = check_callable(callback, "callback")
-    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)
+    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)  # above 0, at most 0.5
     data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=False)
     data, counted = check_weights(weights, observed, data)
     entries = np.ones_like(data) if counted is None else counted

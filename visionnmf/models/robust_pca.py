@@ -166,9 +166,9 @@ class RPCA(_RobustPCA):
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         if self.sparse_weight is not None:
-            check_number(self.sparse_weight, "sparse_weight", without_low=True)
+            check_number(self.sparse_weight, "sparse_weight", without_low=True)  # > 0
         check_count(self.max_iter, "max_iter")
-        check_number(self.tol, "tol", without_low=True)
+        check_number(self.tol, "tol", without_low=True)  # > 0
 
 
 class GoDec(_RobustPCA):

@@ -142,7 +142,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Raise ParameterError for a parameter that is out of its range."""
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
-        check_number(self.threshold, "threshold", without_low=True)
+        check_number(self.threshold, "threshold", without_low=True)  # > 0
 
     def _restored(self) -> None:
         """Check what was read from a file, and compute everything that the file does not hold."""
@@ -197,7 +197,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
             Before `fit`.
         """
         check_is_fitted(self)
-        check_number(self.threshold, "threshold", without_low=True)
+        check_number(self.threshold, "threshold", without_low=True)  # > 0
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
         # How many frames may wait: two a thread, or fewer large ones, but at least one a thread.

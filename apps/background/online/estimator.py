@@ -204,7 +204,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise ParameterError for a parameter that is out of its range."""
         for name in ("forgetting", "frame_rate", "threshold"):
-            check_number(getattr(self, name), name, without_low=True)
+            check_number(getattr(self, name), name, without_low=True)  # > 0
         check_number(self.warm_up, "warm_up")
 
     def _restored(self) -> None:

@@ -182,14 +182,18 @@ class Block:
         return admm.Totals.of(self.problem)
 
     def _large_zeros(self) -> Array:
-        """Return an array of zeros of the shape and dtype of the data, in a file if the data are in one."""
+        """Return an array of zeros of the shape and dtype of the data, in a file if the data are in one.
+
+        `_mapped` maps files into memory, and can give that memory back between messages.
+        """
         X, directory = self.problem.X, self.data.directory
         return np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
         """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. The
+        dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
         """
         return self._half.step(self.Wt, H, bound, decay)
 
@@ -201,7 +205,8 @@ class Block:
         `_codes` keeps the codes before and after extrapolation. "filled" and "clipped" need an array as large as the
         data.
         """
-        self._half = None  # type: ignore[assignment]  # its dual is as large as the data
+        # the pass of ADMM is over, and its dual as large as the data
+        self._half = None  # type: ignore[assignment]
         if kind == "gram":
             self._halves = hals.Gram(self.problem)
         elif kind == "filled":
@@ -254,6 +259,7 @@ class Block:
         `codes_penalty` is the penalty of that search, `penalty` the one that the report counts. `Wt` then holds the
         codes of the data that entered the fit: `found`, each row times the number that multiplied that row of data.
         """
+        # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
         self._half = self._halves = self._codes = None  # type: ignore[assignment]
         self.found = solve_codes(replace(self.given, penalty_W=codes_penalty), H)
         scale = self.data.row_scale

@@ -139,7 +139,8 @@ class ClusterCrew(Crew):
         """Read the blocks of lost members, the workers of a crew, again on others, and repeat all messages for them.
 
         A cluster that starts a new worker for a lost one gets :data:`REPLACEMENT` seconds to do so. More than
-        :data:`ATTEMPTS` lost workers end the fit with VisionNMFError.
+        :data:`ATTEMPTS` lost workers, `_losses` in all, end the fit with VisionNMFError. `_n_workers` is how many there
+        were at the beginning.
         """
         self._losses += len(lost)
         if self._losses > ATTEMPTS:

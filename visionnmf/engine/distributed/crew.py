@@ -54,7 +54,7 @@ class Crew(ABC):
         return self._send([*self._taken(), (method, arguments)], 1)
 
     def _taken(self) -> list[Message]:
-        """Return the messages that wait, and forget them."""
+        """Return the messages of :meth:`tell` that wait for the next question, and forget them."""
         waiting, self._waiting = self._waiting, []
         return waiting
 
@@ -75,15 +75,20 @@ class LocalCrew(Crew):
     """A crew whose blocks are in this process and share its threads."""
 
     def __init__(self, data: Sequence[BlockData], sizes: Sequence[int]) -> None:
-        """Take the data of all blocks and their numbers of rows; one shard, which answers messages, holds them all."""
+        """Take the data of all blocks and their numbers of rows, `sizes`; one shard holds them all.
+
+        A `BlockData` has the rows of a block with their weights and given codes. The shard answers messages, each the
+        name of a method of the blocks and its arguments: it calls the method on every block and adds up the answers.
+        """
         super().__init__(sizes)
+        # the numbers of the blocks, here all of them, and that of the first row of each among all rows
         self._shard = Shard(data, range(len(data)), self.starts)
 
     def _send(self, messages: list[Message], n_looks: int) -> Answer:
         return self._shard.run(messages)
 
     def codes(self) -> list[Array]:
-        """Return the final codes (n_rows, r) of each block."""
+        """Return the final codes (n_rows, r) of each block; `_shard` holds all blocks."""
         return [self._shard.codes(number) for number in range(len(self.sizes))]
 
     def close(self) -> None:

@@ -129,7 +129,12 @@ class AdmmRowsInBlocks:
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
-        """Minimise the Huber loss by descent after the path, over the codes and `H` (r, n) in place; yield progress."""
+        """Minimise the Huber loss by descent, over the codes and `H` (r, n) in place; yield progress.
+
+        It begins where ADMM ends, after its path of growing rho. Each iteration runs HALS sweeps on "clipped" data: the
+        model plus the residuals, clipped at the parameter of the loss. Their squares majorise the Huber loss. The crew
+        has the codes, which `DescentRowsInBlocks` lets the descent change block by block.
+        """
         return hals.descend(DescentRowsInBlocks(self._rows, "clipped"), H, self.penalty_H, max_iter=max_iter)
 
 
@@ -137,9 +142,12 @@ class DescentRowsInBlocks:
     """Rows in blocks for :func:`..solvers.hals.descend`; `kind` is that of :meth:`.block.Block.prepare_descent`."""
 
     def __init__(self, rows: RowsInBlocks, kind: str) -> None:
-        """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss)."""
+        """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss).
+
+        The crew of the rows passes messages to all blocks, which hold the data and the codes; here are only components.
+        """
         self._rows, self._crew, self._kind = rows, rows.crew, kind
-        largest = float(rows.sums.weight.value)
+        largest = float(rows.sums.weight.value)  # weight of an entry
         # factor of the penalties: with weights, the loss that is majorised is divided by the largest one
         self._scale = 1 / largest if rows.weighted else 1.0
         self._largest_codes: Array  # (r,) largest code of each component, set by `improve`
@@ -156,7 +164,9 @@ class DescentRowsInBlocks:
 
         The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram` (r,
         r), of the codes with themselves, and `right` (r, n), with the data. Without weights (`_kind` "gram") the loss
-        follows from these, unless it is so small that rounding would show; otherwise the blocks evaluate it.
+        follows from these, unless it is so small that rounding would show; otherwise the blocks evaluate it. `_scale`
+        is the factor of the penalties that belongs to the loss that is majorised, and `_halves` knows how many sweeps
+        pay.
         """
         gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
@@ -185,7 +195,7 @@ class DescentRowsInBlocks:
         self._crew.tell("accept", None if exponents is None else -exponents)
 
     def reject(self) -> None:
-        """Have all blocks drop their last update, and go on from the best codes so far without extrapolation."""
+        """Have all blocks, by a message, drop their last update and go on from the best codes, not extrapolated."""
         self._crew.tell("reject")
 
 

@@ -242,7 +242,8 @@ class AdmmInMemory:
 
         That is the Gram matrix of the new codes and their product with the target of least squares, besides the loss,
         the primal residual and the penalty of the codes before. `bound` is ``1 / rho``, and `decay` the factor of its
-        last change, by which the scaled dual is multiplied.
+        last change, by which the scaled dual is multiplied. `_half` keeps the dual and changes the codes, `_Wt`, in
+        place.
         """
         return self._half.step(self._Wt, H, bound, decay)
 

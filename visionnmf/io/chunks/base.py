@@ -288,7 +288,7 @@ class StoredRows(_InBlocks):
         return np.concatenate([self.read(first, min(first + self._together, stop)) for first in starts])
 
     def read(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop`` by one read of the library, of at most `_together` samples."""
+        """Return the samples ``start:stop`` by one read of `_source`, the library's array, of at most `_together`."""
         return _flat(np.asarray(self._source[start:stop]))
 
 
@@ -310,7 +310,7 @@ class DaskRows(_InBlocks):
         self.block = self._bounded(max(source.chunks[0]), source.dtype)  # chunks[0]: the lengths of the blocks of rows
 
     def at(self, start: int, stop: int) -> Any:
-        """Compute the samples ``start:stop``, and return them as rows (stop - start, n_features), dense or sparse."""
+        """Compute the samples ``start:stop`` of the Dask array `_source`; return rows (stop - start, n_features)."""
         rows = self._source[start:stop].compute()
         return sp.csr_array(rows) if sp.issparse(rows) else _flat(np.asarray(rows))
 

@@ -56,7 +56,8 @@ class HDF5Rows(StoredRows):
     def read(self, start: int, stop: int) -> Array:
         """Return the samples ``start:stop`` by one read, after checking the large chunks in it.
 
-        `_large` has the offsets of the chunks that were not checked yet, by their first row.
+        `_large` has the offsets of the chunks that were not checked yet, by their first row. `_dataset` is the data set
+        of h5py, and `readable` turns errors of the file `_path` into ours.
         """
         with readable(self._path):
             for row in [row for row in self._large if row < stop and row + self._dataset.chunks[0] > start]:

@@ -47,7 +47,7 @@ class PictureRows(Sequential):
         first = next(self._pictures(), None)  # all pictures are scaled to its size, or to `longest` pixels a side
         if first is None:
             raise UnreadableError(f"{self.skipped[0]}" if len(paths) == 1 else self._nothing())
-        self._first_shape = first.shape[:2]
+        self._first_shape = first.shape[:2]  # (height, width) before scaling
         scale = min(1.0, longest / max(first.shape[:2]))
         self.image_shape = (max(1, round(scale * first.shape[0])), max(1, round(scale * first.shape[1])))
         self.n_features = math.prod(self.image_shape)
@@ -57,7 +57,7 @@ class PictureRows(Sequential):
         return f"{self.name}: holds nothing that can be read; {self.skipped[0]}"
 
     def reorder(self, rng: np.random.Generator) -> None:
-        """Draw a new order in which the files are read (`_order`); the frames of a video stay in theirs."""
+        """Draw a new order in which the files (`_paths`) are read (`_order`); the frames of a video stay in theirs."""
         self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
 
     def pieces(self, size: int) -> Iterator[Array]:
@@ -85,7 +85,8 @@ class PictureRows(Sequential):
     def _scaled(self, count: int, others: int, distorted: int) -> str:
         """Return a sentence about the `others` of `count` pictures that do not have the size of the first.
 
-        `distorted` of them have sides in another ratio.
+        `distorted` of them have sides in another ratio. Shapes are (height, width): `_first_shape` is that of the first
+        picture in its file, and `image_shape` the one that all are scaled to.
         """
         assert self.image_shape is not None
         sizes = [f"{shape[1]} x {shape[0]}" for shape in (self._first_shape, self.image_shape)]

@@ -40,7 +40,7 @@ class TextRows(Sequential):
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        """Open the file, or yield standard input, which is not closed afterwards."""
+        """Open the file `_path`, or, if that is None, yield standard input, which is not closed afterwards."""
         if self._path is None:
             yield sys.stdin.buffer
             return

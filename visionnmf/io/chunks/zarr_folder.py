@@ -138,7 +138,7 @@ class ZarrRows(StoredRows):
     def read(self, start: int, stop: int) -> Array:
         """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError.
 
-        After an error the store waits until zarr reads nothing more from the folder (`abandon`).
+        After an error the store waits until zarr reads nothing more from the folder `_path` (`abandon`).
         """
         with readable(self._path):
             try:

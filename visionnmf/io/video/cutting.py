@@ -203,6 +203,7 @@ class _Part:
         """Copy a packet into the stream that `_targets` has for it; its times count from the beginning of the part.
 
         `pts` is when a picture is shown, `dts` when it is decoded, both in units of the packet's ``time_base``.
+        `_container` is the open output, None before the first packet, and `streams` are those of the source.
         """
         if self._container is None:
             self._open(streams)
@@ -221,7 +222,8 @@ class _Part:
     def _open(self, streams: list[Any]) -> None:
         """Create the output file, with one stream for each of `streams`, on the stack that will finish it.
 
-        `_targets` then has the output stream by the index of the stream that it copies.
+        `_targets` then has the output stream by the index of the stream that it copies. The file `_path` gets its name
+        when the stack, `_files`, is left without an error; `_force` lets it replace another one.
         """
         temporary = self._files.enter_context(output_file(self._path, force=self._force))
         try:

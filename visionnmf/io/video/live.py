@@ -116,11 +116,11 @@ class LiveReader:
         of :class:`FramesWanted`.
         """
         self._wanted = FramesWanted(**wanted)
-        check_number(timeout, "timeout", without_low=True)
+        check_number(timeout, "timeout", without_low=True)  # > 0
         check_number(patience, "patience")
         check_flag(again_after_end, "again_after_end")
         if frame_rate is not None:
-            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)  # above 0, at most 1000 a second
         if not is_live(source):
             raise ParameterError(
                 f"source must be '-', an address or a camera; got {source!r}; open others by open_video"
@@ -144,7 +144,7 @@ class LiveReader:
 
     @property
     def notes(self) -> list[str]:
-        """What was lost, as sentences: the number of damaged packets, gaps and the end of the source, and `problem`."""
+        """What was lost, as sentences: the number of damaged packets, gaps and the end (`_said`), and `problem`."""
         damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
         return [*damaged, *self._said, *([] if self.problem is None else [self.problem])]
 
@@ -161,7 +161,8 @@ class LiveReader:
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         """Yield the wanted frames, scaled; raise ParameterError the second time, as nothing can be reread.
 
-        `_frames` yields the time and the picture of each frame, and `_wanted` chooses among them.
+        `_frames` yields the time and the picture of each frame, and `_wanted` chooses among them. It raises an error if
+        it finds none, unless the caller has asked for the end (`may_be_none`). `_name` is that of the source.
         """
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it again")

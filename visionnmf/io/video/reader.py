@@ -127,7 +127,8 @@ class VideoReader:
         Every `every`-th frame from `start` on and before `end`, in seconds, is delivered, `max_frames` at most, with
         both sides multiplied by `scale`. Frames of more than `max_pixels` are refused.
         """
-        # `_probe` sets the other attributes, which follow from the first frame.
+        # `_probe` sets the other attributes, which follow from the first frame. `FramesWanted` checks the arguments and
+        # chooses frames by their times.
         self._wanted = FramesWanted(every, max_frames, scale, start, end)
         self._max_pixels = max_pixels
         self.path = regular_file(path, "video")
@@ -167,7 +168,10 @@ class VideoReader:
 
     @contextmanager
     def _opened(self) -> Iterator[Decoder]:
-        """Open the file for decoding, with every limit set before anything is decoded."""
+        """Open the file for decoding, with every limit set before anything is decoded.
+
+        Frames of more than `_max_pixels` are refused. A `Decoder` yields frames, and counts errors instead of raising.
+        """
         with container_of(self.path, declared_limit(self.path, self._max_pixels)) as container:
             stream = video_stream_of(self.path, container, self._max_pixels)
             stream.thread_type = "AUTO"
@@ -294,7 +298,7 @@ class PictureSequence:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.frame_rate = FALLBACK_RATE
         if frame_rate is not None:
-            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)  # above 0, at most 1000 a second
             self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
         self._said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
         self._size = self._read(self._pictures[0]).shape[1::-1]  # (width, height) of the files' pictures
@@ -318,7 +322,7 @@ class PictureSequence:
 
         A picture's time follows from its number, and only pictures that are wanted are read. One that cannot be read,
         or has another size than the first (`_size`, width and height), is left out; `damaged` counts and `problem`
-        names them.
+        names them. `_said` gets the notes of the pictures that are read.
         """
         self.frames_read = self.damaged = 0
         self.problem = None

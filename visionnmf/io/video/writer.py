@@ -102,7 +102,7 @@ class VideoWriter:
         check_choice(codec, "codec", suffixes)
         if self.path.suffix.lower() != suffixes[codec]:
             raise ParameterError(f"path must end in {suffixes[codec]} for {codec} video; got {str(path)!r}")
-        check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+        check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)  # above 0, at most 1000 a second
         self.width, self.height = check_count(width, "width"), check_count(height, "height")
         self.grey, self.timed, self.force = grey, timed, force
         self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
@@ -134,7 +134,8 @@ class VideoWriter:
     def _open(self) -> Iterator[None]:
         """Open the file for the time of a block, then write what the encoder still holds, and check the file.
 
-        The file gets its name only if all of that succeeds.
+        The file gets its name only if all of that succeeds. `_container` is the output, and `_stream` its video, which
+        :meth:`_start` adds.
         """
         with output_file(self.path, force=self.force) as temporary:
             # "faststart" puts the index of an MP4 file at its beginning, so that browsers can play while they load.
@@ -161,7 +162,7 @@ class VideoWriter:
         """Add the video stream to the open container, with the chosen encoder, size and colours.
 
         `_time_base` is the unit of the frames' times in seconds. `_colours` are options for the conversion to BT.709,
-        empty for lossless video.
+        empty for lossless video, and `_pixel_format` says how the encoder takes the pixels.
         """
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format

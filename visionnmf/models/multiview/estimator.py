@@ -297,7 +297,11 @@ class MultiviewNMF(LinearModel):
         return self._judge(self._new(X, observed))[1]
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Return the reconstruction that belongs to the codes `X`, in units and form of the training data."""
+        """Return the reconstruction that belongs to the codes `X`, in units and form of the training data.
+
+        `view_groups_` (n_features,) has the view of each feature, `views_` their names, and `view_form_` the form in
+        which views were given, such as one matrix or a list, which `split` makes again.
+        """
         check_is_fitted(self)
         W = check_code_matrix(X, len(self.components_))
         with one_blas_thread():
@@ -351,13 +355,13 @@ class MultiviewNMF(LinearModel):
         """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_number(self.group_l1, "group_l1")
-        check_number(self.codes_l2, "codes_l2", without_low=True)
+        check_number(self.codes_l2, "codes_l2", without_low=True)  # > 0
         if self.group_bound is not None:
-            check_number(self.group_bound, "group_bound", without_low=True)
+            check_number(self.group_bound, "group_bound", without_low=True)  # > 0
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
         if self.view_outliers is not None:
-            check_number(self.view_outliers, "view_outliers", without_low=True)
+            check_number(self.view_outliers, "view_outliers", without_low=True)  # > 0
         check_missing_values(self.missing_values)
         check_parameters(self._plain_model().set_params(callback=self.callback, verbose=self.verbose))
 
@@ -441,7 +445,8 @@ class MultiviewNMF(LinearModel):
         """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
 
         `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
-        those of the views, given or chosen.
+        those of the views, given or chosen. `scales` (n_views,) are the factors of the views in the fit, `groups`
+        (n_features,) the view of each feature, and `view_usage_` says which view uses which component.
         """
         norms = norms_of(found.scaled_H)
         H = found.scaled_H / norms[:, None]
@@ -457,14 +462,22 @@ class MultiviewNMF(LinearModel):
         self.optimality_, self.reconstruction_err_ = fitted.optimality_, fitted.reconstruction_err_
 
     def _components(self) -> Components:
-        """Return the fitted attributes that are needed to find codes, as one record."""
+        """Return the fitted attributes that are needed to find codes, as one record.
+
+        `view_groups_` (n_features,) has the view of each feature, and `view_scales_` (n_views,) the factors of views in
+        the fit, for which `scaled_H` are the components. `component_norms_` (n_components,) were divided out.
+        """
         H = self.components_
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
         loss = fitted_loss(self.loss, self.loss_parameter_)
         return Components(H, scaled_H, self.component_norms_, self.view_scales_, loss, self.ridge_, self.solver_)
 
     def _new(self, X: Any, observed: ArrayLike | None) -> Views:
-        """Return the checked views of new samples, in the order of the training views."""
+        """Return the checked views of new samples, in the order of the training views, `views_`.
+
+        `view_groups_` (n_features,) has the view of each feature, and `view_feature_names_` the names of the features
+        of each view that was a data frame in training. `observed` (n_samples, n_views) is false for missing views.
+        """
         check_is_fitted(self)
         joined = join_new(X, self.views_.tolist(), self.view_groups_, self.view_feature_names_)
         return check_views(self, joined, observed, reset=False, missing=self.missing_values)
@@ -481,7 +494,7 @@ class MultiviewNMF(LinearModel):
         """Return `codes`, with those of samples that lack a view found again after that view was filled in.
 
         `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are those of
-        :meth:`_judge`.
+        :meth:`_judge`. Views are filled in by mean and covariance of the training codes, and the noise of the views.
         """
         prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
         return complete_codes(views, codes, outlying, self._components(), prior, self.loss)

@@ -396,7 +396,7 @@ def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
         given = [weights.get(name, 1.0) for name in names]
     if np.ndim(given) != 1 or len(given) != len(names):
         raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
-    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
+    return np.array([check_number(value, "view_weight", without_low=True) for value in given])  # each > 0
 
 
 def view_energies(views: Views) -> Array:
