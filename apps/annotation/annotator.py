@@ -369,7 +369,8 @@ class ImageAnnotator(BaseEstimator):
         """The function that computes distances of scaled codes.
 
         Without `metrics` it is one Manhattan distance, because the codes are multiplied by the weights already.
-        Otherwise it is the sum of a distance for each block, in the metric of its view.
+        Otherwise it is the sum of a distance for each block of `blocks_`, the columns of the codes of one view, in the
+        metric of that view.
         """
         if self.metrics is None:
             return manhattan
@@ -396,7 +397,8 @@ class ImageAnnotator(BaseEstimator):
     def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
         """Return the neighbours (n_rows, k) of the training rows `rows` (n_rows,), without the rows themselves.
 
-        `codes` (n_images, n_columns) are the scaled codes. A row is its own nearest neighbour, so one more is sought.
+        `codes` (n_images, n_columns) are the scaled codes, and `weights_` those of the distances of views. A row is
+        its own nearest neighbour, so one more than `n_neighbors_` is sought; the distances are not needed.
         """
         index = codes * self._per_column(self.weights_)
         which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))

@@ -25,6 +25,7 @@ def nearest(rows: Array, queries: Array, k: int, distance_of: Distance | None = 
     The nearest comes first, and among equal distances the first row. The distance is that of :func:`manhattan` unless
     `distance_of` is another.
     """
+    # the last result, of a function of the distances to some rows, is not needed: there are no such rows
     which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array, distance_of or manhattan)
     return which, distance
 

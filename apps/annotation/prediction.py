@@ -160,7 +160,7 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has
     words = []
-    for j in known.choose(scores[None], outputs.top)[0]:
+    for j in known.choose(scores[None], outputs.top)[0]:  # the columns of the chosen words
         if scores[j] >= outputs.least:
             # Neighbours with the word come first, the one with the largest weight before the others.
             order = np.argsort(-near.counts[i] * has[:, j], kind="stable")[:MAX_REASONS]

@@ -140,7 +140,7 @@ def _without_copies(found: ImagesWithWords) -> ImagesWithWords:
     groups = sp.csr_array((np.ones(len(of), np.float32), (of, np.arange(len(of)))))
     Y = sp.csr_array(groups @ found.Y)
     Y.data[:] = 1
-    _, kept = np.unique(of, return_index=True)
+    _, kept = np.unique(of, return_index=True)  # the first image of each group of copies
     note = f"{len(of) - len(first)} images are copies of others; their words were merged"
     files = [found.files[i] for i in kept]
     return replace(found, X=found.X[kept], files=files, Y=Y, notes=[*found.notes, note])

@@ -73,7 +73,7 @@ def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> 
     (n_images, k) without themselves, and `Y` the words of all training images. The likelihood is that of the words of
     these images, predicted from their neighbours; `start` (n_distances,) are the weights to begin with.
     """
-    objective = _Likelihood(D, which, Y, rows)
+    objective = _Likelihood(D, which, Y, rows)  # of weights: minus the log-likelihood, and its gradient
     with one_blas_thread():
         found = minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start), options={"maxiter": STEPS}
@@ -133,6 +133,7 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
     found = _logistic(inputs, truth, start, np.array([*[SLOPE_RIDGE] * len(terms), OFFSET_RIDGE]))
+    # the weights of the terms, and the offsets, of each word
     return Sigmoids(found[:-1].astype(np.float32), found[-1].astype(np.float32))
 
 
@@ -233,7 +234,7 @@ def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
         # K^-1 = inverse.T @ inverse, where `inverse` is the inverse of the Cholesky factor.
         factor = cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
         (invert,) = get_lapack_funcs(("trtri",), (factor,))
-        inverse, _ = invert(factor, lower=1, overwrite_c=1)
+        inverse, _ = invert(factor, lower=1, overwrite_c=1)  # and a status
         votes = inverse.T @ (inverse @ (Y - mean))
     # The leave-one-out prediction in closed form: Y - votes / diag(K^-1).
     left_out = Y - votes / np.einsum("ij,ij->j", inverse, inverse)[:, np.newaxis]

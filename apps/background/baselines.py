@@ -95,7 +95,8 @@ class Baseline(ABC):
         """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory.
 
         `learnt` (n, n_pixels, channels) are evenly spaced frames, from which `_learn` of the subclass makes the
-        background; `learnt_frames_` (n,) are their positions in the clip.
+        background; `learnt_frames_` (n,) are their positions in the clip, which has `n_frames_seen_` frames of the
+        shape `_shape`, (height, width) or with channels.
         """
         sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
         self._shape = sample.frame_shape
@@ -220,11 +221,14 @@ class Subtractor(Baseline):
             yield frame
 
     def _learn(self, frames: FrameArray) -> FrameArray:
-        """Return the background at the end of the clip, which the subtractor has learnt while the frames passed."""
+        """Return the background at the end of the clip, in the shape of a frame (`_shape`).
+
+        The subtractor of OpenCV, `_passing`, has learnt it while all frames passed; `frames`, a sample, is not needed.
+        """
         return np.asarray(self._passing.getBackgroundImage(), np.uint8).reshape(self._shape)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
-        """Return a function that separates frames by a subtractor that starts from nothing."""
+        """Return a function that separates frames of the shape `_shape` by a subtractor that starts from nothing."""
         subtractor = self._made()
 
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:

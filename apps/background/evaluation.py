@@ -265,7 +265,7 @@ class _Stopwatch:
         self.seconds = self.elapsed = 0.0  # time aside so far: of this thread's processor, and on the clock
 
     def __enter__(self) -> None:
-        """Note the start of time aside: of this thread's processor, and on the clock."""
+        """Note the start of time aside, in seconds: of this thread's processor (`_start`), and on the clock."""
         self._start, self._began = time.thread_time(), time.perf_counter()
 
     def __exit__(self, *error: object) -> None:

@@ -157,7 +157,10 @@ class EventBuilder:
         self.before = self.now = -1.0
 
     def show(self, time: float) -> None:
-        """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
+        """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`.
+
+        `_begin` is the time of the first frame of the video.
+        """
         self._begin = time if self._begin is None else self._begin
         self.before, self.now = self.now, time
 
@@ -206,7 +209,8 @@ class EventFinder:
 
         An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
         touch the next event. Two frames in a row that both have boxes belong to one event even if the frame rate varies
-        and they are further apart, up to `NEIGHBOURS` seconds.
+        and they are further apart, up to `NEIGHBOURS` seconds. `_open` is the event that goes on, or None, and
+        `_builder` knows what counts as an event.
         """
         builder, done = self._builder, []
         builder.show(time)  # `before` becomes the time of the previous frame
@@ -221,7 +225,7 @@ class EventFinder:
         return done
 
     def end(self) -> list[MotionEvent]:
-        """End the open event; return it unless there is none or it is too short."""
+        """End the event that goes on, `_open`; return it unless there is none or it is too short."""
         event, self._open = self._open, None
         return [] if event is None else self._builder.end(event)
 
@@ -275,7 +279,8 @@ class EventTable:
         """Take an event that has ended, write its thumbnail and return its row.
 
         The row has the keys `EVENT_COLUMNS`; the last two, name and start of a clip, are None until :meth:`cut`. The
-        sheet of thumbnails shows the first 100 events.
+        sheet of thumbnails shows the first 100 events. `_stem` begins the paths of all files, and `_force` says whether
+        they may exist.
         """
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
@@ -309,6 +314,7 @@ class EventTable:
         """Cut the events into files with this suffix, complete the rows and return the files.
 
         A clip begins with a key frame, usually before its event: its row has the time as ``clip_start``, in seconds.
+        Clips lie beside the thumbnails, whose paths begin with `_stem`.
         """
         parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
         cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]

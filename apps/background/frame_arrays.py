@@ -232,7 +232,8 @@ class FrameSample:
     def _halve(self) -> None:
         """Make room: double the step, and move the frames that are still due to the front of the sample.
 
-        `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames.
+        `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames, and
+        `_positions` their numbers in the stream.
         """
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
@@ -244,7 +245,7 @@ class FrameSample:
         self._held = len(stay)
 
     def taken(self) -> tuple[FrameArray, NDArray[np.intp]]:
-        """Return the kept frames (n, n_pixels, channels) and their positions in the stream (n,)."""
+        """Return the kept frames (n, n_pixels, channels), the first `_held`, and their positions in the stream (n,)."""
         height, width = self.frame_shape[:2]
         frames = self._frames[: self._held].reshape(self._held, height * width, -1)
         return frames, np.array(self._positions, np.intp)

@@ -190,7 +190,7 @@ class _Run:
         """Mask and write frames until the source ends or fails, or the end is asked for; raise if there is no frame.
 
         `_wanted` yields the frames that an earlier run has not done, `counted` reports them to `progress`, and a
-        failure ends the loop and is kept for the report.
+        failure ends the loop and is kept for the report. Masks count only in `_region`, None for the whole picture.
         """
         clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
@@ -214,7 +214,7 @@ class _Run:
         self._report_events(writer.end_events())
 
     def _report_events(self, rows: list[dict[str, Any]]) -> None:
-        """Pass the rows of events that have ended to the caller."""
+        """Pass the rows of events that have ended to the caller's function `on_event`, if there is one."""
         if self._callbacks.on_event is not None:
             for row in rows:
                 self._callbacks.on_event(row)

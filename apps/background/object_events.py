@@ -114,7 +114,7 @@ class ObjectFinder:
 
     def __init__(self, settings: EventSettings, step: float) -> None:
         """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
-        self._builder = EventBuilder(settings, step)
+        self._builder = EventBuilder(settings, step)  # opens, extends and ends events
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
         self._tracks: list[_Track] = []  # the objects that are in sight or may come back
 
@@ -168,7 +168,7 @@ class ObjectFinder:
         """Return the parts, pieces of an object joined with the part that shows most of it, its body.
 
         A piece lies at least half in the expected box of the object. Body and piece together must not be much larger
-        (`SPREAD` times) than the object was in one part, or the piece may be something else.
+        (`SPREAD` times) than the object was in one part, or the piece may be something else. `_tracks` are the objects.
         """
         pieces: list[_Part] = []  # parts that were joined with a body
         # row (n_parts,): how many pixels of the expected box lie in the box of each part

@@ -207,7 +207,8 @@ class MaskCounts:
     def add(self, part: Separated, baseline: FrameArray) -> None:
         """Count the mask of one frame, and `baseline` (height, width), that of the temporal median, beside it.
 
-        `_found` counts the foreground of both, `_hits` what is true of it, and `_shared` what they have in common.
+        `_found` counts the pixels of the foreground of both, `_hits` those that are true, and `_shared` those that both
+        have. `_truth` has the true mask of each frame, or is None; `_pixels` and `_true` count all and true pixels.
         """
         self.frames += 1
         self._pixels += part.mask.size

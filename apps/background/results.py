@@ -171,7 +171,7 @@ class MaskFolder:
             raise OutputExistsError(f"{folder}: holds files already; {PASS_FORCE}")
 
     def write(self, part: Separated) -> None:
-        """Write the mask of a separated frame, under the number of the frame."""
+        """Write the mask of a separated frame, under the number of the frame; `_force` says whether it may exist."""
         output_folder(self.folder)
         write_image(self.folder / f"{part.index:06d}.png", part.mask, force=self._force)
 
@@ -239,13 +239,16 @@ class VideoEncoders:
                 height=self._panel[1] + CAPTION_HEIGHT if preview else video.height,
                 frame_rate=video.frame_rate,
                 codec="ffv1" if path.suffix == ".mkv" else "h264",
-                grey=kind == "foreground",
-                timed=video.varies,
+                grey=kind == "foreground",  # masks have one channel
+                timed=video.varies,  # each frame comes with its time
                 force=force,
             )
 
     def __enter__(self) -> VideoEncoders:
-        """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures."""
+        """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures.
+
+        `_writers` has the video file of each kind, and `_room` is how many frames may wait for an encoder.
+        """
         # If an encoder cannot be started, the local stack closes those before it; otherwise `_stack` takes them over.
         with ExitStack() as stack:
             writers = self._writers.items()
@@ -270,7 +273,8 @@ class VideoEncoders:
     def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
         """Return what one kind of video shows of a frame: its overlay, its background, its mask, or a preview.
 
-        A preview shows frame, background and mask side by side, each of the size `_panel` (width, height).
+        A preview shows frame, background and mask side by side, each of the size `_panel` (width, height). `_alpha` is
+        the share of the colour of foreground in an overlay.
         """
         if kind == "overlay":
             return tinted(part.frame, part.mask, self._alpha)
@@ -327,10 +331,13 @@ class ResultWriter:
         """
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()  # closes the videos and tables at the end
-        self.events: list[dict[str, Any]] | None = None
+        self.events: list[dict[str, Any]] | None = None  # rows of the events that have ended
 
     def __enter__(self) -> ResultWriter:
-        """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
+        """Open the videos and the tables; if one cannot be opened, those before it are closed again.
+
+        `_files` has the paths of the results, None for those that are not wanted, and `_outputs` the user's wishes.
+        """
         files, outputs = self._files, self._outputs
         # whether the boxes of each frame are needed: by events, or for its row in the table of frames
         self._has_rows = outputs.finds_events or files.frame_table is not None
@@ -345,8 +352,9 @@ class ResultWriter:
     def _open_tables(self, stack: ExitStack) -> None:
         """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them.
 
-        Sets the functions that write a row for each frame (`_add_row`) and its annotations (`_add_annotations`), what
-        finds events (`_finder`), and the table that they are added to.
+        Sets the functions that make and write a row for each frame (`_frame_row`, `_add_row`), and its annotations
+        (`_add_annotations`), what finds events (`_finder`), and the table that they are added to (`_event_table`).
+        `_settings` say what counts as an event, and `_step` is the time from a frame to the next, in seconds.
         """
         from . import event_tables as tables
 
@@ -369,7 +377,8 @@ class ResultWriter:
         """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then.
 
         `_has_rows` says whether the boxes of each frame are needed, for the table of frames or for events; `events` is
-        None if no events are wanted.
+        None if no events are wanted. `_finder` returns events that have ended, of which `_event_table` makes rows, and
+        `_files` has paths, None for results that are not wanted.
         """
         self._videos.write(part, time)
         if self._files.masks is not None:
@@ -385,7 +394,7 @@ class ResultWriter:
         return [self._event_table.add(event) for event in ended]
 
     def end_events(self) -> list[dict[str, Any]]:
-        """End the events that go on; return their rows."""
+        """End the events that `_finder` has open; return their rows, which `_event_table` makes."""
         return [] if self.events is None else [self._event_table.add(event) for event in self._finder.end()]
 
     def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:

@@ -92,6 +92,7 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
         path = Path(folder) / f"{stem_of(source)}.mkv"
         shape: dict[str, Any] = {"width": reader.width, "height": reader.height}
         first: float | None = None
+        # without loss (FFV1), and each frame at its own time
         with VideoWriter(path, **shape, frame_rate=float(reader.frame_rate), codec="ffv1", timed=True) as writer:
             for frame in reader:
                 first = reader.time if first is None else first

@@ -137,6 +137,7 @@ def separate_videos(
         if work.live:
             _follow(run, videos[0], {**options, "live": stream, "out": work.out}, as_json=work.json_)
             return
+        # the function of one input, named by its module, which reports what it has done to a function `progress`
         process = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         inputs = _inputs(run, videos, work.recursive, work.out)
         run.batch("videos", inputs, process, out=work.out, jobs=work.jobs, skip_existing=work.skip_existing)

@@ -112,7 +112,10 @@ class ClassResidual(BaseEstimator):
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people)."""
+        """Return the distance of each image from each person, (n_images, n_people).
+
+        ``starts_`` (n_people + 1,) has the first row of each person's images, and the end.
+        """
         new = normalize(X)
         result = np.empty((len(X), len(self.starts_) - 1), new.dtype)
         for start in range(0, len(X), BATCH):
@@ -123,7 +126,9 @@ class ClassResidual(BaseEstimator):
         """Return the distances (n_new, n_people) of images of unit norm from all people.
 
         Ridge regression explains each image by all images of the gallery. A person's distance is the residual of that
-        person's part alone, divided by the norm of its coefficients. The two cases are those of :meth:`_fit`.
+        person's part alone, divided by the norm of its coefficients. The two cases are those of :meth:`_fit`:
+        ``directions_`` and ``powers_`` are the eigenvectors and eigenvalues of the products of images (``gram_``) or,
+        if that is None, of pixels. A person's images are the rows ``starts_[person]`` to ``starts_[person + 1]``.
         """
         products = new @ self.images_.T  # (n_new, n_images)
         # With A the gallery, the coefficients are new A' (A A' + ridge)^-1 = new (A' A + ridge)^-1 A'. Of both inverses
@@ -198,6 +203,7 @@ class Nearest(BaseEstimator):
     def fit(self, X: Array, y: Labels) -> Nearest:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         check_flag(self.cosine, "cosine")
+        # (n_features, n_features), or None: divides each principal direction by the root of its power
         self.transform_ = None if self.whiten is None else whitening(X, check_number(self.whiten, "whiten"))
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]

@@ -24,16 +24,17 @@ class Comparison:
     """
 
     def __init__(self, rule: str, model: Any, image_shape: tuple[int, int] | None) -> None:
-        self.rule, self._model, self._image_shape = rule, model, image_shape
+        self.rule, self._model, self._image_shape = rule, model, image_shape  # (height, width), or None
         norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
-        self._norms = np.where(norms > 0, norms, 1)
+        self._norms = np.where(norms > 0, norms, 1)  # (n_components, 1)
         self.components = model.components_ / self._norms
-        self._inverse = np.linalg.pinv(self.components, rcond=CONDITION)
+        self._inverse = np.linalg.pinv(self.components, rcond=CONDITION)  # (n_pixels, n_components)
 
     def features(self, images: Array, codes: Array | None = None) -> Array:
         """Return the vectors that the rule compares, a row for each of the `images` (n_images, n_pixels).
 
         They are images, codes (None computes the model's), or projections on the pseudo-inverse of the components.
+        `_norms` (n_components, 1) are those of the model's components, `_inverse` is the pseudo-inverse of unit ones.
         """
         if self.rule in ("residual", "occluded"):
             return images
@@ -42,7 +43,12 @@ class Comparison:
         return np.asarray(images @ self._inverse.astype(images.dtype, copy=False))
 
     def classifier(self, *, choosing: bool = False) -> ClassResidual | RobustResidual | Nearest:
-        """Return an unfitted classifier of features; for "occluded" another one chooses the limit of cleaning."""
+        """Return an unfitted classifier of features: of the residuals of images, or of the nearest ones.
+
+        For "occluded" it finds what is covered, but another one serves for `choosing` the limit of cleaning. `adaptive`
+        gives noisy images a larger ridge. Of the nearest images, only "pseudo-inverse" compares by the Euclidean
+        distance, the others by the cosine, and "whitened" evens out the directions in which all faces vary.
+        """
         if self.rule == "occluded" and not choosing:
             return RobustResidual(self._image_shape)
         if self.rule in ("residual", "occluded"):

@@ -369,7 +369,7 @@ def evaluate(
         if out is None:
             raise ParameterError("out must be given with plots; got None")
         check_outside(out, source)
-    faces, skipped = open_faces(source, reading=reading, named=True)
+    faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
     pictures = [CURVES, *sum(map(_sheets, evaluation.corruptions), ())] if plots else []
     found = compare(faces, evaluation, out=out, jobs=jobs, force=force, progress=progress, also=pictures)
     if plots and out is not None:

@@ -289,6 +289,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             cleaned = cleaning.winsorise(data, self.reconstructions_, limit, missing)
             folds = calibration.image_folds(self.labels_)
             classifier, features = self._comparison.classifier(choosing=True), self._comparison.features(cleaned)
+            # who is nearest to each image, left out in its turn; the distances are not needed
             nearest, _ = calibration.left_out(classifier, features, self.labels_, folds)
             scores[outliers] = float((nearest == self.labels_).mean())
         return scores
@@ -361,7 +362,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
-        """Return a recognizer with these parameters, fitted without a threshold to some of the images.
+        """Return a recognizer with these parameters, fitted without a threshold to some images of some people.
 
         The images may have fewer pixels than those of this recognizer. What depends on all images, such as the value of
         white, is taken over from it.
@@ -490,7 +491,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return np.broadcast_to(np.asarray(mask, bool), data.shape)
 
     def _found(self, data: Array, missing: str) -> Mask:
-        """Return the mask of the pixels that the search `missing`, "blocks", "saturated" or "none", finds in images."""
+        """Return the mask of the pixels that the search `missing`, "blocks", "saturated" or "none", finds in images.
+
+        It goes by the value of white, the largest value in training, and that of an even background, NaN without one.
+        """
         if missing == "none" or (missing == "blocks" and self.image_shape is None):
             return np.zeros(data.shape, bool)
         images = self._as_images(data) if self.image_shape is not None else data[:, None]  # one row each

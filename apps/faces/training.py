@@ -155,7 +155,7 @@ def train(
         files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
     check_outputs(files, force, inputs=[source])
     check_parents([model])
-    faces, skipped = open_faces(source, reading=reading, named=True)
+    faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
     notes = _shared_images(faces)
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)

@@ -65,7 +65,10 @@ class PairSpace:
         self._whitening = directions / np.sqrt(variances)
 
     def distances(self, images: Array) -> Array:
-        """Return one minus the cosine for all pairs of images, (n_images, n_images)."""
+        """Return one minus the cosine for all pairs of images, (n_images, n_images).
+
+        `_projection` is the fitted PCA, and `_whitening` divides directions in which images of one person vary.
+        """
         rows = normalize(self._projection.transform(normalize(images)) @ self._whitening)
         return np.asarray(np.maximum(1 - rows @ rows.T, 0))
 
@@ -180,7 +183,8 @@ class Verifier:
     def __init__(self, model: FaceModel | str | Path) -> None:
         self.model = loaded(model)
         recognizer = self.model.recognizer
-        # `_space` compares images, and `_strangers` are the sorted distances of pairs of different people.
+        # `_space` compares images: directions in which images of one person vary count less, if there are enough people
+        # to learn them from. `_strangers` are the sorted distances of pairs of different people.
         self._n_people = len(recognizer.classes_)
         self._space = PairSpace(recognizer.cleaned_, recognizer.labels_ if self._n_people >= ENOUGH_PEOPLE else None)
         self._strangers = distances_of_strangers(recognizer.cleaned_, recognizer.labels_)

@@ -99,7 +99,7 @@ class _Baseline(ABC, BaseEstimator):
         return self
 
     def update(self, session: Symbols) -> None:
-        """Learn one more session, here by learning all of them again; the caller has decided that it is the user's."""
+        """Learn one more session, here by learning all of them, `_sessions`, again; it is known to be the user's."""
         self._sessions.append(list(session))
         self._learn(self._sessions)
 
@@ -167,7 +167,8 @@ class _CountFactors(_Baseline):
     def _code(self, a: Floats, total: float) -> Floats:
         """Return the code (n_components,) of one session's weighted counts (n_commands,).
 
-        It is that after `n_iterations[1]` updates from equal entries that sum to `total`.
+        It is that after `n_iterations[1]` updates from equal entries that sum to `total`. `basis_` (n_commands,
+        n_components) are the components.
         """
         h = np.full((self.n_components, 1), total / self.n_components)  # a column, as the updates take codes
         for _ in range(self.n_iterations[1]):
@@ -237,7 +238,8 @@ class MexPereraNMF(_CountFactors):
     def _weigh(self, V: Floats) -> Floats:
         """Return the counts `V` (n_commands, n_sessions) times ``-log(p) / L``, and keep ``-log(p)``.
 
-        `p` is the share of a command in all sessions, and `L` the length of a session.
+        `p` is the share of a command in all sessions, and `L` the length of a session. `_information` (n_commands,) is
+        kept for new sessions.
         """
         self._information = -np.log(V.sum(axis=1) / V.sum())
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
@@ -279,7 +281,7 @@ class WangNMF(_CountFactors):
     """
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Factorise the relative frequencies of the commands in each session, a column each."""
+        """Factorise the relative frequencies of the commands in each session, a column each; `_counts` count them."""
         self._counts = _CountMatrix(sessions)
         V = self._counts.matrix()
         self._factorise(V / np.maximum(V.sum(axis=0), 1.0))

@@ -271,7 +271,11 @@ class _Cutter:
         self.changed.clear()
 
     def look(self, user: str) -> Session:
-        """Return a session as it is at the moment, and remember its length, `judged`, for the next time."""
+        """Return a session as it is at the moment, and remember its length, `judged`, for the next time.
+
+        It is marked as still `growing`, and so not `complete`, that is, not of its full length. ``self.growing`` has
+        the unfinished session of each user.
+        """
         session = self.growing[user]
         session.judged = len(session.commands)
         return self._session(user, session, complete=False, growing=True)

@@ -283,7 +283,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         """Return the positions of sessions that the others do not explain, such as those of another person.
 
         The worst are removed from the profile before the next are sought, because they hide each other. `kept` holds
-        the positions that are still in the profile, and `found` those that were removed.
+        the positions that are still in the profile, and `found` those that were removed. The profile is not `bounded`:
+        it forgets nothing rare, because what was forgotten could not be removed any more.
         """
         profile = Profile()
         for session in counted:
@@ -294,6 +295,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         at_once = max(1, most // 5)  # removing one at a time would take quadratic time
         while len(found) < most:
             # `own` leaves each session itself, of weight 1, out of the profile by which it is judged
+            # (the second item of the result, the contributions of the commands, is not needed)
             costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
             above = costs - np.median(costs)
             # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
@@ -316,7 +318,10 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
-        """Return a session's score: its cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
+        """Return a session's score: its cost (nats) above the usual cost, in deviations, shrunk for short sessions.
+
+        `usual_cost_` and `deviation_` are mean and standard deviation of the costs of the user's sessions.
+        """
         # `min_deviation` is added, because a deviation near 0 would make every session anomalous.
         deviation = self.deviation_ + PRIORS[self.method].min_deviation
         return (cost - self.usual_cost_) / deviation * self._certainty(session)

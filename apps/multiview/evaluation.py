@@ -171,6 +171,7 @@ def evaluate_files(
     found = read_views(sources, key=key)
     y = found.labels
     if labels.labels is not None:
+        # with a `key` rows are matched by the keys in the first column of the file, otherwise by their order
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
         raise ParameterError(f"labels must be a file of classes, because {sources[0]} has none; got None")

@@ -86,6 +86,7 @@ def read_views(
     for source in sources:
         name, path = named(source)
         if Path(path).is_dir():
+            # with a `key` rows are matched by the names of the files, otherwise by their order
             found, result.extraction, skipped = _describe(path, extraction, kinds, by_name=key is not None)
             result.skipped += skipped
         else:

@@ -223,7 +223,7 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
                     [row["accuracy"] for row in found if row["corruption"] == kind and row["method"] == method]
                     for method in (methods[3], other)
                 ]
-                rows.append(compared(what, *both, higher=True))
+                rows.append(compared(what, *both, higher=True))  # higher accuracies are better
     caption = "Accuracy against rank, mean and standard deviation of the splits."
     return Result(rows, {caption: curve_figure(panels, across=3)})
 

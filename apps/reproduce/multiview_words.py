@@ -52,7 +52,7 @@ def load_words(most: int | None = None) -> WordTask:
     test images. There are at most `most` images of both, or all for None. Of histograms of colours only the MOST_BINS
     fullest bins are kept, and of the words only those of a training image.
     """
-    parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]
+    parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]  # only features and words
     views: list[dict[str, Array]] = [{}, {}]
     for name in COREL_FEATURES:
         used = np.argsort(-parts[0].published[name].sum(axis=0))[: MOST_BINS if name in COREL_FEATURES[2:] else None]

@@ -86,7 +86,7 @@ def annotation(sizes: Sizes) -> Result:
     They are accuracy, recall and normalised score. ANNOTATING has the options of each online method, which learns
     EPOCHS epochs. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
     """
-    train = load_corel("train", sizes.pick(None, 1000), pictures=False)
+    train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
     test = load_corel("test", pictures=False)
     shares = sizes.pick(tuple(np.arange(1, 10) / 10), (0.2, 0.5, 0.8))
     found = annotation_scores(train, test, ANNOTATING, shares, EPOCHS)
@@ -114,7 +114,7 @@ def keywords(sizes: Sizes) -> Result:
     Codes are features times the pseudo-inverse of the components of OR-NMF. SHOWN images are shown. A quick run
     (`sizes`) learns from 1000 images.
     """
-    train = load_corel("train", sizes.pick(None, 1000), pictures=False)
+    train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
     test = load_corel("test")
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
     model = OnlineNMF(COMPONENTS, max_iter=EPOCHS, random_state=0, **ANNOTATING["OR-NMF"]).fit(X)

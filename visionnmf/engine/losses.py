@@ -322,7 +322,7 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
         """
         return np.asarray(x ** ((parameter if beta is None else beta) - 1))
 
-    return SparseForm(value, deviation, size, zeros=False)
+    return SparseForm(value, deviation, size, zeros=False)  # entries that are not stored are missing, not 0
 
 
 # --- the records ------------------------------------------------------------------------------------------------------

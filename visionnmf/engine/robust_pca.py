@@ -88,7 +88,7 @@ def godec(
     size = float(np.linalg.norm(X)) or 1.0
     basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
     sparse = np.zeros_like(X)
-    stopping = Stopping(tol, exact=EXACT**2 if tol > 0 else 0.0)
+    stopping = Stopping(tol, exact=EXACT**2 if tol > 0 else 0.0)  # an objective of at most `exact` ends the fit
     with one_blas_thread():
         for n_iter in range(1, max_iter + 1):  # noqa: B007 (returned)
             clean = X - sparse

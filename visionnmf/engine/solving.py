@@ -60,6 +60,7 @@ def fit(
     """
     # for a divergence, whose objective has long plateaus, the rule asks for the gradient as well
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
+    # an objective of at most `exact` counts as an exact fit, which ends it
     stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     steps = SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter)
     # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end

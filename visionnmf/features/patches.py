@@ -164,6 +164,7 @@ class PatchNMF(Extractor):
         check_descriptor_count("patch", columns, 6 * self.patch**2)  # for one strip
         strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
         codes = np.stack(  # (rows, columns, n_components)
+            # a strip has one row of patches
             [np.maximum(split_patches(strip, self.patch, self.step)[0] @ self.encoder_, 0) for strip in strips]
         )
         cells = [

@@ -111,6 +111,7 @@ class ModelFile:
         """
         arrays: dict[str, NDArray[Any]] = {}
         try:
+            # a `Place` has the name of a part of the state, at first empty, the arrays of the file and known dimensions
             packed = self.state.pack(model, Place("", arrays, ChainMap()))
         except StateError as error:
             raise ParameterError(f"{error}; {self.title} cannot be saved like this") from error
@@ -136,6 +137,7 @@ class ModelFile:
             with zipfile.ZipFile(path) as file:
                 self._check_members(path, file)
                 members = _Members(file)
+                # a `Place` has the name of a part of the state, at first empty, the file's arrays, and known dimensions
                 state = self.state.unpack(self._header(path, members)["state"], Place("", members, ChainMap()))
                 if members.unread:
                     raise StateError(f"nothing needs its member {min(members.unread):.60}")

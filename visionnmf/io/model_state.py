@@ -49,7 +49,10 @@ class Place:
         return Place(self.name, self.arrays, self._sizes.new_child())
 
     def apart(self, **sizes: int) -> Place:
-        """Return the same place, below which only these dimensions, such as ``features=300``, have a size."""
+        """Return the same place, below which only these dimensions, such as ``features=300``, have a size.
+
+        It keeps its name and the arrays of the file.
+        """
         return Place(self.name, self.arrays, ChainMap(sizes))
 
     def size(self, dimension: str | float) -> float:

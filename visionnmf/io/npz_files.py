@@ -48,7 +48,7 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
             check_names(path, names, set(sizes))
             wanted = [*names, *(name for name in optional if name in sizes)]
             check_bytes(path, sum(sizes[name] for name in wanted))
-            return {name: read_member(file, name, bounded=True) for name in wanted}
+            return {name: read_member(file, name, bounded=True) for name in wanted}  # at most 1 GiB each
     except MediaError:
         raise
     except Exception as error:  # zipfile, zlib and NumPy raise many kinds of errors for damaged files

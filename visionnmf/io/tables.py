@@ -84,7 +84,7 @@ def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
     if suffix == ".npy":
         with np.errstate(over="ignore"):  # also for a size that is refused
             array = np.load(file, allow_pickle=False, mmap_mode="r")
-        return [Table(file.stem, _numbers(array, str(file)))]
+        return [Table(file.stem, _numbers(array, str(file)))]  # without keys and labels of rows
     return [_read_csv(file, key) if suffix == ".csv" else _read_parquet(file, key)]
 
 

@@ -173,8 +173,9 @@ def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any
     given ones, and what the rows were multiplied by.
     """
     model = check.model
+    # `part`: the mean, by which products stay in the range of the dtype, is checked for all blocks together
     data, observed = check_data(model, X, reset=False, missing=model.missing_values, sparse=False, part=True)
-    data, entries = check_weights(weights, observed, data, fitting=False)
+    data, entries = check_weights(weights, observed, data, fitting=False)  # the weights of one block may all be 0
     if codes is not None:
         codes = check_nonnegative_array(codes, "W", (len(data), check.n_components), data.dtype)
     if sample_weight is None:
@@ -336,7 +337,7 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
         weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None
         problem = Problem(None, loss, penalties["W"], penalties["H"], weights)
-        solver = choose(model.solver, problem, in_blocks=True)
+        solver = choose(model.solver, problem, in_blocks=True)  # one that can work on blocks, without the data here
         check_codes(problem)
         rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])
         if model.update_components:

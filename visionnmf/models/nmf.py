@@ -347,9 +347,9 @@ class NMF(WithPenalties, LinearModel):
                     f"zero_weight must be 1 with weights or missing entries; got {self.zero_weight!r}; leave it out"
                 )
             data = sp.csr_array(data)
-        data, entries = check_weights(weights, observed, data, fitting=False)
+        data, entries = check_weights(weights, observed, data, fitting=False)  # all weights may be 0
         loss = fitted_loss(self.loss, self.loss_parameter_)
-        check_positive(data, entries, loss, zeros=self.missing_values != 0)
+        check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         H = np.array(self.components_, data.dtype)  # a copy, as the array of a loaded model may be read-only
         return finite_codes(self._codes(problem, H))
@@ -419,7 +419,7 @@ class NMF(WithPenalties, LinearModel):
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
-        check_positive(data, entries, loss, zeros=self.missing_values != 0)
+        check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
         check_nuclear(self)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")

@@ -322,7 +322,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         """
         check_is_fitted(self)
         method, _ = self._options()  # the options of learning are not needed
-        data, entries = self._check_data(method, X, weights, reset=False, fitting=False)
+        data, entries = self._check_data(method, X, weights, reset=False, fitting=False)  # all weights may be 0
         loss = self._loss(method)
         check_positive(data, entries, loss)
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, data.dtype)

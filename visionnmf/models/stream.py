@@ -136,6 +136,7 @@ def fit_stream(
         _check_source(chunks, epochs, shuffle)
         stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
         if saving is not None and saving.resume and os.path.lexists(saving.path):
+            # without a seed by the user that of the checkpoint is taken; a live source goes on from where it is now
             stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
         stream.run(epochs, saving, callback)
     return model

@@ -134,7 +134,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         with one_blas_thread():
             learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
         self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen
-        self._learnt, self.learnt_frames_ = learnt, sample.taken()[1]
+        self._learnt, self.learnt_frames_ = learnt, sample.taken()[1]  # positions of the sampled frames in the clip
         self._derive()
         return self
 
@@ -147,7 +147,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     def _restored(self) -> None:
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
-        if self._learnt.registration is not None:
+        if self._learnt.registration is not None:  # what frames are registered to, because the camera shakes
             self._learnt.registration.check()
         self._derive()
 
@@ -218,7 +218,9 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     def _separate(self, index: int, frame: FrameArray) -> Separated:
         """Separate one uint8 frame: register it, find its codes, render its background, and decide on the mask.
 
-        The background and the mask are shifted back, so that they fit the frame as the camera saw it.
+        The background and the mask are shifted back, so that they fit the frame as the camera saw it. `_learnt` has
+        the components `H` (n_components, n_pixels, channels), the pixels `chosen` for the codes, and what frames are
+        registered to, None if the camera does not shake. `_decision` makes a mask of a frame and its background.
         """
         height, width = self.frame_shape_[:2]
         registration = self._learnt.registration

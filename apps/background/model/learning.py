@@ -350,7 +350,7 @@ class Illumination:
         cells of the pixels are `_cell` (n_chosen,), and a value is unexplained if its residual is not below `near`.
         """
         cells = np.repeat(self._cell, pixels.channels)
-        size = self._grid[0] * self._grid[1]
+        size = self._grid[0] * self._grid[1]  # the number of cells: rows times columns
         before, after = (
             np.bincount(cells, (pixels.weights * (np.abs(r) >= pixels.near)).sum(axis=0), size)
             for r in (alone, residual)
@@ -363,7 +363,7 @@ class Illumination:
 
         `_cells` (n_components, rows, columns) has the illumination of each component in the cells of the coarse grid.
         """
-        size = self._shape[::-1]
+        size = self._shape[::-1]  # (width, height) of the picture, as OpenCV takes them
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:
@@ -375,7 +375,10 @@ class Illumination:
         return self._scene * self._fields()[:, rows, columns, None]
 
     def components_of(self, scene: Floats) -> Floats:
-        """Return the components (n_components, n_pixels, channels) of a scene (n_pixels, channels)."""
+        """Return the components (n_components, n_pixels, channels) of a scene (n_pixels, channels).
+
+        Each is the scene times an illumination, which `_fields` interpolates from its values in the cells, `_cells`.
+        """
         return scene * self._fields().reshape(len(self._cells), -1, 1)
 
 

@@ -212,7 +212,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._check_parameters()
         if (self._before is None) != (self.n_frames_seen_ == 0):
             raise ValueError("the latest frame is missing, or there was none")
-        if self._registration is not None:
+        if self._registration is not None:  # what frames are registered to, because the camera shakes
             self._registration.check()
 
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
@@ -273,7 +273,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         # How much evidence each pixel of the scene has: the sampled frames that it explains. Each counts less than one
         # frame (`start_weight`), because it is learnt from again below.
         support = np.zeros(len(scene), np.float32)
-        for frame in sample.taken()[0]:
+        for frame in sample.taken()[0]:  # the frames, without their positions
             explained = (np.abs(frame - scene) < near).all(axis=1)
             support += np.float32(tuning.TUNING.online.start_weight) * explained
         self.start_from(scene.reshape(self.frame_shape_), learnt.noise_scale, support.reshape(self.frame_shape_[:2]))
@@ -286,7 +286,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
         """Separate a frame, then learn from it; where the camera shakes, both on the registered frame.
 
-        The background and the mask are shifted back, so that they fit the frame as the camera saw it.
+        The background and the mask are shifted back, so that they fit the frame as the camera saw it. `_registration`
+        measures the shift of a frame against the scene, and is None if the camera does not shake.
         """
         if self._registration is None:
             self._track_registered(index, frame, seconds)

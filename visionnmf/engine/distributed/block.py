@@ -312,6 +312,7 @@ class Block:
         """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
 
         There the derivative of a loss with a kink may be any number of an interval. `H` (r, n) are the components.
+        `_Zeros` finds these entries, in double precision, and keeps the derivatives that are chosen there.
         """
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]

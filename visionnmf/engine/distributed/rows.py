@@ -74,7 +74,7 @@ class RowsInBlocks:
             components = H.copy()
         factor = 1.0
         if given != (H is not None):  # only one of the two factors is given
-            codes = crew.look("code_sums")[0] / self.n_samples
+            codes = crew.look("code_sums")[0] / self.n_samples  # the mean codes (r,); the answer is a tuple of one
             size = float(codes @ components.mean(axis=1, dtype=np.float64))
             factor = mean / (4 * size) if size > 0 else 1.0
             if given:
@@ -92,7 +92,7 @@ class RowsInBlocks:
         block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
-            state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]
+            state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]  # the answer is a tuple of one
             rng.set_state(state.value)
         else:
             self.crew.tell("draw_each", rng.randint(LIMIT, size=len(self.crew.sizes)).tolist(), scale)
@@ -202,7 +202,8 @@ class DescentRowsInBlocks:
 def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run the solver "admm" or "hals" on rows in blocks; update `H` (r, n) in place, and yield its progress.
 
-    `rows` are all rows of the data, which a crew holds in blocks, with their codes.
+    `rows` are all rows of the data, which a crew holds in blocks, with their codes. Both solvers see them through an
+    object that asks the blocks, and do the same as in memory.
     """
     if solver == "admm":
         return admm.follow(AdmmRowsInBlocks(rows), H, max_iter=max_iter)
@@ -313,5 +314,5 @@ def fit(
     """
     confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
     exact = rows.crew.look("exact")[0] if tol > 0 else 0.0
-    stopping = Stopping(tol, exact=exact, optimality=confirm)
+    stopping = Stopping(tol, exact=exact, optimality=confirm)  # an objective of at most `exact` counts as 0
     return run(iterate(rows, solver, H, max_iter=max_iter), stopping, callback, lambda: rows.objective(H))

@@ -342,7 +342,10 @@ def _volume_slope(H: Array) -> Array:
 
 
 def _inmf(name: str, *, constrained: bool) -> Method:
-    """Return the record of INMF, or of INMF-VC, which has a volume penalty, if `constrained`, under this name."""
+    """Return the record of INMF, or of INMF-VC, which has a volume penalty, if `constrained`, under this name.
+
+    Its functions make the state before the first sample, learn a batch, by default of one sample, and check a state.
+    """
     return Method(
         name=name,
         losses=("frobenius",),

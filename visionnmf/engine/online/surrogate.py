@@ -127,7 +127,9 @@ def _method(name: str, *, diagonal: bool) -> Method:
     """Return the record of a surrogate method.
 
     `diagonal` selects how the components are improved: projected Newton steps with the diagonal of the Hessian (OMF-DA)
-    if True, block coordinate descent (OMF) if False.
+    if True, block coordinate descent (OMF) if False. The record has functions that make the state before the first
+    sample, learn a batch and check a state, the penalty terms of both factors that are supported, and whether data may
+    be sparse and entries have weights.
     """
     return Method(
         name=name,

@@ -72,7 +72,8 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
     With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
-    loss, and is exact where no residual is clipped. :class:`Clipped` computes V anew in each iteration.
+    loss, and is exact where no residual is clipped. :class:`Clipped` computes V anew in each iteration and runs HALS
+    sweeps on it, and :class:`DescentInMemory` has the codes `Wt` (r, n_samples), in which the descent keeps the best.
     """
     return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
@@ -107,6 +108,7 @@ def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int)
     """
     objective = rows.objective(H)
     H_last, H_ahead = H.copy(), H.copy()  # the last accepted components, before and after extrapolation
+    # the share of the last change that is added once more: it grows after a success and is cut after a rise
     momentum = Momentum(
         FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR, cut=MOMENTUM_CUT
     )
@@ -189,7 +191,8 @@ class DescentInMemory:
     def __init__(self, problem: Problem, Wt: Array, halves: Any) -> None:
         """Take the problem, its codes `Wt` (r, n_samples), which change in place, and the updates that suit it.
 
-        `halves`, such as :class:`Gram`, updates codes and components in place, and evaluates the objective.
+        `halves`, such as :class:`Gram`, updates codes and components in place, and evaluates the objective. `_codes`
+        keeps the codes before and after extrapolation, and the best ones in `Wt`.
         """
         self._problem, self._halves = problem, halves
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)

@@ -226,7 +226,7 @@ def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     wide = replace(problem, X=problem.X.astype(np.float64))
-    codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])
+    codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])  # the lower bound of codes
     residual_half(wide, codes, H.astype(np.float64), sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
     Wt[:] = codes
 

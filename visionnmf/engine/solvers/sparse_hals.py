@@ -105,7 +105,8 @@ class _Model:
         """Copy the factors `Wt` (r, n_samples) and `H` (r, n) and split the samples into at most about `parts` parts.
 
         `share` is the share of all samples that `X` holds. It multiplies the penalty of the components, because the
-        loss of the samples is that much smaller too.
+        loss of the samples is that much smaller too. A `_Factor` holds one factor with its penalty, and a `_SamplePart`
+        some rows with their codes.
         """
         r, n = H.shape
         # size of a part: enough stored entries for the cost of the sweep over the components that follows each part
@@ -296,6 +297,7 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
         return None
     codes = Wt[:, ::step]
     rolled = np.roll(H, H.shape[1] // 2, axis=1)  # as many other components, with the values of the given ones
+    # a sample in one part, whose share of all rows scales the penalty of the components
     model = _Model(problem, X[::step], np.vstack([codes, codes]), np.vstack([H, rolled]), parts=1, share=1 / step)
     model.run(SAMPLE_PASSES)  # HALS passes over the sample, without extrapolation
     many = model.H.last  # (n, 2 r) components

@@ -218,7 +218,7 @@ class VideoReader:
 
         All frames must have the size of the first, `_coded_size`, (width, height) before rotation and scaling.
         """
-        clock = Clock(decoder, float(1 / self.frame_rate))
+        clock = Clock(decoder, float(1 / self.frame_rate))  # the times of frames; those without one come a step later
         for frame in decoder.frames():
             if (frame.width, frame.height) != self._coded_size:
                 raise UnsupportedError(

@@ -232,7 +232,7 @@ def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pro
             values = values * size
         left, right = svd_flip(left, right, u_based_decision=False)
         Wt[:count], H[:count] = (left * values).T, right
-    yield Progress(before, done=True)
+    yield Progress(before, done=True)  # the minimum in closed form, so there is no other iteration
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:

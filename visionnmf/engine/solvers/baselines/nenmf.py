@@ -60,7 +60,7 @@ class _Half:
         `l1` (r, 1) are the l1 weights, and `curvature` is the largest one of the smooth penalties, l2 and graph.
         """
         self.F, self.penalty = F, penalty
-        self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]
+        self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]  # the second item holds the l2 weights
         self.curvature = penalty.curvature()
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
@@ -95,7 +95,7 @@ class _Half:
         for step in range(1, MOST_STEPS + 1):
             before, old = F.copy(), gradient
             F[:] = np.maximum(Y - slope / F.dtype.type(largest), 0)  # equation 15
-            gradient = self.at(gram, right)[1]
+            gradient = self.at(gram, right)[1]  # the first item is the factor itself
             if self.size(F, gradient) <= tolerance:
                 return step
             after = (1 + (4 * alpha**2 + 1) ** 0.5) / 2  # equation 16
