@@ -57,7 +57,8 @@ def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
 
     Parts that cover a smaller share of the picture than `min_area` are left out.
     """
-    parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]  # the first is the background
+    # item 2 has box and area of each part, of which the first is the background
+    parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]
     areas = parts[:, cv2.CC_STAT_AREA]
     order = np.argsort(-areas, kind="stable")[:MOST_BOXES]
     kept = order[areas[order] >= max(1, min_area * mask.size)]

@@ -167,6 +167,7 @@ class _Run:
         """Open the source of the job, prepare its model, and refuse results that exist or cannot be written.
 
         `live` says how the stream is followed, and `callbacks` what is called for frames and events and ends the run.
+        The numbers `frames` and `marked` count masked frames and their pixels of foreground.
         """
         self._job, self._live, self._callbacks = job, live, callbacks
         # A model from a saved state continues after the frames that it has seen; `first` is their number.

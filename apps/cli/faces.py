@@ -142,7 +142,7 @@ def identify(
                 "images",
                 inputs,
                 identifier.identify,
-                writes=pictures is not None,  # results are named after the inputs
+                writes=pictures is not None,  # whether results are named after the inputs
                 out=pictures,
                 skip_existing=skip_existing,
                 prepare=prepare,

@@ -304,7 +304,8 @@ class _AuditReader:
         """Keep the user of a SYSCALL record by its serial number, and return an EXECVE record's program with that user.
 
         `owners` has the users of the latest serial numbers, whose EXECVE records may still come. The groups of _AUDIT
-        are the type of the record, its time in seconds, and its serial number.
+        are the type of the record, its time in seconds, and its serial number. What is found is the name of a program,
+        not a command line to be parsed (`is_program`).
         """
         match = _AUDIT.search(line)
         if match and match[1] == "SYSCALL":

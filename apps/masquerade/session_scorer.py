@@ -264,6 +264,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         costs, weights = [], []
         for start, stop in pairwise(edges):
             if start:  # there is no profile yet by which the first fold could be scored
+                # the second item of `cost`, the contributions of the commands, is not needed
                 costs += [self.profile_.cost(session)[0] for session in learnt[start:stop]]
                 # The inverse of the variance, which falls with the length of the session.
                 weights += [self._certainty(session) ** 2 for session in learnt[start:stop]]

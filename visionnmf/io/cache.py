@@ -91,7 +91,7 @@ class ArrayCache:
         """Keep arrays (n,) by their keys, packed by zlib; raise MediaError if the file cannot be written.
 
         An array that packs to 32 MiB or more, half of what SQLite is allowed to read, is not kept. `_lock` lets one
-        thread at a time use the connection `_file`; to enter it begins a transaction, which is written at its end.
+        thread at a time use the connection `_file`, whose block commits at its end or, after an error, undoes all.
         """
         packed = {key: zlib.compress(np.ascontiguousarray(array, "<f4").tobytes(), 1) for key, array in arrays.items()}
         rows = [(key, arrays[key].size, data) for key, data in packed.items() if len(data) < MOST_DATA // 2]

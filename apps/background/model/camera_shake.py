@@ -57,7 +57,7 @@ class Registration:
 
     def shift(self, frame: FrameArray) -> tuple[float, float]:
         """Return how many pixels right and down a frame (height, width[, channels]) is displaced from the scene."""
-        return self.compare(frame)[0]
+        return self.compare(frame)[0]  # the other items are the differences without and with this shift
 
     def compare(self, frame: FrameArray) -> tuple[tuple[float, float], float, float]:
         """Return the displacement, and the mean difference at gradients without and with it.

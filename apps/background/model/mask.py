@@ -141,5 +141,6 @@ def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
     difference = cv2.absdiff(frame, median)
     if difference.ndim == 3:
         difference = cv2.max(cv2.max(difference[..., 0], difference[..., 1]), difference[..., 2])
+    # item 1 is the picture, item 0 the threshold that was used
     mask = cv2.threshold(difference, tuning.TUNING.mask.median_threshold, WHITE, cv2.THRESH_BINARY)[1]
     return np.asarray(cv2.medianBlur(mask, 5), np.uint8)

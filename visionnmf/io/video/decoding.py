@@ -190,7 +190,7 @@ class Clock:
         self._start = None if start is None else start / av.time_base  # the stamp, in seconds, that counts as time 0
         # seconds of a tick of the time stamps
         self._unit = decoder.stream.time_base  # not that of the frames, because the last ones have none
-        self._step = step
+        self._step = step  # is added to the time before where a frame has no valid time
         self._last: float | None = None  # the time that was returned last
 
     def read(self, frame: VideoFrame) -> float:
