@@ -164,7 +164,7 @@ def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
 # --- codes on the simplex ---------------------------------------------------------------------------------------------
 
 
-@kernel(allocates=True)
+@kernel(part=True, allocates=True)
 def project(f):  # type: ignore[no-untyped-def]
     """Project the vector `f` (n,) onto the unit simplex, in place: keep the parts above its level for the sum 1."""
     top = f.max()
