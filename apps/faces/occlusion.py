@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
+from scipy.special import ndtri
 from skimage.measure import block_reduce
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
@@ -20,10 +21,14 @@ SIDE = 32  # images are averaged until their shorter side is less than twice thi
 SMOOTHING = 1.0  # pixels, of squared residuals: neighbours are mostly covered together
 LIMIT = 0.15  # of the root mean square of an image: residuals of that size count half
 USUAL = 0.05  # of the same: the residual that costs as much as a difference of the usual size
-DIFFERENCES = 30  # directions in which images of one person differ
+CALM = 0.2  # of the same: the noise up to which both stay so; things in front of a face and dead pixels stay below it
+QUIET = 0.3  # share of the visible pixels with the smallest residuals, which tell the noise
+NOISY = 2.0  # limits grow by so many times the further noise
+DIFFERENCES = 30  # directions in which images of one person differ, whoever it is
+OWN_DIFFERENCES = 16  # at most, directions in which images of this person differ
 SHARE = 0.02  # of the pixels: with so many more that are not explained, the distance is e times as large
 MOST_EXPONENT = 80.0  # the exponential function of more is infinite in float32
-NEAREST = 12  # people whose images are compared; the others are as far as the furthest of these
+NEAREST = 8  # people by each of two rough distances who are compared; the others are as far as the furthest of these
 ROUNDS = 8  # of reweighting, for one person
 # Of the start: collaborative representation with logistic weights (Yang et al. 2013).
 START_ROUNDS = 6
@@ -36,14 +41,16 @@ class RobustResidual(BaseEstimator):
     """What a person's mean image and the differences within people leave unexplained of the visible pixels.
 
     An image is modelled as a multiple of one person's mean image, plus a combination of the directions in which images
-    of one person differ, whoever it is (Deng, Hu, Guo, "Extended SRC", 2012). Their coefficients have the variances of
-    the gallery. The residuals have the bounded cost ``e^2 / (1 + e^2 / c^2)`` (Geman and McClure 1985), where ``e^2``
-    is averaged over neighbours, so that covered pixels neither bend the fit nor decide.
+    of this person differ, and of those in which images of anybody differ (Deng, Hu, Guo, "Extended SRC", 2012). Their
+    coefficients have the variances of the gallery. The residuals have the bounded cost ``e^2 / (1 + e^2 / c^2)``
+    (Geman and McClure 1985), where ``e^2`` is averaged over neighbours, so that covered pixels neither bend the fit nor
+    decide.
 
     The cost over ``c^2`` is about the number of pixels that are not explained. The distance grows exponentially with
     their share: pixels that nobody explains multiply the distances from all people by one number, so they do not make
     people alike. The pixels that are visible at the start are those that all images together explain (Yang, Zhang,
-    Yang, Zhang, "Regularized robust coding", 2013), which also finds the people who are compared.
+    Yang, Zhang, "Regularized robust coding", 2013). The people who are compared are the nearest by this explanation,
+    which things in front of a face hardly bend, and the nearest by all pixels, because dense noise spoils the former.
 
     `image_shape` is (height, width); with None, residuals are not averaged over neighbours and images not reduced.
     """
@@ -54,8 +61,10 @@ class RobustResidual(BaseEstimator):
     def fit(self, X: Array, y: Labels) -> RobustResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows.
 
-        `means_` are the people's mean images (n_people, n_pixels), `differences_` the directions of differences
-        (n_differences, n_pixels), and `spread_` their variances. If people have one image each, there are none.
+        `means_` are the people's mean images (n_people, n_pixels), `differences_` the common directions of differences
+        (n_differences, n_pixels), and `spread_` their variances. If people have one image each, there are none. `own_`
+        (n_people, n_own, n_pixels) and `own_spread_` (n_people, n_own) are the same of each person; people with fewer
+        images have rows of 0 at the end.
         """
         if self.image_shape is not None:
             check_image_shape(self.image_shape, n_pixels=X.shape[1])
@@ -68,6 +77,15 @@ class RobustResidual(BaseEstimator):
         n_kept = min(DIFFERENCES, int((sizes > 1e-3 * max(sizes[0], 1e-6)).sum()))
         self.differences_ = directions[:n_kept]
         self.spread_ = sizes[:n_kept] ** 2 / max(len(images) - len(self.means_), 1)
+        most = min(OWN_DIFFERENCES, int(np.bincount(y).max()) - 1)
+        self.own_ = np.zeros((len(self.means_), most, images.shape[1]), images.dtype)
+        self.own_spread_ = np.zeros((len(self.means_), most), images.dtype)
+        for person in range(len(self.means_)):
+            own = deviations[y == person]
+            _, sizes, directions = np.linalg.svd(own, full_matrices=False)
+            n_own = min(most, len(own) - 1)  # deviations from a mean: one direction less than there are images
+            self.own_[person, :n_own] = directions[:n_own]
+            self.own_spread_[person, :n_own] = sizes[:n_own] ** 2 / max(len(own) - 1, 1)
         # For collaborative representation: directions of the gallery (r, n_pixels), and the matrix (n_images, r) that
         # turns coefficients of directions into those of images.
         left_side, sizes, self._directions = np.linalg.svd(images, full_matrices=False)
@@ -110,24 +128,33 @@ class RobustResidual(BaseEstimator):
         `visible` is 1 at the others. Each of the nearest people gets a fit by iteratively reweighted least squares:
         pixels with large residuals, which are probably covered, count less.
         """
-        # Collaborative representation gives rough distances, by which the people to compare are chosen.
-        far, weights = self._start(image, visible)
-        near = np.argsort(far, kind="stable")[:NEAREST]
-        mean_square = 1 / len(image)  # images have norm 1
-        scale = image.dtype.type(LIMIT**2 * mean_square)
-        # For each of the nearest people, the mean image and the differences, (n_near, 1 + n_differences, n_pixels).
-        basis = np.empty((len(near), 1 + len(self.differences_), len(image)), image.dtype)
-        basis[:, 0], basis[:, 1:] = self.means_[near], self.differences_
+        # Two rough distances choose the people to compare.
+        far, weights, noise = self._start(image, visible)
+        rough = far, self._unweighted(image, visible)
+        near = np.unique([np.argsort(some, kind="stable")[:NEAREST] for some in rough])
+        # Squares of residuals that count half, and that cost as much as a usual difference; images have norm 1.
+        more = max(noise - CALM**2, 0)
+        scale, usual = (LIMIT**2 + NOISY**2 * more) / len(image), (USUAL**2 + more) / len(image)
+        # For each of these people, the mean image and the differences, (n_near, 1 + n_differences, n_pixels).
+        n_common = len(self.differences_)
+        basis = np.empty((len(near), 1 + n_common + self.own_.shape[1], len(image)), image.dtype)
+        basis[:, 0], basis[:, 1 : 1 + n_common], basis[:, 1 + n_common :] = (
+            self.means_[near], self.differences_, self.own_[near]
+        )  # fmt: skip
         # The coefficient of the mean image is free; those of the differences cost more the further they are from usual.
-        ridges = np.append(1e-6, USUAL**2 * mean_square / self.spread_).astype(image.dtype)
+        ridges = np.full(basis.shape[:2], 1e-6, image.dtype)
+        ridges[:, 1 : 1 + n_common] = _ridge(self.spread_, usual)
+        ridges[:, 1 + n_common :] = _ridge(self.own_spread_[near], usual)
+        diagonals = ridges[:, :, None] * np.eye(basis.shape[1], dtype=image.dtype)
         weights = np.repeat(weights[None], len(near), axis=0)
         for _ in range(ROUNDS):
             weighted = basis * weights[:, None]
-            normal = weighted @ basis.transpose(0, 2, 1) + np.diag(ridges)
+            normal = weighted @ basis.transpose(0, 2, 1) + diagonals
             coefficients = np.linalg.solve(normal, (weighted @ image)[..., None])[..., 0]
             squares = self._smoothed((image - (coefficients[:, None] @ basis)[:, 0]) ** 2 * visible)
             weights = visible / (1 + squares / scale) ** 2  # half the derivative of the cost by the square
-        costs = (visible * squares / (1 + squares / scale)).sum(axis=1) + coefficients[:, 1:] ** 2 @ ridges[1:]
+        costs = (visible * squares / (1 + squares / scale)).sum(axis=1)
+        costs += (coefficients[:, 1:] ** 2 * ridges[:, 1:]).sum(axis=1)
         # The cost over `scale` is about the number of unexplained pixels; with a share `SHARE` of them, exp gives e.
         distances = np.exp(np.minimum(costs / scale / len(image) / SHARE, MOST_EXPONENT))
         # People who were not compared are as far as the furthest of those who were.
@@ -135,8 +162,23 @@ class RobustResidual(BaseEstimator):
         everybody[near] = distances
         return everybody
 
-    def _start(self, image: Array, visible: Array) -> tuple[Array, Array]:
-        """Return distances from all people (n_people,) and weights of the pixels, by collaborative representation.
+    def _unweighted(self, image: Array, visible: Array) -> Array:
+        """Return squared distances from all people (n_people,): what the mean image and common differences leave.
+
+        All visible pixels of `image` (n_pixels,) count alike.
+        """
+        seen = self.differences_ * visible
+        normal = seen @ seen.T + np.diag(_ridge(self.spread_, USUAL**2 / len(image)))
+        images = np.concatenate([image[None], self.means_ * visible])
+        # What the differences leave of the image and of each mean image, as far as products with them go.
+        left = images - np.linalg.solve(normal, seen @ images.T).T @ seen
+        products, squares = left[1:] @ image, (left[1:] * images[1:]).sum(axis=1)
+        return np.asarray(left[0] @ image - products**2 / np.maximum(squares, np.finfo(image.dtype).tiny))
+
+    def _start(self, image: Array, visible: Array) -> tuple[Array, Array, float]:
+        """Return distances from all people (n_people,), weights of the pixels, and the noise, by all images together.
+
+        The noise is the variance of the residuals at the best explained pixels, over the mean square of the image.
 
         `image` (n_pixels,) had norm 1 before pixels that do not count were set to 0, and `visible` (n_pixels,) is 0
         there and 1 elsewhere. The image is explained by all images of the gallery together, by iteratively reweighted
@@ -162,7 +204,9 @@ class RobustResidual(BaseEstimator):
             left = image - own @ self._images[self.people_ == person]
             size = max(np.linalg.norm(own), np.finfo(image.dtype).eps)
             far[person] = np.sqrt((weights * left**2).sum()) / size
-        return far, weights
+        # Of normal residuals the share `QUIET` is below `ndtri(...)` standard deviations.
+        best = np.quantile(np.abs(residuals[visible > 0]), QUIET) if visible.any() else 0.0
+        return far, weights, float(best / ndtri((1 + QUIET) / 2)) ** 2 * len(image)
 
     def _smoothed(self, squares: Array) -> Array:
         """Average squared residuals (n_near, n_pixels) over neighbouring pixels."""
@@ -170,6 +214,14 @@ class RobustResidual(BaseEstimator):
             return squares
         pictures = squares.reshape(-1, *_reduction(self.image_shape)[1])
         return np.asarray(gaussian_filter(pictures, (0, SMOOTHING, SMOOTHING), mode="nearest")).reshape(squares.shape)
+
+
+def _ridge(spread: Array, usual: float) -> Array:
+    """Return the costs of squared coefficients with the variances `spread`; of a variance of 0, any number.
+
+    A coefficient of the usual size, the root of its variance, costs `usual`.
+    """
+    return np.asarray(usual / np.where(spread > 0, spread, usual), spread.dtype)
 
 
 def _reduction(image_shape: tuple[int, int]) -> tuple[int, tuple[int, int]]:

@@ -46,13 +46,46 @@ def test_without_a_limit_it_is_the_likeliest_explanation(gallery, monkeypatch):
     spread, directions = spread[::-1][:24], directions[:, ::-1][:, :24].T  # 30 images of 6 people
     ridge = occlusion.USUAL**2 / X.shape[1]
     for person in range(6):
+        own = deviations[y == person]
+        own_spread, own_directions = np.linalg.eigh(own.T @ own / 4)  # of five images
+        variances = np.concatenate([spread, own_spread[-4:]])
+        basis = np.concatenate([means[person][None], directions, own_directions[:, -4:].T])
 
-        def cost(z, mean=means[person]):
-            return ((image - z[0] * mean - z[1:] @ directions) ** 2).sum() + ridge * (z[1:] ** 2 / spread).sum()
+        def cost(z, basis=basis, variances=variances):
+            return ((image - z @ basis) ** 2).sum() + ridge * (z[1:] ** 2 / variances).sum()
 
-        least = minimize(cost, np.append(1, np.zeros(24)), method="BFGS", options={"gtol": 1e-9}).fun
+        least = minimize(cost, np.append(1, np.zeros(28)), method="BFGS", options={"gtol": 1e-9}).fun
         share = least / (occlusion.LIMIT**2 / X.shape[1]) / X.shape[1]
         assert np.log(model.distances(new[:1])[0, person]) == pytest.approx(share / occlusion.SHARE, rel=1e-3)
+
+
+def test_people_are_found_whose_images_differ_in_their_own_way(rng):
+    """Common directions could be those of all people together, who differ here in 40 ways."""
+    people = rng.random((20, 256)) + 0.5
+    ways = rng.normal(size=(20, 2, 256))
+    X, new = (np.concatenate([people[k] + 0.15 * rng.normal(size=(n, 2)) @ ways[k] for k in range(20)]) for n in (8, 4))
+    y, true = np.repeat(np.arange(20), 8), np.repeat(np.arange(20), 4)
+    model = RobustResidual().fit(np.maximum(X, 0), y)
+    own = model.distances(np.maximum(new, 0))
+    model.own_ *= 0
+    common = model.distances(np.maximum(new, 0))
+    others = [np.sort(np.delete(row, k))[0] for row, k in zip(own, true, strict=True)]
+    assert (own.argmin(axis=1) == true).all()
+    assert np.median(np.log(own[np.arange(80), true])) < 0.5 * np.median(np.log(common[np.arange(80), true]))
+    assert np.median(others) > np.e * np.median(own[np.arange(80), true])
+
+
+def test_dense_noise_does_not_hide_people(gallery, rng, monkeypatch):
+    """All pixels together choose people to compare, because no pixels are well explained."""
+    X, y, new, people = gallery
+    X = np.concatenate([X, rows(made_faces(np.random.default_rng(1), 40, 5)[0])])
+    y = np.concatenate([y, np.repeat(np.arange(6, 46), 5)])
+    noisy = np.clip(np.tile(new, (8, 1)) + rng.normal(0, 60, (8 * len(new), 256)), 0, 255)
+    model = RobustResidual(SHAPE).fit(X, y)
+    found = (model.distances(noisy).argmin(axis=1) == np.tile(people, 8)).mean()
+    monkeypatch.setattr(model, "_unweighted", lambda image, visible: model._start(image, visible)[0])
+    without = (model.distances(noisy).argmin(axis=1) == np.tile(people, 8)).mean()
+    assert found > max(0.6, without + 0.2)
 
 
 def test_a_covered_half_does_not_decide(gallery, rng):
