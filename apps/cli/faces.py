@@ -292,7 +292,7 @@ def evaluate(
 
     Kinds of corruption: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and
     gaussian (grey levels), poisson (photons per grey level). Methods: recognizer, manhattan, frobenius,
-    kullback-leibler, pca, raw, lda, crc. Writes results.csv.
+    kullback-leibler, pca, raw, lda, crc and, if asked for, occluded (as train --rule occluded). Writes results.csv.
 
     \b
     Example:
