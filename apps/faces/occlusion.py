@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 # Chosen on split 0 of ORL, UMIST, Yale and LFW, with occlusions made of training photographs; docs/decisions/faces.md.
 SIDE = 32  # images are averaged until their shorter side is less than twice this
-SMOOTHING = 1.0  # pixels, of squared residuals: neighbours are mostly covered together
+SMOOTHING = 0.7  # pixels, of squared residuals: neighbours are mostly covered together, but dead pixels stand alone
 LIMIT = 0.15  # of the root mean square of an image: residuals of that size count half
 USUAL = 0.05  # of the same: the residual that costs as much as a difference of the usual size
 CALM = 0.2  # of the same: the noise up to which both stay so; things in front of a face and dead pixels stay below it
@@ -83,14 +83,14 @@ class RobustResidual(BaseEstimator):
         for person in range(len(self.means_)):
             own = deviations[y == person]
             _, sizes, directions = np.linalg.svd(own, full_matrices=False)
-            n_own = min(most, len(own) - 1)  # deviations from a mean: one direction less than there are images
-            self.own_[person, :n_own] = directions[:n_own]
-            self.own_spread_[person, :n_own] = sizes[:n_own] ** 2 / max(len(own) - 1, 1)
+            kept = directions[: min(most, len(own) - 1)]  # deviations from a mean have one direction less than images
+            self.own_[person, : len(kept)] = kept
+            self.own_spread_[person, : len(kept)] = sizes[: len(kept)] ** 2 / max(len(own) - 1, 1)
         # For collaborative representation: directions of the gallery (r, n_pixels), and the matrix (n_images, r) that
         # turns coefficients of directions into those of images.
         left_side, sizes, self._directions = np.linalg.svd(images, full_matrices=False)
         ridge = START_RIDGE * len(images)
-        kept = sizes**2 > ridge / 2  # the ridge hardly leaves anything of the others
+        kept = sizes**2 > ridge / 2  # of the others the ridge leaves less than a third
         self._directions = self._directions[kept]
         self._ridges = np.diag(ridge / sizes[kept] ** 2).astype(images.dtype)
         self._images, self._mixing = images, left_side[:, kept] / sizes[kept]

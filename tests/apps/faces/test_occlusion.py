@@ -129,6 +129,11 @@ def test_one_image_each_and_black_images(gallery):
     assert np.isfinite(single.distances(new, np.ones(new.shape, bool))).all()
 
 
+def test_more_images_of_a_person_than_pixels(rng):
+    X, y = rng.random((60, 6)) + np.repeat(np.eye(6)[:3] * 3, 20, axis=0), np.repeat(np.arange(3), 20)
+    assert (RobustResidual().fit(X[::2], y[::2]).distances(X[1::2]).argmin(axis=1) == y[1::2]).mean() > 0.9
+
+
 def test_float32_stays(gallery):
     X, y, new, _ = gallery
     exact = RobustResidual(SHAPE).fit(X, y).distances(new)
