@@ -91,7 +91,8 @@ def _all_kept(
     """Return the rows of the jobs that an earlier run has finished, by the names of the jobs; make `folder`.
 
     `folder` has a file ``NAME.json`` for each of them and lies in the folder of the results; `also` names further files
-    there. Without `force`, results that do not belong to these jobs raise OutputExistsError; see :func:`run_jobs`.
+    there. `key` is the digest of settings and data: `_kept` returns the rows of a file with the same key, each a dict
+    with the keys `columns`, and None if there is no such file. Other keys raise OutputExistsError without `force`.
     """
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}

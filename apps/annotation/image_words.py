@@ -67,11 +67,12 @@ def images_with_words(
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []
     skipped: list[str] = []
-    if is_table(source):
+    if is_table(source):  # its features have been computed, so there is nothing to fit; `views` are compared with its
         found = describe(source, extraction, views=views)
         words_of = _find_words(labels, found.files, root, notes, skipped)
     else:
         words_of = _find_words(labels, files_of(source), root, notes, skipped)
+        # features of the images with words only; with `fit` the extractors learn from these first
         found = describe(list(words_of), extraction, fit=fit, views=views, n_jobs=n_jobs, progress=progress)
     kept = [i for i, file in enumerate(found.files) if file in words_of]
     files = [found.files[i] for i in kept]

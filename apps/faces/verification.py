@@ -184,10 +184,12 @@ class Verifier:
         self.model = loaded(model)
         recognizer = self.model.recognizer
         # `_space` compares images: directions in which images of one person vary count less, if there are enough people
-        # to learn them from. `_strangers` are the sorted distances of pairs of different people.
+        # to learn them from. `_strangers` are the sorted distances of pairs of gallery images of different people, each
+        # compared in a space that was learnt without the images of these two (by cross-validation over people).
         self._n_people = len(recognizer.classes_)
         self._space = PairSpace(recognizer.cleaned_, recognizer.labels_ if self._n_people >= ENOUGH_PEOPLE else None)
         self._strangers = distances_of_strangers(recognizer.cleaned_, recognizer.labels_)
+        # A pair passes below the threshold: `unknown_rate` is the share of pairs of different people that may do so.
         # With one person there are no pairs of different people, and nothing passes.
         self.threshold = float(np.quantile(self._strangers, recognizer.unknown_rate)) if len(self._strangers) else 0.0
 

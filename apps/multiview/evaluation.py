@@ -283,7 +283,9 @@ def _job(
     choice = ModelChoice()
     if METHODS[method].chooses:  # whether its loss and its treatment of outliers depend on the data
         choice = choose_model(preparation, variants[0][1], random_state=seed)
-    roots = "rows" not in preparation.kinds_.values()  # logarithms of counts need no roots
+    # Whether the classifier may try square roots of the features, which reduce the weight of large values. Views of
+    # kind "rows", such as counts of words, need none: their preparation has taken logarithms.
+    roots = "rows" not in preparation.kinds_.values()
     ranks = comparison.ranks if METHODS[method].ranked else comparison.ranks[:1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # all methods are compared as they are, converged or not

@@ -77,8 +77,10 @@ class MergeSequence:
 def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int = 0) -> MergeSequence:
     """Merge the regions of a picture until one is left; keep the features of at most `n_recorded` borders.
 
-    The n `regions` and m `borders` of the partition are rows of sums; `edges` (m, 2) are the regions that a border
-    divides. Features are recorded to train a model only.
+    The n `regions` of the partition are rows of sums over their pixels, such as those of the colours, and the m
+    `borders` rows of sums over their pixel sides, so that a merge adds rows; `edges` (m, 2) are the regions that a
+    border divides. Regression trees, whose sum is added to the constant `model.base`, judge from features of a border
+    how strong it is. Features are recorded to train a model only.
 
     Returns the two nodes that each merge joins (n - 1, 2), the heights of the merges (n - 1,), the strengths of the
     borders at the start (m,), and the features and pairs of nodes of the recorded borders. A height is the largest cost
@@ -92,7 +94,7 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
         np.bincount(partition.edges.ravel(), np.repeat(partition.borders[:, 0], 2), 2 * n - 1),
         partition.edges.copy(),
         partition.borders.copy(),
-        _describe_picture(partition.regions),
+        _describe_picture(partition.regions),  # size, mean energy and spread of colours: features are relative to them
     )
     features, pairs = np.empty((n_recorded, kernels.N_FEATURES)), np.empty((n_recorded, 2), np.int64)
     children, costs, n_merges, n_used, strengths = kernels.merge(

@@ -199,9 +199,10 @@ class Derivatives(NamedTuple):
         return D, zero, self.loss.record.kink * bounds
 
     def parts(self, F: Array, A: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield (range of rows, *what :meth:`rows` returns for it) for all rows of the data, block by block.
+        """Yield a slice of rows and what :meth:`rows` returns for it, block by block, until all rows are done.
 
-        `F` (r, n_rows) are the codes and `A` (r, n) the components.
+        These are the derivative of the loss and a mask of zero residuals, both of the shape of the rows, and for each
+        zero residual the largest derivative. `F` (r, n_rows) are the codes and `A` (r, n) the components.
         """
         for block in row_blocks(self.X):
             part = slice(*block)

@@ -41,9 +41,10 @@ class HueWords(BagOfWords):
     ) -> None:
         """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
 
-        `n_words` is the size of the dictionary, learnt from `n_samples` descriptors, and `n_bins` the length of a
-        descriptor, a histogram of hues. `grey` is the saturation at which it has half its length. `layout` has the rows
-        and columns of cells with a bag each; larger images are reduced to `max_pixels`.
+        `n_words` is the size of the dictionary, learnt from `n_samples` descriptors, and `n_bins` the number of bins of
+        a descriptor, a histogram of hues. Its Euclidean norm is 1 for vivid colours, and 0.5 for a patch of one hue
+        whose mean saturation is `grey`, so that nearly grey patches count little. `layout` has the rows and columns of
+        cells with a bag each; larger images are reduced to `max_pixels`.
         """
         self.n_words = n_words
         self.n_bins = n_bins

@@ -328,9 +328,11 @@ class List(Field):
     make: Callable[[list[Any]], Any] = list
 
     def pack(self, value: Any, place: Place) -> list[Any]:
-        """Pack each value by the inner field; dimensions that it names hold for this item only (``inside``).
+        """Pack each value by the inner field, `field`, and return the list of their JSON.
 
-        ``place / i`` is the place of item i, and `_check` looks at their number.
+        The shape of an array field names its dimensions, such as "height width". The first array that is packed gives a
+        name its size, which later arrays must have as well. Below ``inside()`` new names are known to one item only, so
+        that items may differ in size. ``place / i`` is the place of item i, and `_check` looks at their number.
         """
         items = [self.field.pack(item, (place / i).inside()) for i, item in enumerate(value)]
         self._check(items, place)
@@ -368,7 +370,8 @@ class Record(Field):
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
         """Pack the items of a dict, or the attributes of an object, each by the field of that name in `fields`.
 
-        ``place / name`` is the place of an item in the state.
+        ``place / name`` is the place of an item in the state. `_held` returns the fields that `values` has an item for;
+        it raises StateError if another one is missing, unless that is a `Maybe`.
         """
         values = value if isinstance(value, Mapping) else {name: getattr(value, name) for name in self.fields}
         return {name: field.pack(values[name], place / name) for name, field in self._held(values, place)}

@@ -117,7 +117,8 @@ def find_dynamic_background(
     """Find where the background moves, or None where it nowhere does.
 
     `frames` has shape (n, n_pixels, channels), `H` (n_components, n_pixels, channels) and `Wt` (n_components, n).
-    `noise` and `scale` (height, width) are the noise of neighbouring frames and the same within its bounds.
+    `noise` (height, width) is the noise of each pixel, from differences of neighbouring frames, in grey levels, and
+    `scale` the same clipped to the lowest and the highest noise that are plausible.
     """
     dynamic = tuning.TUNING.dynamic_background
     n, n_pixels, _ = frames.shape
@@ -127,11 +128,14 @@ def find_dynamic_background(
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
     # the frames that are measured, and the model whose residuals they leave
     what = _Measured(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)
+    # how certain it is that the background moves, from 0 to 1 (height, width), where residuals are often above the
+    # limit `restless * scale`; and the absolute smoothed residuals of the k frames (k, height / 2, width / 2)
     share, sizes = _certainty(what, dynamic.restless * scale)
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
     typical = np.median(sizes, axis=0, overwrite_input=True)
     del sizes  # frees much memory where pictures are large
+    # `usual` becomes the noise of smoothed residuals, and `wide`, from a high quantile over the frames, that of others
     usual = dynamic.typical * cv2.resize(typical, (width, height), interpolation=cv2.INTER_LINEAR)
     wide = dynamic.wider * _quantile(what, dynamic.quantile, np.ones(shape, bool))
     np.clip(np.maximum(wide, noise, out=wide), scale, dynamic.widest, out=wide)

@@ -234,17 +234,21 @@ def _solve(
 
     Return the new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n).
     `Y` (n_rows, n) are the targets, `V` the curvatures and `M` the entry weights of the approximation. If `convex`, its
-    curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`). The
-    kernel works on `fixed.rough`, the components in single precision; bounds and penalty weights are `fixed.limits`
-    (4, r) times the factors `rows.units` (n_rows, 3) of each row. It writes to `rows.flat` (n_rows,) how many entries
-    of a row have hardly any curvature.
+    curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`).
+
+    The kernel makes `fixed.sweeps` passes over the codes with `fixed.rough`, the components in single precision.
+    `fixed.limits` (4, r) are the lower and upper bounds and the l1 and l2 weights of the codes. In each row both bounds
+    are multiplied by column 0 of `rows.units` (n_rows, 3), l1 by column 1 and l2 by column 2. The kernel writes the
+    product, at least `fixed.floor`, to `model`, and the number of entries of hardly any curvature to `rows.flat`.
+    `rows.powers` is `rows.Y` to the power beta, which some divergences need, or None.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
     _kernels.improve_rows(
         Y, rows.P, V, M, fixed.beta, convex, fixed.rough, codes, fixed.limits, rows.units, fixed.sweeps, fixed.floor,
         padded((3, Y.shape[1])), np.empty(codes.shape[1], bool), model, rows.flat,
     )  # fmt: skip
-    # the kernel's product is a by-product of single-precision residuals: its error would grow from round to round
+    # The kernel's product is a by-product of single-precision residuals. If further quadratic models can follow
+    # (`fixed.rounds` is their maximum), they start from this product, and its error would grow from one to the next.
     if fixed.rounds > 1:
         model = fixed.model(codes)
     elif rows.flat.any():  # and where the curvature is nearly 0, the residual does not determine it

@@ -167,7 +167,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
     """Update `Wt`, then `H`, in place by two sweeps of `half` each; yield the objective before each iteration.
 
     ``half(problem, Ft, A, sweeps=...)`` updates the codes of a problem and returns the loss before, such as
-    :func:`median_half`. The transposed problem gives the update of the components.
+    :func:`median_half`. The transposed problem gives the update of the components. `refuse_coupled` raises
+    ParameterError for a penalty that ties codes or points together, because `half` updates them independently.
     """
     refuse_coupled(problem)
     for _ in range(max_iter):
