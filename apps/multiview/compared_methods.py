@@ -163,6 +163,7 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
         """
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
+        # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
         H = model.components_ * model.view_scales_[model.view_groups_]
         return LearntFeatures(W, lambda views: model.transform(dict(views)), H)
 

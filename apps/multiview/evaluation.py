@@ -80,7 +80,8 @@ class EvaluationReport(Report):
         """Return one line for the samples, then one for each method and condition.
 
         The first score has its standard deviation over the splits, if there are several. ``self.scores`` has a row for
-        each line, and ``self.plan`` the fields of :class:`.Comparison`.
+        each line, and ``self.plan`` the fields of :class:`.Comparison`. The last lines, `_ending`, are the notes, the
+        files written, and what was left out.
         """
         sizes = {"sample": self.samples, "view": self.views, "class": self.classes, "split": self.plan["n_splits"]}
         endings = {"class": "es"}
@@ -167,6 +168,7 @@ def evaluate_files(
         check_matplotlib()
     also = [FIGURE] if plot else []
     outputs = [str(Path(out) / name) for name in (RESULTS, *also)]
+    # here only inputs are protected, even with `force`; `run_jobs` decides whether results may be continued or replaced
     check_outputs(outputs, force=True, inputs=[*read_files(sources), *([labels.labels] if labels.labels else [])])
     found = read_views(sources, key=key)
     y = found.labels

@@ -77,7 +77,7 @@ class FitReport(Report):
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
     def summary(self) -> str:
-        """Return two lines for the model, then one for each view."""
+        """Return two lines for the model, one for each view, then notes, files written, and what was left out."""
         several = len(self.views) > 1
         kinds = [_count(self.n_components, "component")]
         if several:
@@ -126,7 +126,7 @@ class TransformReport(Report):
         return figures | {"rank": figures.pop("n_components")}
 
     def summary(self) -> str:
-        """Return one line or a few."""
+        """Return a line for the samples, then the notes, the files written, and what was left out (`_ending`)."""
         what = f", {self.filled} missing views filled in" if self.filled else f", {self.n_components} codes each"
         return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._ending())])
 
@@ -190,7 +190,7 @@ def fit_views(
         preparation,
         ready,
         loss=settings.loss,
-        view_outliers=settings.view_outliers or None,
+        view_outliers=settings.view_outliers or None,  # 0 keeps all views, which is None for the model
         random_state=settings.random_state,
         progress=progress,
     )
@@ -234,7 +234,7 @@ def _fit(
         group_l1=settings.group_l1,
         group_bound=settings.group_bound,
         scale=settings.scale,
-        view_weight="cv" if settings.weigh else None,
+        view_weight="cv" if settings.weigh else None,  # a weight for each view by cross-validation, or none
         nuclear=settings.nuclear,
     )
     with warnings.catch_warnings(record=True) as caught:
@@ -384,7 +384,7 @@ def impute_views(
         inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],
         skipped=found.skipped,
-        notes=found.notes + [GUESSED] * (missing > 0),
+        notes=found.notes + [GUESSED] * (missing > 0),  # how a user can judge the views that were filled in
     )
 
 

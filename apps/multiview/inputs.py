@@ -112,7 +112,8 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
     """Return the labels of samples, from a text file with one in each line or from a column of a ``.csv`` file.
 
     With `by_key` the first column of the latter holds the keys by which rows are matched, as :func:`read_views` does.
-    Raises UnreadableError if samples and labels do not match.
+    `_known_keys` replaces a key such as "a.png" by the sample's key "a" if that leaves no doubt. Raises UnreadableError
+    if samples and labels do not match.
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:
@@ -156,6 +157,8 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
     """Set the views and keys of `result` from tables whose rows are matched by their keys.
 
     Samples are ordered by the first table that has them. A table that lacks a sample has a row of NaN, and a note.
+    `_known_keys` replaces a key such as "a.png" by the key "a" of a table before, if that leaves no doubt, and
+    `_check_joined` raises UnreadableError if no chain of common samples leads from one table to all others.
     """
     order: dict[str, int] = {}
     rows: list[list[int]] = []  # for each table the numbers of the samples of its rows

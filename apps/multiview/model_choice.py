@@ -69,7 +69,7 @@ def choose_model(
     total)``, with a stage for each loss that is tried.
     """
     if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
-        return ModelChoice(loss or LOSSES[1], view_outliers)
+        return ModelChoice(loss or LOSSES[1], view_outliers)  # least squares for counts
     if loss is not None and view_outliers is None:
         return ModelChoice(loss, None)
     given, hidden, shown = _hide_entries(views, np.random.default_rng([random_state, len(views)]))
@@ -92,7 +92,7 @@ def choose_model(
                 predicted[ModelChoice(kind, limit)] = model.inverse_transform(model.fit_transform(shown, progress=step))
             if limit is not None:
                 kept = ~model.outlying_views_
-                step(FITTED, 1, FITS)
+                step(FITTED, 1, FITS)  # reports that one of at most FITS fits of this loss has ended
             if np.count_nonzero(~kept) <= FEW:  # hardly any view is left out, so keeping all need not be tried
                 break
         step(FITTED, FITS, FITS)

@@ -86,6 +86,7 @@ def found_images(sizes: Sizes) -> Result:
     model = ConservativeNMF(n_parts, w=1.0, batch_size=len(X), max_iter=passes, random_state=0).fit(X)
     found = match(parts, model.components_)
     curve = {"w = 1": (len(X) * np.arange(1, passes + 1), model.errors_)}
+    # the last two arguments make both axes logarithmic
     panel = Panel(f"Mixtures of {active} images", "data processed", "mean norm of the error", curve, True, True)
     rows = [
         Row("images found, cosine above .99", n_parts, int((found > 0.99).sum())),

@@ -73,7 +73,8 @@ GROUP = ("corruption", "severity", "method", "rank", "rule", "test")  # columns 
 class FacePlan:
     """What is compared: methods at ranks by rules, on splits with corrupted training images.
 
-    Ranks above the number of training images or pixels are lowered to it. `both` also tests on corrupted images.
+    Ranks above the number of training images or pixels are lowered to it. `both` also tests on corrupted images, and
+    `most_test` is the maximum number of test images of a person.
     """
 
     corruptions: tuple[Condition, ...]
@@ -322,7 +323,7 @@ def cross_validated(fitted: FittedFactorisation, rule: str) -> float:
     hits = []
     for rest, left_out in StratifiedKFold(folds, shuffle=True, random_state=0).split(gallery, people):
         distances = nearest_by(rule).fit(gallery[rest], people[rest]).distances(new[left_out])
-        hits.append(distances.argmin(axis=1) == people[left_out])
+        hits.append(distances.argmin(axis=1) == people[left_out])  # the columns are people, numbered from 0
     return float(np.concatenate(hits).mean())
 
 

@@ -97,7 +97,7 @@ def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[s
 
     A case has a title, a function `make` from a seed to the data, the rank, and the CPU seconds of each method.
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
-    Objectives are shares of the sum of the data, and one arrives at most the share RACE_NEAR above the lowest.
+    Objectives, shares of the sum of the data, are drawn unchanged. One arrives at most RACE_NEAR above the lowest.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -170,7 +170,7 @@ def relative_errors(sizes: Sizes) -> Result:
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
     plan = FacePlan(  # `sizes.pick` has the value of a full run and that of a quick one; FIRST is the first split
         corruptions=TABLE1, methods=methods, ranks=(80,), rules=("pseudo-inverse",), splits=sizes.pick(10, 1),
-        random_state=FIRST, most_test=sizes.pick(10, 5), iterations=sizes.pick(100, 60),
+        random_state=FIRST, most_test=sizes.pick(10, 5), iterations=sizes.pick(100, 60),  # `most_test`: of each person
     )  # fmt: skip
     found = compare(load(YALEB), plan)
     rows = []
@@ -365,7 +365,7 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
         for kind, _ in conditions:
             curves = {}
             for model in ("EucNMF", "KLNMF", "MahNMF"):
-                values = [found[kind, count, model][:, i] * (100, 1)[i] for count in counts]
+                values = [found[kind, count, model][:, i] * (100, 1)[i] for count in counts]  # accuracies in %
                 curves[model] = (counts, [v.mean() for v in values], np.array([v.std() for v in values]))
             panels.append(Panel(kind.replace("_", " "), "people", measure, curves))
     for kind, _ in conditions:
@@ -424,7 +424,7 @@ def similarity_matrices(sizes: Sizes) -> Result:
     for photograph in islice(load_bsds(), sizes.pick(4, 2)):
         # similarities of at most `most` pixels, divided by the roots of the degrees of both
         S = normalised(pixel_graph(photograph.image, most)[0])
-        H = factorise(S, 5, np.random.RandomState(0))
+        H = factorise(S, 5, np.random.RandomState(0))  # (5, n_pixels), with S nearly H.T @ H
         order = np.argsort(KMeans(3, n_init=10, random_state=0).fit_predict(H.T), kind="stable")
         step = -(-len(S) // 300)  # blocks of so many entries are averaged, to show at most 300 x 300 pixels
         parts = []
@@ -466,7 +466,7 @@ RULES = "Clean test images are recognised by Algorithm 4, corrupted ones by Algo
 
 def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "") -> Experiment:
     """Return the experiment of figure `number` on the file `name`, the faces `data`; `replaced` says why these ones."""
-    run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)
+    run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)  # what the paper leaves open
     return Experiment(
         f"mahnmf/fig-{number}", f"accuracy against rank, {data}", claim, run, data, (name,), replaced, protocol
     )

@@ -133,7 +133,7 @@ def roc(sizes: Sizes) -> Result:
     table = [["method", "AUC", "least cost", *(f"missing % at {rate} %" for rate in RATES)]]
     # the cost of a threshold is missing % + 6 x false alarm %
     for name, values in scores.items():
-        area, _, cost = roc_summary(values, labels)
+        area, _, cost = roc_summary(values, labels)  # without its missing alarms at three rates
         at = [f"{missing_at(values, labels, rate):.1f}" for rate in RATES]
         table.append([name, f"{area:.3f}", f"{cost:.1f}", *at])
     whole = Panel("All thresholds", "false alarms (%)", "missing alarms (%)", curves)

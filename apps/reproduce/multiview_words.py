@@ -71,6 +71,7 @@ def score_words(task: WordTask, method: str, rank: int) -> WordScore:
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # with the seed 0, the Manhattan loss, and no limit beyond which views are left out as outlying
         fitted = METHODS[method].learn(task.train, rank, 0, ModelChoice("manhattan", None))
         scores = fit_classifier(fitted.train, task.words)[0].decision_function(fitted.transform(task.test))
     seconds = time.process_time() - start

@@ -42,7 +42,7 @@ def transferred(codes: Array, others: Array, labels: Array) -> Array:
     its 50 nearest rows.
     """
     which, _ = nearest(np.ascontiguousarray(codes, np.float32), np.ascontiguousarray(others, np.float32), 50)
-    scores = transfer_greedy(which, labels, WORDS)
+    scores = transfer_greedy(which, labels, WORDS)  # (n_others, n_words), the highest for the first word handed on
     given = np.zeros(scores.shape, bool)
     np.put_along_axis(given, np.argsort(-scores, axis=1, kind="stable")[:, :WORDS], True, axis=1)
     return given
@@ -67,7 +67,7 @@ def annotation_scores(
         found = score_words(test.labels, transferred(codes, others, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 
-    found = {"features": np.tile(scores(X, Z), (len(shares), 1))}
+    found = {"features": np.tile(scores(X, Z), (len(shares), 1))}  # they have no number of components
     for name, options in methods.items():
         values = []
         for share in shares:

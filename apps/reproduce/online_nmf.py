@@ -204,6 +204,7 @@ def data_sets(sizes: Sizes) -> Result:
         X = paper_set(name)
         label = "Corel5k for IAPR TC12" if name == "sparse" else name
         rows += [Row(f"{label}: dimension m", m, X.shape[1]), Row(f"{label}: samples n", n, X.shape[0])]
+        # the zeros say that all columns are in one group, whose sparseness is computed of each row
         whole = sparseness(X.reshape(1, -1), np.zeros(X.size, int), 1)[0, 0]
         each = sparseness(X, np.zeros(X.shape[1], int), 1).mean()
         rows.append(Row(f"{label}: sparseness of the matrix", share, float(whole)))
@@ -224,6 +225,7 @@ def bases(sizes: Sizes) -> Result:
         sheets[f"{name}: images"] = components_picture(X[:BASES], shape, across=BASES)
         for rival in SEVEN:
             H = follow(X, simplex_start(BASES, X.shape[1], 0), rival, "frobenius", 0, [])[0]
+            # the zeros say that all columns are in one group, whose sparseness is computed of each component
             found[rival.name].append(float(sparseness(H, np.zeros(H.shape[1], int), 1).mean()))
             sheets[f"{name}: {rival.name}"] = components_picture(H, shape, across=BASES)
     rows = [

@@ -104,7 +104,7 @@ def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> 
     >>> list_items(["masquerade/fig-2"]).items[0]["title"]
     'ROC curves on SEA'
     """
-    with _environment(data):
+    with _environment(data):  # the state of an item depends on the files in the folder of data
         found = registry.find(list(names) or list(registry.PAPERS))
         return ItemList(items=[{"name": one.name, "title": one.title, "state": one.state()} for one in found])
 
@@ -222,7 +222,8 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
     """Run one experiment, or read its result from an earlier run.
 
     The result is kept in the folder `out` as ``<name>.json``, beside its pictures. With `force`, it is not read. Unless
-    `stop_at_error`, an error becomes the outcome.
+    `stop_at_error`, an error becomes the outcome. `_key` returns a digest of the version, the data and `quick`, `_kept`
+    reads a result of the same key, and `_with_files` writes the pictures and puts their names in place of them.
     """
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that

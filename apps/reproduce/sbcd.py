@@ -258,6 +258,7 @@ def recovery(sizes: Sizes) -> Result:
             solvers = {name: SOLVER_NAMES[name] for name in COMPARED[loss]}
             compile_solvers(solvers.values(), problem, start)
             for name, solver in solvers.items():
+                # the function replaces the objective: it returns the SIR of the signals and that of the weights
                 run = solver_track(
                     solver, problem, start, budget,
                     lambda Wt, H: (signal_to_interference(signals, Wt), signal_to_interference(weights, H)),  # noqa: B023
@@ -266,6 +267,7 @@ def recovery(sizes: Sizes) -> Result:
                 found.setdefault(name, []).append([run._replace(objectives=values[:, i].tolist()) for i in (0, 1)])
         for i, factor in enumerate(("signals", "weights")):
             tracks = {name: [run[i] for run in runs] for name, runs in found.items()}
+            # np.asarray leaves the SIR as it is, and the last argument makes the axis of seconds logarithmic
             panels.append(
                 Panel(f"{loss}, {factor}", "CPU seconds", "SIR, dB", curves_of(tracks, "seconds", np.asarray), True)
             )

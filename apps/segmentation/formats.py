@@ -126,7 +126,7 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
     features = []
     outlines = label_outlines(result.labels, len(result.sizes))
     for row, polygons in zip(_rows(result), outlines, strict=True):
-        coordinates = [
+        coordinates = [  # rings are closed by their first corner, and y is made negative
             [(np.vstack([ring, ring[:1]]) * (1, -1)).tolist() for ring in (polygon.exterior, *polygon.holes)]
             for polygon in polygons
         ]

@@ -139,7 +139,7 @@ def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: ND
     for k, (piece, region) in enumerate(zip(range(n, count), origins[n:].tolist(), strict=True)):
         first[k] = node[region], piece
         node[region] = count + k
-    edges = region_adjacency(labels + 1) - 1
+    edges = region_adjacency(labels + 1) - 1  # pairs of new regions that touch; + 1, because it takes labels >= 0
     edges = edges[edges[:, 0] >= 0]  # -1 lies outside the mask
     ends = np.sort(origins[edges], axis=1)
     # Find each new border among the old ones, which are in ascending order, by one number for each pair of regions.

@@ -100,13 +100,14 @@ def paper_segments(
     check_choice(method, "method", choices.PAPER_METHODS)
     rng = check_random_state(random_state)
     pixels = read_picture(image).pixels
-    affinity, shape = pixel_graph(pixels)
+    affinity, shape = pixel_graph(pixels)  # how alike the pixels of the thumbnail are, and its height and width
+    # `found` is the part of each of these pixels; numbers that no pixel has are removed below
     if n_segments >= len(affinity):
         found = np.arange(len(affinity))
     elif n_segments == 1:
         found = np.zeros(len(affinity), int)
     elif method == "manhattan":
-        codes = factorise(normalised(affinity), n_components, rng)
+        codes = factorise(normalised(affinity), n_components, rng)  # (n_components, n_pixels)
         found = KMeans(n_segments, n_init=10, random_state=rng).fit_predict(codes.T)
     elif method == "ncut":
         found = recursive_cuts(affinity, n_segments)

@@ -64,6 +64,7 @@ class Picture(NamedTuple):
 def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
     """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable.
 
+    With `bands` the last axis of the image holds any measurements, which are shown as false colours.
     Returns the picture as RGB, `shown`; the same without edges outside the mask, `pixels`, where each pixel there has
     the colour of the nearest one inside; the checked `values` as they were given; and the mask, `inside`, or None.
     """

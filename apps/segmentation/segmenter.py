@@ -347,12 +347,13 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     In the end merges up to the height NOTHING are done for good, so that flat areas are single regions.
     """
     model = load_border_model()
-    clean = remove_impulses(remove_blocks(pixels))
+    clean = remove_impulses(remove_blocks(pixels))  # replaces dead and saturated values, too
     working = remove_noise(reduce_image(clean, WORKING_PIXELS))
-    cues = find_cues(working, model.textons)
+    cues = find_cues(working, model.textons)  # gradients of colour and texture, and their energy, at each pixel
     working_inside = None if inside is None else reduce_mask(inside, working.shape[:2])
+    # some hundred regions along ridges of the energy, with the sums of the cues over them and their borders
     partition = measure(cues, find_regions(cues.energy, working_inside))
-    merges = merge_regions(partition, model)
+    merges = merge_regions(partition, model)  # all merges of two neighbours, the weakest border first
     labels = partition.labels
     if labels.shape != pixels.shape[:2]:
         if working_inside is not None:  # so that no -1 is enlarged into the mask, which is applied again below

@@ -135,7 +135,8 @@ def find_dynamic_background(
         return None
     typical = np.median(sizes, axis=0, overwrite_input=True)
     del sizes  # frees much memory where pictures are large
-    # `usual` becomes the noise of smoothed residuals, and `wide`, from a high quantile over the frames, that of others
+    # `usual` is the noise of smoothed residuals, from their median over the frames; `wide`, from a quantile over the
+    # frames, is that of residuals as they are: at least the noise of neighbouring frames, and within bounds
     usual = dynamic.typical * cv2.resize(typical, (width, height), interpolation=cv2.INTER_LINEAR)
     wide = dynamic.wider * _quantile(what, dynamic.quantile, np.ones(shape, bool))
     np.clip(np.maximum(wide, noise, out=wide), scale, dynamic.widest, out=wide)
