@@ -390,6 +390,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         data, missing = self._check_new(X, mask)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
+        texts = {isinstance(label, str) for label in labels.tolist()}
+        if texts != {isinstance(self.classes_.tolist()[0], str)}:  # together they would all become texts
+            raise ParameterError(
+                f"y must be labels like those of fit, such as {self.classes_.tolist()[0]!r:.40}; got {shown(labels)}"
+            )
         parts = self._decompose(data, missing)
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
         limits = dict(zip(self.classes_, self.unlike_, strict=True))

@@ -16,7 +16,7 @@ from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io import check_outputs, check_outside, check_parents, transaction, write_image
+from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, transaction, write_image
 
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
@@ -155,6 +155,8 @@ def train(
         files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
     check_outputs(files, force, inputs=[source])
     check_parents([model])
+    if pictures is not None:
+        output_folder(pictures)
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
     notes = _shared_images(faces)
     shape = (faces.images.shape[1], faces.images.shape[2])

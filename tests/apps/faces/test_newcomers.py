@@ -8,7 +8,7 @@ import pytest
 from helpers import made_faces, rows, run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load, train
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 
@@ -74,6 +74,22 @@ def test_calls_in_another_order_or_with_several_images_are_refused_with_a_cure(m
     ):
         identify(model[0], folder.parent / "people.npz")
     assert not (tmp_path / "m.npz").exists()
+
+
+def test_labels_of_another_type_are_refused_and_change_nothing(rng):
+    images, labels = made_faces(rng, 4, 4)
+    for known, added in ((labels, [7, 8]), (np.arange(16) // 4, ["Eve", "Eve"])):
+        recognizer = FaceRecognizer(random_state=0).fit(rows(images), known)
+        before = recognizer.predict(rows(images))
+        with pytest.raises(ParameterError, match=r"y must be labels like those of fit, such as .*; got"):
+            recognizer.add(rows(images[:2]), added)
+        assert len(recognizer.classes_) == 4 and len(recognizer.cleaned_) == 16
+        np.testing.assert_array_equal(recognizer.predict(rows(images)), before)
+
+
+def test_the_folder_for_pictures_is_made_before_training(folder, tmp_path):
+    report = train(folder, tmp_path / "p.npz", pictures=tmp_path / "new" / "pictures")
+    assert len(report.outputs) == 3 and (tmp_path / "new" / "pictures" / "components.png").is_file()
 
 
 def test_one_image_of_each_person_warns_of_no_regression_and_promises_no_rate(rng, tmp_path):
