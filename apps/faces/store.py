@@ -86,7 +86,7 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     Raises
     ------
     ParameterError
-        If the model cannot be saved.
+        If the labels are not texts, as `y.astype(str)`, there is no image_shape, or the model is another than an NMF.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -107,7 +107,8 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     if type(nmf) is not NMF or recognizer.image_shape is None or not all(isinstance(name, str) for name in names):
         raise ParameterError(
             "recognizer must have named people, an image_shape and an NMF as its model to be saved; got "
-            f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}"
+            f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}; names are "
+            "texts, as y.astype(str)"
         )
     FILE.save(model, path, force=force)
 
