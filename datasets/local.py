@@ -169,8 +169,8 @@ def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: b
     """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random by `seed`.
 
     The published features come as shares, rows with the sum 1. Without `pictures`, `images` is empty. Returns the
-    images, their numbers in Corel, their words as marks (n, n_words), the features by name, how alike the image here
-    and the one that was described are (n,), and the names of the words.
+    images, their numbers in Corel, their words as marks (n, n_words), the features by name, a similarity (n,) of each
+    image to the one from which the published features were computed, and the names of the words.
     """
     with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
         ids = file[f"{part}_image_id"].astype(str)

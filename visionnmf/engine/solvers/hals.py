@@ -72,8 +72,8 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
     With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
-    loss, and is exact where no residual is clipped. :class:`Clipped` computes V anew in each iteration and runs HALS
-    sweeps on it, and :class:`DescentInMemory` has the codes `Wt` (r, n_samples), in which the descent keeps the best.
+    loss, and is exact where no residual is clipped. :class:`Clipped` computes V again in each iteration and runs HALS
+    sweeps on it. :class:`DescentInMemory` holds the codes `Wt` (r, n_samples) and keeps the best ones found.
     """
     return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 

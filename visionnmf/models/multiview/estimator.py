@@ -369,7 +369,7 @@ class MultiviewNMF(LinearModel):
         """Return an unfitted NMF with the parameters that both estimators have; each fit of views starts from it."""
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
         model = NMF(self.n_components, **{name: getattr(self, name) for name in shared})
-        return model.set_output(transform="default")  # codes as arrays, also where scikit-learn is told to make frames
+        return model.set_output(transform="default")  # codes stay arrays if transform_output="pandas" is set globally
 
     def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
         """Fit the model, and return the training views, their codes, and which of the views are outlying.
