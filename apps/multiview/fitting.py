@@ -43,8 +43,8 @@ class FitReport(Report):
     samples, n_components : int
     views : list of dict
         ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``gaps`` (number of entries that are
-        missing besides), ``prepared`` (how), ``used`` (number of components), ``error`` (sum of the absolute residuals
-        as a share of the sum of the data; more than 1 if the model is further from the view than zeros are),
+        missing besides), ``prepared`` (how), ``used`` (number of components), ``error`` (loss of the model as a share
+        of that of the best constants, one for each feature; 1 or more if the model says no more than these),
         ``weight``.
     loss : str
     loss_chosen : bool

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
@@ -164,3 +165,115 @@ def test_arrays_of_three_axes_are_refused_with_their_shape_and_a_cure(rng):
     for views in ([cube, cube], {"0": cube, "b": cube[:, 0]}):
         with pytest.raises(ParameterError, match=rf"view 0 must have samples as rows; got .* \(20, 6, 5\); {cure}"):
             MultiviewNMF(2).fit(views)
+
+
+VIEWS = {"sounds": np.arange(1.0, 41).reshape(10, 4), "images": np.arange(1.0, 31).reshape(10, 3)}
+JOINED = np.hstack([*VIEWS.values()])
+
+
+def several(**options):
+    return MultiviewNMF(2, max_iter=2, random_state=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (-1, "be >= 0; got -1 in sample 3, feature 1; scale each feature of this view to 0 ... 1, .*MinMaxScaler"),
+        (np.nan, "not hold NaN; got nan in sample 3, feature 1; pass missing_values=numpy.nan"),
+        (np.inf, "be finite; got inf in sample 3, feature 1; leave such samples out, or put NaN there"),
+    ],
+)
+@pytest.mark.parametrize("form", ["dict", "groups", "sparse", "new"])
+def test_values_that_are_refused_name_their_view(value, sentence, form):
+    """The message spoke of X, and its cure could not be applied to a dict of views."""
+    bad = {name: view.copy() for name, view in VIEWS.items()}
+    bad["images"][3, 1] = value
+    model = several(loss="frobenius")
+    X = bad
+    if form == "groups":
+        X = np.hstack([*bad.values()])
+        model.set_params(groups=["sounds"] * 4 + ["images"] * 3)
+    if form == "sparse":
+        X, sentence = {name: csr_array(view) for name, view in bad.items()}, sentence.partition("; pass")[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = model.fit(VIEWS) if form == "new" else None
+    with pytest.raises(ParameterError, match=f"view images must {sentence}"):
+        model.fit(X) if fitted is None else fitted.transform(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "sentence"),
+    [
+        (None, {}, "X must hold the views, a list or a dict of arrays, or one matrix; got None; pass"),
+        ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
+        (
+            [{name: view[i] for name, view in VIEWS.items()} for i in range(10)],
+            {},
+            r"got a list of samples, each a dict of views; pass {name: numpy.array\(\[sample\[name\] for sample in X",
+        ),
+        (
+            [[view[i] for view in VIEWS.values()] for i in range(10)],
+            {},
+            r"got a list of samples, each a list of views; pass \[numpy.array\(view\) for view in zip",
+        ),
+        (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "name the view of each feature; got None for feature 0; give"),
+        (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "name the view of each feature; got nan for feature 6; give"),
+        (JOINED, {"groups": {"a": ["x"], "b": [1]}}, "name columns of X; got 'x' in a; X has no column names"),
+        (JOINED, {"groups": {"a": "x", "b": [1]}}, r"list the features of each view; got a: 'x'; pass \['x'\]"),
+    ],
+)
+def test_views_in_a_form_that_is_not_taken_are_told_the_one_that_is(X, options, sentence):
+    """These ended in errors of NumPy and Python."""
+    with pytest.raises(ParameterError, match=sentence):
+        several(**options).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_cures_for_lists_of_samples_work():
+    expected = several().fit_transform(VIEWS)
+    X = [{name: view[i] for name, view in VIEWS.items()} for i in range(10)]
+    np.testing.assert_array_equal(
+        several().fit_transform({name: np.array([sample[name] for sample in X]) for name in X[0]}), expected
+    )
+    X = [[*sample.values()] for sample in X]
+    np.testing.assert_array_equal(several().fit_transform([np.array(view) for view in zip(*X, strict=True)]), expected)
+
+
+@pytest.mark.parametrize(
+    ("observed", "cure"),
+    [
+        (np.ones((2, 10), bool), "pass observed.T"),
+        (np.ones((10, 2)), r"got float64 of shape \(10, 2\); pass observed.astype\(bool\)"),
+        (np.ones((10, 7), bool), "pass NaN in the views for single entries"),
+        (np.ones((10, 3), bool), "pass a column for each view"),
+        ([[True], [True, False]], "pass a column for each view"),
+        (dict.fromkeys(VIEWS, np.ones(10, bool)), r"got a dict; pass numpy.column_stack.*'sounds', 'images'"),
+    ],
+)
+def test_masks_of_another_shape_name_their_cure(observed, cure):
+    with pytest.raises(ParameterError, match=rf"observed must be True or False .* of shape \(10, 2\); .*{cure}"):
+        several().fit(VIEWS, observed=observed)
+
+
+def test_columns_that_a_frame_lacks_are_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(JOINED, columns=list("abcdefg"))
+    with pytest.raises(ParameterError, match=r"groups must name columns of X; got 'z' in images; .* X.columns"):
+        several(groups={"sounds": list("abcd"), "images": ["e", "z"]}).fit(frame)
+    groups = pandas.Series(["s"] * 4 + ["i"] * 3)  # labels in any array
+    with pytest.warns(ConvergenceWarning):
+        assert several(groups=groups).fit(frame).views_.tolist() == ["i", "s"]
+
+
+def test_views_warn_once_and_in_their_own_name(rng):
+    """Each of the two steps warned, and of codes of 0 as an NMF with a parameter that views lack."""
+    views = [(rng.random((60, 30)) < 0.05) * 1.0 for _ in range(2)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MultiviewNMF(5, max_iter=2, random_state=0).fit(views)
+    messages = [str(warning.message) for warning in caught]
+    assert [warning.category.__name__ for warning in caught] == ["ConvergenceWarning", "ZeroCodesWarning"]
+    assert messages[0].startswith("MultiviewNMF stopped after 2 iterations")
+    assert messages[1].startswith("MultiviewNMF found codes 0") and "zero_weight" not in messages[1]
+    assert {warning.filename for warning in caught} == {__file__}

@@ -105,6 +105,7 @@ def test_frames_are_imputed_as_frames(frames):
     assert both[0].notna().all(axis=None) and list(both[0].index) == ROWS and isinstance(both[1], np.ndarray)
     matrix = frames["sounds"].join(frames["images"])
     single = quick(groups=["a", "a", "a", "b", "b"]).fit(matrix)
+    assert single.view_frames_ == [True]
     assert single.feature_names_in_.tolist() == list(matrix.columns) and single.view_feature_names_ == []
     pandas.testing.assert_frame_equal(single.impute(matrix), matrix)
 
@@ -156,3 +157,68 @@ def test_codes_as_data_frames_keep_the_index_of_the_views(frames, form):
         model.set_output(transform="default").transform(arrays)
     with config_context(transform_output="pandas"):
         assert quick().fit(form(frames)).transform(form(frames)).index.tolist() == ROWS
+
+
+def test_views_come_back_in_the_form_in_which_they_were_fitted(frames):
+    """A frame with two levels, or one matrix with groups, came back as a dict of arrays without labels."""
+    levels = pandas.concat(frames, axis=1, names=["view", "feature"])
+    model = quick().fit(levels)
+    codes = pandas.DataFrame(model.transform(levels), index=ROWS)
+    expected = codes.to_numpy() @ model.components_
+    back = model.inverse_transform(codes)
+    assert back.columns.tolist() == levels.columns.tolist() and back.index.tolist() == ROWS
+    np.testing.assert_allclose(back, expected)
+    assert model.inverse_transform(codes.to_numpy()).index.tolist() == list(range(12))
+    pandas.testing.assert_frame_equal(model.impute(levels), levels)
+    mixed = levels.iloc[:, [3, 0, 1, 4, 2]]  # the views are not side by side
+    pandas.testing.assert_frame_equal(quick().fit(mixed).impute(mixed), mixed)
+    for images in (levels[["images"]], {"images": frames["images"]}):
+        filled = model.impute(images)
+        assert filled.columns.tolist() == levels.columns.tolist() and filled.index.tolist() == ROWS
+        np.testing.assert_array_equal(filled["images"], frames["images"])
+    with pytest.warns(UserWarning, match="has no feature names"):
+        assert isinstance(model.impute({"images": frames["images"].to_numpy()}), pandas.DataFrame)
+
+    matrix = frames["sounds"].join(frames["images"])
+    groups = ["sounds", "sounds", "sounds", "images", "images"]
+    single = quick(groups=groups).fit(matrix)
+    codes = pandas.DataFrame(single.transform(matrix), index=ROWS)
+    pandas.testing.assert_frame_equal(
+        single.inverse_transform(codes),
+        pandas.DataFrame(codes.to_numpy() @ single.components_, ROWS, list(matrix.columns)),
+    )
+    arrays = quick(groups=groups).fit(matrix.to_numpy())
+    filled = arrays.impute({"images": frames["images"].to_numpy()})
+    assert isinstance(filled, np.ndarray) and filled.shape == (12, 5)
+    np.testing.assert_array_equal(filled[:, 3:], frames["images"])
+
+
+def test_each_view_is_the_frame_or_the_array_that_it_was(frames, tmp_path):
+    given = {"sounds": frames["sounds"], "images": frames["images"].to_numpy()}
+    numbered = frames["sounds"].set_axis(range(3), axis=1)
+    for form in (dict, lambda views: list(views.values())):
+        quick().fit(form(given)).save(tmp_path / "model.npz", force=True)
+        model = load_model(tmp_path / "model.npz")
+        back = model.inverse_transform(np.ones((4, 2)))
+        sounds, images = back.values() if isinstance(back, dict) else back
+        assert sounds.columns.tolist() == ["low", "middle", "high"] and isinstance(images, np.ndarray)
+        assert model.view_frames_ == [True, False]
+    back = quick().fit([numbered, given["images"]]).inverse_transform(np.ones((4, 2)))
+    assert back[0].columns.tolist() == [0, 1, 2]
+
+
+def test_labels_of_several_rows_are_answered_without_reindex(frames):
+    """pandas cannot reindex such frames, so the advice ended in another error."""
+    twice = frames["sounds"].rename({"s1": "s0"})
+    with pytest.raises(
+        ParameterError, match=r"and 's0' for several rows; pass both after reset_index\(drop=True\)"
+    ) as e:
+        quick().fit({"sounds": twice, "images": frames["images"]})
+    assert "reindex(" not in str(e.value)
+    quick().fit({"sounds": twice, "images": frames["images"].set_axis(twice.index)})  # the same labels
+
+
+def test_a_frame_of_observed_views_is_matched_by_name(frames):
+    there = pandas.DataFrame({"images": [True] * 12, "sounds": [False] * 4 + [True] * 8}, index=ROWS)
+    expected = quick().fit_transform(frames, observed=there[["sounds", "images"]].to_numpy())
+    np.testing.assert_array_equal(quick().fit_transform(frames, observed=there), expected)

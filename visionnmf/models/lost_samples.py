@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 
-__all__ = ["Lost", "warn_zero_codes"]
+__all__ = ["Lost", "ZeroCodesWarning", "warn_zero_codes"]
 
 Array = NDArray[Any]
 
@@ -32,23 +32,34 @@ class Lost(NamedTuple):
         return cls(int(full.sum()), n_lost, float(n_nonzero / np.prod(problem.X.shape)))
 
 
-def warn_zero_codes(loss: Loss, lost: Lost, stacklevel: int) -> None:
+class ZeroCodesWarning(UserWarning):
+    """The warning about samples with codes of 0; `loss` and `lost` are what it was made from."""
+
+    loss: Loss
+    lost: Lost
+
+
+def warn_zero_codes(
+    loss: Loss, lost: Lost, stacklevel: int, *, name: str = "NMF", has_zero_weight: bool = True
+) -> None:
     """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure.
 
-    `lost` has their numbers, and `stacklevel` is that of :func:`warnings.warn`.
+    `lost` has their numbers, `stacklevel` is that of :func:`warnings.warn`, and `name` that of the estimator, which has
+    a parameter `zero_weight` or not. The warning has `loss` and `lost` as attributes, for estimators that fit an NMF
+    and warn in their own name.
     """
     if 2 * lost.n_lost <= lost.n_full:
         return
     if loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
         why = f"{loss.label} treats the entries that are not 0 ({lost.share:.2g} of all) as outliers"
         # whether the loss can give the entries that a sparse X does not store a smaller weight
-        weighted = loss.record.sparse is not None and loss.record.sparse.weighted
+        weighted = has_zero_weight and loss.record.sparse is not None and loss.record.sparse.weighted
         cure = 'loss="kullback-leibler" or "frobenius"' + (", or zero_weight < 1 with a sparse X" if weighted else "")
     else:
         why = f"for {loss.label} and these penalties that is a minimum"
         cure = 'smaller penalties, or loss="kullback-leibler"'
-    warnings.warn(
-        f"NMF found codes 0 for {lost.n_lost} of {lost.n_full} samples that are not 0: {why}; use {cure}",
-        UserWarning,
-        stacklevel=stacklevel,
+    warning = ZeroCodesWarning(
+        f"{name} found codes 0 for {lost.n_lost} of {lost.n_full} samples that are not 0: {why}; use {cure}"
     )
+    warning.loss, warning.lost = loss, lost
+    warnings.warn(warning, stacklevel=stacklevel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -20,11 +21,12 @@ from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
+from visionnmf.models.lost_samples import ZeroCodesWarning, warn_zero_codes
 from visionnmf.models.nmf import NMF
 from visionnmf.models.nmf_parameters import check_parameters
 
 from .components import Components, GroupSparsity, fit_components, second_iterations
-from .frames import labelled_codes
+from .frames import FittedForm, is_frame, labelled_codes, labels_of
 from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
 from .outlying_views import judge_new, judge_training
 from .view_weights import choose_view_weights, view_noises
@@ -32,7 +34,7 @@ from .views import (
     Views,
     check_view_weight,
     check_views,
-    framed,
+    given_views,
     join_new,
     join_training,
     plot_usage,
@@ -133,7 +135,9 @@ class MultiviewNMF(LinearModel):
         Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
         zero or has less than 1 %. Rows sum to 1, except those of components that no view uses.
     view_errors_ : ndarray [shape=(n_views,)]
-        Sum of the absolute residuals of each view as a share of the sum of its data.
+        What the model leaves of each view: its loss as a share of the loss of the best constants, one for each feature
+        (means for a beta-divergence, medians for the robust losses). 0 is a perfect model, and 1 one that says no more
+        than the constants. A view that is constant itself is compared with a model of zeros.
     outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
         Views of training samples that were left out; only with `view_outliers`.
     view_residuals_ : ndarray [shape=(n_views, 2)]
@@ -150,6 +154,8 @@ class MultiviewNMF(LinearModel):
     view_feature_names_ : list
         For each view the names of its features, or None if it was not a data frame or its columns have other names
         than text. Empty for a single matrix.
+    view_frames_ : list of bool
+        Whether each view, or the single matrix, was a data frame.
 
     Notes
     -----
@@ -299,14 +305,14 @@ class MultiviewNMF(LinearModel):
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction that belongs to the codes `X`, in units and form of the training data.
 
-        `view_groups_` (n_features,) has the view of each feature, `views_` their names, and `view_form_` the form in
-        which views were given, such as one matrix or a list, which `split` makes again.
+        Views that were data frames in training become data frames; their rows have the index of the codes if these are
+        a data frame, and are numbered if not.
         """
         check_is_fitted(self)
         W = check_code_matrix(X, len(self.components_))
         with one_blas_thread():
             reconstruction = W @ self.components_
-        return Views(reconstruction, None, self.view_groups_, tuple(self.views_), self.view_form_).split(reconstruction)
+        return self._fitted_form().restore(reconstruction, getattr(X, "index", None) if is_frame(X) else None)
 
     def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
         """Fill in missing views and entries of what :meth:`transform` takes by what the model predicts from the others.
@@ -314,15 +320,15 @@ class MultiviewNMF(LinearModel):
         Returns
         -------
         ndarray or data frame, or list or dict of these
-            The data in the form in which they were given, dense, with predicted values where something was missing.
-            Data frames keep their index and columns. A missing view is a data frame if others are and it was one in
-            training.
+            All views in the form of the training data, dense, with predicted values where something was missing. Data
+            frames keep their index and columns. Views that were data frames in training are data frames.
         """
         views = self._new(X, observed)
         # without missing entries there is nothing to fill in, and the codes are not needed
         codes = np.empty(0) if views.entries is None else self._complete(views, *self._judge(views))
-        filled = views.split(fill_entries(views, codes, self.components_))
-        return framed(filled, X, self.views_.tolist(), self.view_feature_names_)
+        filled = fill_entries(views, codes, self.components_)
+        given = given_views(X, self.views_.tolist())
+        return self._fitted_form().restore(filled, labels_of(given.values()), given, X)
 
     def sparseness(self) -> Array:
         r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
@@ -382,7 +388,7 @@ class MultiviewNMF(LinearModel):
         step = progress or (lambda *_: None)
         model = self._plain_model()
         joined = join_training(X, self.groups)
-        self.view_feature_names_ = list(joined.feature_names)
+        self.view_feature_names_, self.view_frames_ = list(joined.feature_names), list(joined.framed)
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
@@ -408,21 +414,36 @@ class MultiviewNMF(LinearModel):
             warnings.simplefilter("always")
             found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND))
         report.finish()
-        cure = f"increase max_iter={self.max_iter}"
-        if sparsity.is_asked_for:
-            cure += " (the step that finds shared and private components has a quarter of it)"
-        for warning in caught:
-            result = getattr(warning.message, "result", None)
-            if result is None:
-                warnings.warn(warning.message, stacklevel=3)
-            else:  # a fit did not converge; the warning names the NMF inside and the parameters of that
-                warn_not_converged(type(self).__name__, result, self.tol, cure=cure, stacklevel=4)
+        self._warn_once(caught, second=sparsity.is_asked_for)
         self._keep(*found, given, weights)
         codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
-        self.view_errors_ = view_errors(views, codes, self.components_)
+        parts = self._components()
+        self.view_errors_ = view_errors(views, codes, parts.scaled_H, parts.scales, parts.loss)
         prior = learn_prior(views, codes, self.components_)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = prior
         return given, codes, outlying
+
+    def _warn_once(self, caught: Sequence[warnings.WarningMessage], *, second: bool) -> None:
+        """Issue the warnings that the fits have raised in the name of this estimator, and each kind only once.
+
+        They name the NMF inside and its parameters. Of fits that did not converge the first says most, and of codes of
+        0 those of the last fit count. `second` says whether there was a second step.
+        """
+        cure = f"increase max_iter={self.max_iter}"
+        if second:
+            cure += " (the step that finds shared and private components has a quarter of it)"
+        name, issued, zero = type(self).__name__, False, None
+        for warning in (item.message for item in caught):
+            result = getattr(warning, "result", None)
+            if isinstance(warning, ZeroCodesWarning):
+                zero = warning
+            elif result is None:
+                warnings.warn(warning, stacklevel=4)
+            elif not issued:
+                issued = True
+                warn_not_converged(name, result, self.tol, cure=cure, stacklevel=5)
+        if zero is not None:
+            warn_zero_codes(zero.loss, zero.lost, 5, name=name, has_zero_weight=False)
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
         """Let the iterations of `model` and of the second step be reported; return what prints them.
@@ -481,6 +502,16 @@ class MultiviewNMF(LinearModel):
         check_is_fitted(self)
         joined = join_new(X, self.views_.tolist(), self.view_groups_, self.view_feature_names_)
         return check_views(self, joined, observed, reset=False, missing=self.missing_values)
+
+    def _fitted_form(self) -> FittedForm:
+        """Return the form of the training data, of which `view_frames_` says whether they were data frames."""
+        features: Any = self.view_feature_names_
+        if self.view_form_ == "matrix":
+            features = [list(self.feature_names_in_)] if hasattr(self, "feature_names_in_") else [None]
+        framed = getattr(self, "view_frames_", None)  # older files do not say it
+        return FittedForm(
+            self.view_form_, self.views_.tolist(), self.view_groups_, features, () if framed is None else framed
+        )
 
     def _judge(self, views: Views) -> tuple[Array, Array]:
         """Return the codes found from the views that are not outlying, and the mask of the outlying views.

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 from sklearn import get_config
 
+from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["as_frames", "check_feature_names", "check_sample_labels", "feature_names", "labelled_codes"]
+__all__ = [
+    "FittedForm",
+    "check_feature_names",
+    "check_sample_labels",
+    "feature_names",
+    "is_frame",
+    "labelled_codes",
+    "labels_of",
+]
 
 Array = NDArray[Any]
 
@@ -51,7 +62,7 @@ def check_sample_labels(views: Mapping[str, Any]) -> None:
     Frames that only number their rows from 0 have no labels. They are refused only beside a frame that has the same
     numbers in another order.
     """
-    labels = {name: view.index for name, view in views.items() if _is_frame(view)}
+    labels = {name: view.index for name, view in views.items() if is_frame(view)}
     first = next((name for name, index in labels.items() if not _is_count(index)), None)
     if first is None:
         return
@@ -61,29 +72,82 @@ def check_sample_labels(views: Mapping[str, Any]) -> None:
         same = set(index) == set(labels[first])
         if same or not _is_count(index):
             got = "the same labels in another order" if same else "other labels"
+            cure = "both after reset_index(drop=True) if their rows match as they are"
+            twice = next((index[index.duplicated()] for index in (index, labels[first]) if not index.is_unique), None)
+            if twice is None:
+                cure = f"frame.reindex(other.index), or {cure}"
+            else:  # reindex cannot tell such rows apart
+                got += f", and {shown(twice[0])} for several rows"
             raise ParameterError(
                 f"view {name} must have the index of view {first}, because rows are matched by position; got {got}; "
-                "pass frame.reindex(other.index), or both after reset_index(drop=True) if their rows match as they are"
+                f"pass {cure}"
             )
 
 
-def as_frames(
-    arrays: Mapping[str, Array], given: Mapping[str, Any], known: Mapping[str, Sequence[str] | None]
-) -> dict[str, Any]:
-    """Return views as data frames like those given in their place; other views stay arrays.
+class FittedForm(NamedTuple):
+    """How the training views were given, which is the form of the views that a model returns.
 
-    A view that was not given becomes a frame beside other frames if it had feature names in training (`known`).
+    `form` is that of :class:`.views.Views`, `names` (n_views,) and `groups` (n_features,) are those of the views.
+    `features` has the names of the features of each view, or one item for a single matrix; None: they are numbered.
+    `framed` says of each view whether it was a data frame.
     """
-    frame = next((view for view in given.values() if _is_frame(view)), None)
-    result: dict[str, Any] = dict(arrays)
-    for name, array in arrays.items():
-        own: Any = given.get(name)
-        names = known.get(name)
-        if _is_frame(own):
-            result[name] = type(own)(array, index=own.index, columns=own.columns)
-        elif frame is not None and own is None and names is not None:
-            result[name] = type(frame)(array, index=frame.index, columns=names)
-    return result
+
+    form: str
+    names: Sequence[str]
+    groups: Array
+    features: Sequence[list[str] | None]
+    framed: Sequence[bool]
+
+    def restore(self, matrix: Array, index: Any, given: Mapping[str, Any] | None = None, X: Any = None) -> Any:
+        """Return a matrix (n_samples, n_features) as views in this form.
+
+        Views that were data frames in training, or are in `given`, the views from which the matrix was made, become
+        data frames. Their rows have the labels `index`, or numbers, and their columns those of the view in `given`, if
+        it is there. `X` are the views as the caller passed them, whose order of columns a frame of all views keeps.
+        Without pandas, to which a model file may have been brought, views of training frames are arrays.
+        """
+        known = self.framed if find_spec("pandas") else ()
+        single = self.form == "matrix"
+        columns = [slice(None)] if single else [self.groups == v for v in range(len(self.names))]
+        parts: dict[str, Any] = {}
+        for v, (name, own) in enumerate(zip([""] if single else self.names, columns, strict=True)):
+            names = self.features[v] if v < len(self.features) else None
+            framed = v < len(known) and bool(known[v])
+            parts[name] = _like(matrix[:, own], (given or {}).get(name), index, names, framed)
+        if single:
+            return parts[""]
+        if self.form == "list":
+            return list(parts.values())
+        return _levels(parts, X) if self.form == "frame" and any(known) else parts
+
+
+def _like(array: Array, given: Any, index: Any, names: list[str] | None, framed: bool) -> Any:
+    """Return a view as a data frame, if the view `given` in its place is one or the training view was one (`framed`).
+
+    Without a `given` frame the rows have the labels `index`, and the columns the `names` of training.
+    """
+    if is_frame(given):
+        return type(given)(array, index=given.index, columns=given.columns)
+    return import_module("pandas").DataFrame(array, index=index, columns=names) if framed else array
+
+
+def _levels(parts: Mapping[str, Any], X: Any) -> Any:
+    """Return data frames side by side with their names as the outer level, if possible in the order of the frame `X`.
+
+    A frame `X` without this level, and what is no frame, say nothing of the order.
+    """
+    if getattr(getattr(X, "columns", None), "nlevels", 1) == 1:
+        return import_module("pandas").concat(parts, axis=1)
+    labels = {str(label): label for label in X.columns.unique(0)}
+    joined = import_module("pandas").concat({labels.get(name, name): part for name, part in parts.items()}, axis=1)
+    joined.columns.names = X.columns.names
+    return joined[list(X.columns)] if len(joined.columns) == len(X.columns) else joined
+
+
+def labels_of(views: Iterable[Any]) -> Any:
+    """Return the index of the first data frame that labels its rows, or numbers them; None without a data frame."""
+    frames = [view for view in views if is_frame(view)]
+    return next((frame.index for frame in frames if not _is_count(frame.index)), frames[0].index if frames else None)
 
 
 def labelled_codes(codes: Array, X: Any, estimator: Any) -> Any:
@@ -94,15 +158,12 @@ def labelled_codes(codes: Array, X: Any, estimator: Any) -> Any:
     codes (n_samples, n_components) are returned as they are.
     """
     views = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else ()
-    frames = [view for view in views if _is_frame(view)]
+    index = labels_of(views)
     chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-    if not frames or chosen != "pandas":
-        return codes
-    frame = next((frame for frame in frames if not _is_count(frame.index)), frames[0])
-    return type(frame)(codes, index=frame.index)
+    return codes if index is None or chosen != "pandas" else import_module("pandas").DataFrame(codes, index=index)
 
 
-def _is_frame(view: Any) -> bool:
+def is_frame(view: Any) -> bool:
     """Return whether a view is a data frame of pandas, whose rows have labels."""
     return hasattr(view, "columns") and hasattr(view, "index")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,17 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_number, check_rows, plot_axes, shown
 from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
 
-from .frames import as_frames, check_feature_names, check_sample_labels, feature_names
+from .frames import check_feature_names, check_sample_labels, feature_names, is_frame
 
 __all__ = [
     "Views",
     "check_view_weight",
     "check_views",
     "dense",
-    "framed",
+    "given_views",
     "join_new",
     "join_training",
     "plot_usage",
@@ -53,8 +55,8 @@ class Views:
     groups : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     names : tuple of str
-    form : {"matrix", "list", "dict"}
-        How the views were given.
+    form : {"matrix", "list", "dict", "frame"}
+        How the views were given; "frame" is one data frame whose columns have the levels view and feature.
     """
 
     data: Any
@@ -120,13 +122,6 @@ class Views:
             counts &= self.entries
         return replace(self, data=dense(self.data) * counts, entries=counts)
 
-    def split(self, matrix: Array) -> Any:
-        """Return a matrix (n_rows, n_features) in the form of the views: as it is, or its parts as a list or dict."""
-        if self.form == "matrix":
-            return matrix
-        parts = {name: matrix[:, self.groups == v] for v, name in enumerate(self.names)}
-        return parts if self.form == "dict" else list(parts.values())
-
 
 def dense(data: Any) -> Array:
     """Return data as an array."""
@@ -149,6 +144,7 @@ class JoinedViews(NamedTuple):
     form: str
     feature_names: Sequence[list[str] | None] = ()  # of each view, None without names; of separate views only
     some_absent: bool = False
+    framed: tuple[bool, ...] = ()  # whether each training view was a data frame
 
 
 def join_training(X: Any, groups: Any) -> JoinedViews:
@@ -163,6 +159,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
             f"view 0 must be an array of shape (n_samples, n_features); got one of shape {X[0].shape}; a view of one "
             "feature is numpy.reshape(view, (-1, 1))"
         )
+    _check_not_samples(X)
     parts = _parts(X)
     if parts is None:
         matrix = check_kind(X)
@@ -172,7 +169,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         if len(shape) != 2:  # scikit-learn's check of the data will say so
             return JoinedViews(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
         names, labels = _named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
-        return JoinedViews(matrix, tuple(names), labels, "matrix")
+        return JoinedViews(matrix, tuple(names), labels, "matrix", framed=(is_frame(X),))
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
     form, views = parts
@@ -181,7 +178,8 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         missing = [name for name in views if name not in given]
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
-    return JoinedViews(_side_by_side(given), tuple(given), labels, form, [*map(feature_names, given.values())])
+    features, framed = [*map(feature_names, given.values())], tuple(map(is_frame, given.values()))
+    return JoinedViews(_side_by_side(given), tuple(given), labels, form, features, framed=framed)
 
 
 def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequence[list[str] | None]) -> JoinedViews:
@@ -190,6 +188,7 @@ def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequen
     A view that is None or absent is filled with NaN. `known_features` are the feature names of the training views, and
     empty if these were one matrix.
     """
+    _check_not_samples(X)
     parts = _parts(X)
     if parts is None:
         return JoinedViews(check_kind(X), tuple(names), groups, "matrix")
@@ -235,16 +234,15 @@ def check_views(
     """
     X = given.X
     if observed is not None:
-        mask, shape = np.asarray(observed), (np.shape(X)[0], len(given.names))
-        if mask.dtype != bool or mask.shape != shape:
-            raise ParameterError(
-                f"observed must be True or False for each sample and view, of shape {shape}; got {mask.dtype}, "
-                f"{mask.shape}"
-            )
+        mask = _check_observed(observed, given)
         X = np.where(mask[:, given.groups], dense(X) if sp.issparse(X) else np.asarray(X), np.nan)
     # NaN now also marks what the caller declared missing, even if NaN in the data themselves were not allowed.
     missing = np.nan if observed is not None or given.some_absent else missing
-    data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
+    try:
+        data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
+    except ValueError:
+        _check_values(X, given, with_nan=missing is not None)  # so that the message names the view
+        raise
     if reset:
         check_room(data, 2)  # a fit needs about twice the memory of the data
     views = Views(data, entries, given.groups, given.names, given.form)
@@ -260,6 +258,86 @@ def check_views(
     return views
 
 
+def _check_not_samples(X: Any) -> None:
+    """Raise ParameterError for None, and for a list that holds the views of each sample and not of each view."""
+    if X is None or isinstance(X, str | Real):
+        raise ParameterError(
+            f"X must hold the views, a list or a dict of arrays, or one matrix; got {shown(X)}; pass for example "
+            "{'sounds': sounds, 'images': images}"
+        )
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    if isinstance(first, Mapping):
+        raise ParameterError(
+            "X must be a list or a dict of views; got a list of samples, each a dict of views; pass "
+            "{name: numpy.array([sample[name] for sample in X]) for name in X[0]}"
+        )
+    if isinstance(first, list | tuple) and any(hasattr(part, "shape") for part in first):
+        raise ParameterError(
+            "X must be a list of views, each of shape (n_samples, n_features); got a list of samples, each a list of "
+            "views; pass [numpy.array(view) for view in zip(*X)]"
+        )
+
+
+def _check_observed(observed: Any, given: JoinedViews) -> Array:
+    """Return which views of which samples are there, bool of shape (n_samples, n_views); else raise ParameterError."""
+    names, shape = list(given.names), (np.shape(given.X)[0], len(given.names))
+    if isinstance(observed, Mapping):
+        got, cure = "a dict", f"numpy.column_stack([observed[name] for name in {names}])"
+    else:
+        if is_frame(observed) and {*map(str, observed.columns)} == {*names}:  # a frame with the names of the views
+            observed = observed.set_axis([*map(str, observed.columns)], axis=1)[names]
+        try:
+            mask = np.asarray(observed)
+        except ValueError:  # rows of different lengths
+            mask = np.empty(0, object)
+        if mask.dtype == bool and mask.shape == shape:
+            return mask
+        got, cure = f"{mask.dtype} of shape {mask.shape}", "a column for each view, in the order of views_"
+        if mask.shape == shape[::-1] != shape:
+            cure = "observed.T"
+        elif mask.shape == np.shape(given.X):
+            cure = "NaN in the views for single entries, with missing_values=numpy.nan"
+        elif mask.shape == shape:
+            cure = "observed.astype(bool)"
+    raise ParameterError(
+        f"observed must be True or False for each sample and view, of shape {shape}; got {got}; pass {cure}"
+    )
+
+
+def _check_values(X: Any, given: JoinedViews, *, with_nan: bool) -> None:
+    """Raise ParameterError if a view holds negative numbers, infinity or, unless allowed, NaN, and name the first one.
+
+    `X` are the views of `given` side by side. A single matrix without views is left to the checks of all estimators.
+    """
+    if given.form == "matrix" and len(given.names) == 1:
+        return
+    for v, name in enumerate(given.names):
+        own = np.flatnonzero(given.groups == v)
+        view = X[:, own].toarray() if sp.issparse(X) else _array(X)[:, own].astype(np.float64)
+        for bad, must, cure in (
+            (
+                np.isnan(view) & (not with_nan),
+                "not hold NaN",
+                "remove them from the sparse view"
+                if sp.issparse(X)
+                else "pass missing_values=numpy.nan to the estimator if they are missing entries",
+            ),
+            (np.isinf(view), "be finite", "leave such samples out, or put NaN there, with missing_values=numpy.nan"),
+            (
+                view < 0,
+                "be >= 0",
+                "scale each feature of this view to 0 ... 1, for example by its own "
+                "sklearn.preprocessing.MinMaxScaler(clip=True)",
+            ),
+        ):
+            if bad.any():
+                sample, feature = np.argwhere(bad)[0]
+                raise ParameterError(
+                    f"view {name} must {must}; got {view[sample, feature]:g} in sample {sample}, feature {feature}; "
+                    f"{cure}"
+                )
+
+
 def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list[str], Array]:
     """Return the names of the views of a single matrix, and the number of the view of each feature.
 
@@ -267,12 +345,20 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
     """
     if groups is None:
         return ["0"], np.zeros(n_features, int)
+    if hasattr(groups, "__array__"):  # also a series or an index of pandas
+        groups = np.asarray(groups)
     if not isinstance(groups, Mapping):
         if not isinstance(groups, Sequence | np.ndarray) or (are_labels(groups) and len(groups) != n_features):
             raise ParameterError(
                 f"groups must be index sets, or a label for each of {n_features} features; got {shown(groups)}"
             )
         if are_labels(groups):
+            blank = next((j for j, name in enumerate(groups) if name is None or name != name), None)  # None or NaN
+            if blank is not None:
+                raise ParameterError(
+                    f"groups must name the view of each feature; got {groups[blank]} for feature {blank}; give it a "
+                    "name, or leave the feature out of X"
+                )
             found, labels = np.unique(np.asarray(groups), return_inverse=True)
             return [str(name) for name in found], labels
         groups = dict(enumerate(groups))
@@ -280,8 +366,8 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
     for v, (name, members) in enumerate(groups.items()):
         if isinstance(members, slice):
             chosen = np.arange(n_features)[members]
-        elif columns and all(isinstance(member, str) and member in columns for member in members):
-            chosen = np.array([columns.index(member) for member in members])
+        elif isinstance(members, str) or (len(members) and all(isinstance(member, str) for member in members)):
+            chosen = _columns_of(name, members, columns)
         else:
             chosen = np.asarray(members)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (chosen < 0).any() or (chosen >= n_features).any():
@@ -294,17 +380,28 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
     return [str(name) for name in groups], labels
 
 
+def _columns_of(name: Any, members: Any, columns: list[Any]) -> Array:
+    """Return the indices of the `columns` of a data frame that are called like the `members` of the view `name`."""
+    if isinstance(members, str):
+        raise ParameterError(f"groups must list the features of each view; got {name}: {members!r}; pass [{members!r}]")
+    unknown = [member for member in members if member not in columns]
+    if unknown:
+        cure = "the columns are in X.columns" if columns else "X has no column names, so pass indices or a data frame"
+        raise ParameterError(f"groups must name columns of X; got {unknown[0]!r:.60} in {name}; {cure}")
+    return np.array([columns.index(member) for member in members])
+
+
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the form and the views of data that are given as several arrays, or None for a single matrix.
 
-    The form is "dict" or "list". Views of a list are named by their numbers, and a missing view is None.
+    The form is "dict", "list" or "frame". Views of a list are named by their numbers, and a missing view is None.
     """
     if sp.issparse(X):  # some sparse formats are mappings
         return None
     if isinstance(X, Mapping):
         form, views = "dict", {str(name): view for name, view in X.items()}
     elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # columns with the levels view and feature
-        form, views = "dict", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
+        form, views = "frame", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
     elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
         form, views = "list", {str(i): view for i, view in enumerate(X)}
     else:
@@ -323,19 +420,13 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     return form, {name: None if view is None else _checked(view, name) for name, view in views.items()}
 
 
-def framed(filled: Any, X: Any, names: Sequence[str], known_features: Sequence[list[str] | None]) -> Any:
-    """Return `filled`, in the form of the views `X` from which it was made, with data frames in place of data frames.
-
-    `names` and `known_features` are those of the training views, the latter None for views without feature names.
-    """
+def given_views(X: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the views that a caller passed by the `names` of training; a single matrix has an empty name."""
     parts = _parts(X)
-    if parts is None:  # a single matrix is passed as one view with an empty name
-        return as_frames({"": filled}, {"": X}, {})[""]
+    if parts is None:
+        return {"": X}
     form, views = parts
-    given = views if form == "dict" else dict(zip(names, views.values(), strict=True))
-    arrays = filled if form == "dict" else dict(zip(names, filled, strict=True))
-    frames = as_frames(arrays, given, dict(zip(names, known_features, strict=False)))
-    return frames if form == "dict" else list(frames.values())
+    return dict(zip(names, views.values(), strict=True)) if form == "list" else views
 
 
 def _is_view(item: Any) -> bool:
@@ -438,19 +529,40 @@ def sparseness(H: Array, groups: Array, n_views: int) -> Array:
 
 
 @one_blas_thread()
-def view_errors(views: Views, codes: Array, H: Array) -> Array:
-    """Return the sum of the absolute residuals of each view (n_views,), as a share of the sum of its data.
+def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss: Loss) -> Array:
+    """Return the loss of the model in each view (n_views,), as a share of the loss of the best constants.
 
-    `codes` (n_samples, n_components) and `H`, in the units of the data, reconstruct the views.
+    `codes` (n_samples, n_components) and `scaled_H` reconstruct the views multiplied by `scales` (n_views,). The
+    constants, one for each feature, are the means for a beta-divergence, and the medians for the other, robust losses.
+    A view that is constant itself is compared with the model 0; the share is 0 if that has no loss either.
     """
+    columns = views.columns()
+    constants = [_constants(views, own, np.median if np.isnan(loss.beta) else np.mean) for own in columns]
     left, total = np.zeros(views.n_views), np.zeros(views.n_views)
     for rows, block, entries in views.blocks():
-        residual = np.abs(block - codes[rows] @ H)
-        if entries is not None:
-            residual *= entries
-        left += np.bincount(views.groups, residual.sum(axis=0, dtype=np.float64), views.n_views)
-        total += np.bincount(views.groups, block.sum(axis=0, dtype=np.float64), views.n_views)
-    return left / np.where(total > 0, total, 1)
+        Wt, ones = np.ascontiguousarray(codes[rows].T), np.ones((1, len(block)), block.dtype)
+        for v, own in enumerate(columns):
+            X = np.ascontiguousarray(block[:, own] * scales[v].astype(block.dtype))
+            M = None if entries is None else np.ascontiguousarray(entries[:, own], block.dtype)
+            level = (scales[v] * constants[v]).astype(block.dtype)[None]
+            left[v] += loss_value(X, Wt, np.ascontiguousarray(scaled_H[:, own]), loss, weights=M)
+            total[v] += loss_value(X, ones, level, loss, weights=M)
+    return np.divide(left, total, out=np.zeros_like(left), where=total > 0)
+
+
+def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
+    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant."""
+    found, varies = np.zeros(len(own)), False
+    step = max(1, BLOCK // len(views))
+    for start in range(0, len(own), step):
+        some = own[start : start + step]
+        block = dense(views.data[:, some])
+        for k, values in enumerate(block.T, start):
+            if views.entries is not None:
+                values = values[views.entries[:, own[k]]]
+            if values.size:
+                found[k], varies = middle(values.astype(np.float64)), varies or bool(np.ptp(values))
+    return found if varies else np.zeros_like(found)
 
 
 def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
