@@ -9,5 +9,54 @@
 =====================================  ==========================================================
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 if __name__ != "visionnmf.apps":
     raise ImportError("import this package as visionnmf.apps, not by the name of its folder")
+
+__all__ = ["cluster_address", "is_shared", "on_cluster"]
+
+_scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
+
+
+@contextmanager
+def on_cluster(scheduler: str) -> Iterator[None]:
+    """Let the applications do their jobs on the workers of a Dask cluster in this block.
+
+    It replaces their `jobs` and `n_jobs`; the results are the same. Workers read inputs and write results under the
+    paths of this process, and relative paths start at its current folder. They must have one thread and the same
+    version of visionnmf. The job of a worker that is lost is done again by another one.
+
+    Parameters
+    ----------
+    scheduler : str
+        The address of the scheduler, such as "tcp://127.0.0.1:8786". It is contacted when there are jobs.
+
+    Raises
+    ------
+    VisionNMFError
+        In the block, if Dask is not installed, the scheduler does not answer, or a worker does not suit.
+
+    Examples
+    --------
+    >>> from visionnmf.apps import on_cluster
+    >>> with on_cluster("tcp://127.0.0.1:8786"):
+    ...     pass  # for example visionnmf.apps.segmentation.evaluate("images", "truth")
+    """
+    before = _scheduler.set(scheduler)
+    try:
+        yield
+    finally:
+        _scheduler.reset(before)
+
+
+def cluster_address() -> str | None:
+    """Return the address of the scheduler that :func:`on_cluster` has named, or None outside of such a block."""
+    return _scheduler.get()
+
+
+def is_shared(processes: int, jobs: int) -> bool:
+    """Return whether jobs are shared: among workers of a cluster, or among several processes if there are as many."""
+    return jobs > 0 if cluster_address() is not None else min(processes, jobs) > 1

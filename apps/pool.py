@@ -1,7 +1,7 @@
 """A pool of processes of one thread each, which end on request, or by themselves if the first process was killed.
 
 An interrupt goes to the first process, which ends the others. Each of them removes what it has half written and starts
-none of the jobs that it had already received.
+none of the jobs that it had already received. In a block of :func:`.on_cluster` the pool is that cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 
 from visionnmf.exceptions import VisionNMFError
 
+from .cluster import open_workers
+
 GRACE = 5.0  # seconds that a process has for removing half-written files before it is ended
 
 T = TypeVar("T")
@@ -29,8 +31,13 @@ T = TypeVar("T")
 def open_pool(processes: int) -> Iterator[Executor]:
     """Open a pool of processes of one thread each. Any exception in the block, also an interrupt, ends them all.
 
-    If a process is killed from outside, VisionNMFError is raised.
+    If a process is killed from outside, VisionNMFError is raised. In a block of :func:`.on_cluster` the pool is
+    the cluster, whatever the number of `processes`; then an exception withdraws the jobs that have not begun.
     """
+    with open_workers() as workers:
+        if workers is not None:
+            yield workers
+            return
     others = set(active_children())  # processes that were there before, and are none of ours
     # Spawned, not forked: a fork would inherit the state of thread pools. `_begin` runs first in each process.
     with _Pool(processes, get_context("spawn"), _begin) as pool:

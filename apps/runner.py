@@ -21,6 +21,8 @@ from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, Unre
 from visionnmf.io import check_outputs, output_file, output_folder, write_csv
 from visionnmf.io.inputs import read_text
 
+from . import is_shared
+from .cluster import LostJobError
 from .pool import open_pool
 
 RESULTS = "results.csv"
@@ -122,16 +124,31 @@ def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows |
     return None
 
 
-def run_parallel(jobs: Jobs, work: Callable[..., T], processes: int, keep: Callable[[str, T], None]) -> None:
+def run_parallel(
+    jobs: Jobs,
+    work: Callable[..., T],
+    processes: int,
+    keep: Callable[[str, T], None],
+    *,
+    lost: Callable[[Exception], T] | None = None,
+) -> None:
     """Call ``work(*arguments)`` for each job in processes of one thread each, or here if one process is enough.
 
-    As each job ends, ``keep(name, result)`` is called in this process. At most `processes` jobs run at a time.
+    As each job ends, ``keep(name, result)`` is called in this process. At most `processes` jobs run at a time. In a
+    block of :func:`.on_cluster` all jobs go to the workers of the cluster. ``lost(error)`` is the result of a
+    job that has ended several workers there; by default the error is raised.
     """
-    if processes == 1 or len(jobs) < 2:
+    if not is_shared(processes, len(jobs)):
         for name, arguments in jobs.items():
             keep(name, work(*arguments))
         return
     with open_pool(min(processes, len(jobs))) as pool:
         futures = {pool.submit(work, *arguments): name for name, arguments in jobs.items()}
         for future in as_completed(futures):
-            keep(futures[future], future.result())
+            try:
+                result = future.result()
+            except LostJobError as error:
+                if lost is None:
+                    raise
+                result = lost(error)
+            keep(futures[future], result)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
 from visionnmf.datasets import local
+from visionnmf.io import output_file
 
 DATA = local.data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
@@ -72,6 +74,24 @@ def squares(most, number):
 def killed(_number):
     """End this process as a system does that runs out of memory."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_after_writing(folder, number):
+    """Write a result, then end this process if no other process has done this job before; return how often it ran."""
+    begun = folder / f"begun {number} {os.getpid()}"
+    begun.touch()
+    with output_file(folder / f"{number}.txt") as temporary:
+        temporary.write_text(f"result {number}")
+    times = len(list(folder.glob(f"begun {number} *")))
+    if times == 1:
+        killed(number)
+    return times
+
+
+def slow(folder, number):
+    """Leave a file that says that this job has begun, and take 0.2 s."""
+    (folder / f"{number}").touch()
+    time.sleep(0.2)
 
 
 def make_chain(rng):

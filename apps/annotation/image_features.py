@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf._progress import Progress
+from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
@@ -72,9 +73,9 @@ def describe(
             f"source must be a table of features (.npz), as in training; got {len(images)} images; train on images"
         )
     extraction.set_params(n_jobs=n_jobs)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), open_workers() as pool:
         warnings.simplefilter("ignore", UserWarning)  # about transparency, for each image
-        found = extraction.extract(images, fit=fit, progress=progress)
+        found = extraction.extract(images, fit=fit, progress=progress, pool=pool)
     return Described(found.X, [images[i] for i in found.readable], extraction.views_, extraction, found.skipped)
 
 

@@ -22,9 +22,10 @@ from typer.main import get_command, get_group
 
 from visionnmf import __version__
 from visionnmf._jit import cache_folder, on_first_compile
+from visionnmf.apps import on_cluster
 
 from .console import say, set_verbosity
-from .options import PlainUsage, Quiet, Verbose
+from .options import PlainUsage, Quiet, Scheduler, Verbose
 from .records import name_flags
 from .signals import ending_code, on_signal
 
@@ -87,7 +88,7 @@ class _Commands(TyperGroup):
 
 @functools.cache
 def _load(name: str) -> Any:
-    """Import a command and give it, or each of its sub-commands, the options that all commands have.
+    """Import a command and give it, or each of its sub-commands, the options that many commands have.
 
     Returns the command as click runs it. `PlainUsage` writes its help without rich, which takes long to load.
     """
@@ -96,12 +97,12 @@ def _load(name: str) -> Any:
         for part in command.registered_commands:
             part.cls = PlainUsage
             if part.callback is not None:
-                part.callback = _with_verbosity(part.callback)
+                part.callback = _with_common(part.callback)
         command.rich_markup_mode = None
         loaded: Any = get_group(command)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, cls=PlainUsage)(_with_verbosity(command))
+        alone.command(name, cls=PlainUsage)(_with_common(command))
         loaded = get_command(alone)
     loaded.name = name
     return loaded
@@ -149,25 +150,35 @@ def _common(
     """
 
 
-def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --quiet and --verbose.
+def _with_common(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --quiet and --verbose and, if it has --jobs, --scheduler.
 
-    Typer reads a command's options from its signature, so the two are added there and to the annotations.
+    Typer reads a command's options from its signature, so they are added there and to the annotations.
     """
     signature = inspect.signature(function, eval_str=True)
+    shares = "jobs" in signature.parameters  # its work
 
     @functools.wraps(function)
-    def command(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
+    def command(*, quiet: bool, verbose: bool, scheduler: str | None = None, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. The names of its options are
         # remembered first, because messages use them; `arguments` are those of the command itself.
         name_flags(signature)
         set_verbosity(quiet, verbose)
-        function(**arguments)
+        if scheduler is None:
+            function(**arguments)
+        elif arguments["jobs"] != signature.parameters["jobs"].default:
+            raise typer.BadParameter("--jobs and --scheduler exclude each other; leave out --jobs")
+        else:
+            with on_cluster(scheduler):
+                function(**arguments)
 
-    more = {"quiet": Quiet, "verbose": Verbose}
-    added = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=a) for n, a in more.items()]
+    more: dict[str, tuple[Any, Any]] = {"scheduler": (Scheduler, None)} if shares else {}
+    more |= {"quiet": (Quiet, False), "verbose": (Verbose, False)}
+    added = [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in more.items()
+    ]
     command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
-    command.__annotations__ = function.__annotations__ | more
+    command.__annotations__ = function.__annotations__ | {name: annotation for name, (annotation, _) in more.items()}
     return command
 
 

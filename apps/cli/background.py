@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from visionnmf import choices
+from visionnmf.apps import cluster_address
 from visionnmf.apps.background.settings import (
     EventSettings,
     LiveSettings,
@@ -123,8 +124,9 @@ def separate_videos(
             "recursive": work.recursive,
             "skip_existing": work.skip_existing,
             "jobs": work.jobs > 1,
+            "scheduler": cluster_address() is not None,
         }
-        refused = [flag_of(name) for name, wanted in excluded.items() if wanted]
+        refused = [flag_of(name, f"--{name}") for name, wanted in excluded.items() if wanted]
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
             raise typer.BadParameter(f"--live {reason}")

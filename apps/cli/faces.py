@@ -120,14 +120,14 @@ def identify(
         if pictures is not None:
             make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
-        from visionnmf.apps import faces
+        from visionnmf.apps import faces, is_shared
         from visionnmf.apps.faces.identification import Identifier
         from visionnmf.apps.pool import open_pool
 
         known = faces.load(model)
         if identification.all_faces and not known.detect:
             raise ParameterError("all_faces must be False for a model of whole images; got True; train with --detect")
-        with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
+        with open_pool(jobs) if is_shared(jobs, len(inputs)) else nullcontext() as pool:
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
 
             def prepare(sources: list[str], folders: list[Path | None]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visionnmf import choices
+from visionnmf.apps import is_shared
 from visionnmf.apps.masquerade.settings import (
     DetectorComparison,
     Following,
@@ -152,8 +153,9 @@ def score(
     live = following.follow or "-" in logs
     if output.top is not None and live:
         raise typer.BadParameter("--top and --follow exclude each other")
-    if jobs > 1 and live:
-        raise typer.BadParameter("--jobs and --follow exclude each other, as do --jobs and standard input")
+    if live and is_shared(jobs, jobs):
+        option = "--jobs" if jobs > 1 else "--scheduler"
+        raise typer.BadParameter(f"{option} and --follow exclude each other, as do {option} and standard input")
     with running(json_ or output.form is not None, debug) as run:
         if not following.follow:  # a log that is followed is waited for
             check_exists(*logs)

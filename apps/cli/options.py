@@ -34,7 +34,12 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Write names to CSV as they are, also where spreadsheets see formulas.")
 ]
-# Every command has these two options; `apps/cli/__init__.py` adds them.
+# `apps/cli/__init__.py` adds this option to every command that has --jobs ...
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Let the workers of this Dask scheduler do the work."),
+]
+# ... and these two to every command.
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what failed.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step and its time on standard error.")]
 

@@ -22,6 +22,7 @@ import typer
 from visionnmf import __version__
 from visionnmf._progress import Progress, Steps
 from visionnmf._text import one_line, printable, without_password
+from visionnmf.apps import is_shared
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
 
 from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
@@ -157,12 +158,12 @@ class Run:
 
         `kind` says what the inputs are ("images"), and `arguments` are files, patterns and samples, or what
         :meth:`inputs` has found. `process` is called with an input and returns a report; a :class:`~.work.Work`, which
-        `jobs` of more than 1 need, is imported after the paths were checked. `writes` says whether results are named
-        after the inputs. With a folder `out`, `process` is called with ``out=``, this folder or one beneath it: results
-        of a folder's files mirror the folder, and inputs of the same name get folders of their own. Inputs whose
-        results exist are reported as skipped, not as failures; with `skip_existing` no hint says what replaces them.
-        `prepare` is called beforehand with the next hundred inputs and the folders for their results (None for the
-        default), if they are better looked at together.
+        `jobs` of more than 1 and a cluster need, is imported after the paths were checked. `writes` says whether
+        results are named after the inputs. With a folder `out`, `process` is called with ``out=``, this folder or one
+        beneath it: results of a folder's files mirror the folder, and inputs of the same name get folders of their own.
+        Inputs whose results exist are reported as skipped, not as failures; with `skip_existing` no hint says what
+        replaces them. `prepare` is called beforehand with the next hundred inputs and the folders for their results
+        (None for the default), if they are better looked at together.
         """
         self._kind, self._skip_existing = kind, skip_existing
         inputs = [found for found in arguments if isinstance(found, Input)]
@@ -174,7 +175,7 @@ class Run:
 
             options = [{"out": out / place} for place in place_results(inputs)]
         self._total = len(inputs)
-        if jobs > 1 and isinstance(process, Work) and len(inputs) > 1:
+        if isinstance(process, Work) and is_shared(jobs, len(inputs)):
             return self._process_in_parallel(process, sources, options, jobs)
         reports: list[Any] = []
         used: dict[str, str] = {}  # the input by the common beginning of its results' names
@@ -197,7 +198,7 @@ class Run:
     def _process_in_parallel(
         self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
     ) -> list[Any]:
-        """Process inputs in several processes; their reports are printed in the order of the inputs.
+        """Process inputs in several processes or on a cluster; their reports are printed in the order of the inputs.
 
         `options` has the arguments for each input. `_number` is the number of inputs that were printed.
         """

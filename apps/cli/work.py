@@ -60,14 +60,15 @@ def call_in_processes(
     processes: int,
     keep: Callable[[str, Outcome], None],
 ) -> None:
-    """Process inputs in processes of one thread each; `keep` gets each outcome as soon as it is there.
+    """Process inputs in processes of one thread each, or on a cluster; `keep` gets each outcome as soon as it is there.
 
     `jobs` has an input and its keyword arguments by a key, with which `keep` is called. An interrupt ends all of the
-    processes.
+    processes. An input that has ended several workers of a cluster has the error as its outcome.
     """
     from visionnmf.apps.runner import run_parallel
 
-    run_parallel({key: (process, *job) for key, job in jobs.items()}, _attempt, processes, keep)
+    work = {key: (process, *job) for key, job in jobs.items()}
+    run_parallel(work, _attempt, processes, keep, lost=lambda error: Outcome(error=error))
 
 
 def _attempt(process: Work, source: str, options: Mapping[str, Any]) -> Outcome:

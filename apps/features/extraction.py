@@ -10,6 +10,7 @@ from pathlib import Path
 
 from visionnmf import choices
 from visionnmf._progress import Progress
+from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
@@ -121,9 +122,9 @@ def extract_features(
         if progress is not None:
             progress(stage, done, total)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), open_workers() as pool:
         warnings.simplefilter("ignore", UserWarning)  # about transparency, for each image
-        found = extraction.extract(images, fit=files.use is None, progress=extracted)
+        found = extraction.extract(images, fit=files.use is None, progress=extracted, pool=pool)
     table = FeatureTable(
         found.X,
         [images[i] for i in found.readable],

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from visionnmf._checks import check_count
+from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, follow, standard_input
@@ -179,8 +180,9 @@ def score(
     paths = [str(path) for path in logs]
     if following.follow and len(paths) != 1:
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
-    if check_count(n_jobs, "n_jobs") > 1 and (following.follow or STANDARD_INPUT in paths):
-        raise ParameterError(f"n_jobs must be 1 where a log is followed, or standard input; got {n_jobs}")
+    if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and (following.follow or STANDARD_INPUT in paths):
+        got = cluster_address() or n_jobs
+        raise ParameterError(f"n_jobs must be 1 where a log is followed, or standard input; got {got}")
     return _results(_Reader(model, paths, following, source, stop, on_error), judging, n_jobs)
 
 
@@ -299,7 +301,7 @@ def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
 def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[_Judged]:
     """Yield each session with its judgement, by one process or several; None for users without a scorer."""
     scorers = reader.model.scorers
-    if n_jobs > 1:
+    if is_shared(n_jobs, n_jobs):
         with open_pool(n_jobs) as pool:
             yield from _judged_in_rounds(reader.read(), scorers, judging, pool)
         return

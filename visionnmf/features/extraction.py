@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,6 +38,7 @@ Parts = dict[int, NDArray[np.float32]]
 """Features of an image by the numbers of the extractors."""
 
 BATCH = 16  # images that another process gets at a time
+AHEAD = 256  # batches that a pool has at a time
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,9 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             rows.append(row)
         return np.stack(rows)
 
-    def extract(self, images: Images, *, fit: bool = False, progress: Progress | None = None) -> Extracted:
+    def extract(
+        self, images: Images, *, fit: bool = False, progress: Progress | None = None, pool: Executor | None = None
+    ) -> Extracted:
         """Describe the images that can be read.
 
         Parameters
@@ -180,6 +185,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         progress : callable, optional
             Called as ``progress("extracting", done, total)`` after each image; with `fit`, before that also with the
             stages "checking", which counts images, and "learning", which counts extractors.
+        pool : Executor, optional
+            What describes the images in place of `n_jobs` processes. The extractors learn in this process.
 
         Returns
         -------
@@ -200,7 +207,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                     progress("checking", i + 1, len(images))
             self._fit(good or images, progress)
         rows, readable, skipped = [], [], []
-        for i, row in enumerate(self._rows(images)):
+        for i, row in enumerate(self._rows(images, pool)):
             if isinstance(row, MediaError):
                 skipped.append(row)
             else:
@@ -247,19 +254,24 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.groups_ = np.repeat(np.arange(len(sizes)), sizes)
         self.n_features_out_ = int(ends[-1])
 
-    def _rows(self, images: Images) -> Iterator[NDArray[np.float32] | MediaError]:
+    def _rows(self, images: Images, pool: Executor | None = None) -> Iterator[NDArray[np.float32] | MediaError]:
         """Yield the features of each image, or the error if it cannot be read.
 
-        Batches of images go to other processes, each image with the numbers of the extractors whose features of it are
-        not in the cache file; the cache completes the rows.
+        Batches of images go to the `pool`, or to processes of joblib, each image with the numbers of the extractors
+        whose features of it are not in the cache file; the cache completes the rows.
         """
         check_is_fitted(self)
         images = check_images(images)
         with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
             batches = (cache.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
-            workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
+            work = partial(_describe, cache.extractors, self.max_pixels)
+            if pool is not None:
+                described = _in_order(pool, work, batches)
+            else:
+                workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
+                described = workers(delayed(work)(batch) for batch in batches)
             try:
-                for parts in workers(delayed(_describe)(cache.extractors, self.max_pixels, batch) for batch in batches):
+                for parts in described:
                     yield from cache.rows(parts)
             except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
                 raise VisionNMFError(
@@ -289,6 +301,19 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[T
         else:
             described.append({i: extractors[i].describe(prepared) for i in wanted} if prepared is not None else {})
     return described
+
+
+def _in_order(
+    pool: Executor, work: Callable[[list[Task]], list[Parts | MediaError]], batches: Iterator[list[Task]]
+) -> Iterator[list[Parts | MediaError]]:
+    """Yield ``work(batch)`` of each batch in order; a pool does the work on the next `AHEAD` batches."""
+    waiting: deque[Future[list[Parts | MediaError]]] = deque()
+    for batch in batches:
+        waiting.append(pool.submit(work, batch))
+        if len(waiting) == AHEAD:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _is_readable(image: ArrayLike | str | Path) -> bool:

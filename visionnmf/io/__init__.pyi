@@ -31,6 +31,7 @@ from .outputs import (
     check_parents as check_parents,
     output_file as output_file,
     output_folder as output_folder,
+    replacing_since as replacing_since,
     transaction as transaction,
 )
 from .pixel_conversion import resize_grey as resize_grey, to_grey8 as to_grey8

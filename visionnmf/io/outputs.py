@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import errno
 import functools
+import math
 import os
 import platform
 import re
@@ -48,6 +49,7 @@ class _Transaction:
 
 
 _current: ContextVar[_Transaction | None] = ContextVar("current", default=None)
+_own_since: ContextVar[float] = ContextVar("own_since", default=math.inf)  # seconds since 1970
 _unfinished: set[Path] = set()  # the temporary files of this process
 
 
@@ -122,6 +124,25 @@ def transaction() -> Iterator[None]:
         raise
     finally:
         _current.reset(before)
+
+
+@contextmanager
+def replacing_since(moment: float) -> Iterator[None]:
+    """Let the block also replace files that were written at `moment` (seconds since 1970) or later.
+
+    These are results of the same run: a job that is done again need not know how far the lost one came.
+
+    Examples
+    --------
+    >>> from visionnmf.io import output_file, replacing_since
+    >>> with replacing_since(0), output_file("new.txt") as temporary:
+    ...     _ = temporary.write_text("written again, without an error")
+    """
+    before = _own_since.set(moment)
+    try:
+        yield
+    finally:
+        _own_since.reset(before)
 
 
 def _remove(path: Path) -> None:
@@ -256,8 +277,16 @@ def _check_free(path: Path, force: bool) -> None:
         raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
     if is_folder:
         raise MediaError(f"{path}: is a folder; name a file to write")
-    if not force and os.path.lexists(path):
+    if not force and _must_stay(path):
         raise OutputExistsError(f"{path}: exists already; {PASS_FORCE}")
+
+
+def _must_stay(path: Path) -> bool:
+    """Return whether there is a file that is not a result of this run; see :func:`replacing_since`."""
+    try:
+        return path.lstat().st_mtime < _own_since.get()
+    except OSError:
+        return False
 
 
 def output_folder(path: str | Path) -> Path:

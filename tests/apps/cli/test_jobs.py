@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from helpers import all_commands, run_command as run
 from PIL import Image
@@ -50,7 +49,7 @@ def test_every_batch_and_every_evaluation_takes_jobs():
         if several or name.endswith("evaluate"):
             batches.add(name)
         if "--jobs" in options(command):
-            assert "-j" in options(command), name
+            assert {"-j", "--scheduler"} <= options(command), name
             taking.add(name)
     assert {"segment", "background", "faces identify", "masquerade score"} <= taking
     assert batches - taking == set(WITHOUT)
@@ -77,25 +76,6 @@ def elsewhere(processes):
         yield pool
 
 
-@pytest.fixture
-def photographs(tmp_path):
-    """Images, one that is none, one that warns; and a model of people."""
-    from visionnmf.apps import faces
-
-    rng = np.random.default_rng(0)
-    for person in range(3):
-        (tmp_path / "people" / f"p{person}").mkdir(parents=True)
-        face = rng.integers(40, 200, (12, 10))
-        for i in range(4):
-            pixels = (face + rng.integers(0, 9, face.shape)).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "people" / f"p{person}" / f"{i}.png")
-    training = faces.FaceTraining(n_components=6, missing="none")
-    faces.train(tmp_path / "people", tmp_path / "people.npz", training=training)
-    (tmp_path / "people" / "p1" / "bad.png").write_text("no picture")
-    Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "people" / "p1" / "glass.png")
-    return tmp_path
-
-
 @pytest.mark.slow
 def test_images_read_by_several_processes_are_identified_as_by_one(photographs):
     command = ("faces", "identify", photographs / "people.npz", photographs / "people", "--recursive", "--json")
@@ -116,29 +96,6 @@ def test_the_pool_reads_and_what_it_cannot_read_is_read_again(photographs, monke
     broken = Identifier(load(photographs / "people.npz"), pool=pool)  # which has ended, as one without memory
     broken.prepare(sources, [None] * 3)
     assert broken.identify(sources[2]).identity == Identifier(broken.model).identify(sources[2]).identity
-
-
-@pytest.fixture
-def logs(tmp_path):
-    """Histories of three users, and a day on which one is another, in files that are not a user's each."""
-    rng = np.random.default_rng(1)
-    habits = {name: rng.choice([f"{name}{i}" for i in range(9)], 900) for name in ("ann", "bea", "cyd")}
-    (tmp_path / "old").mkdir()
-    (tmp_path / "new").mkdir()
-    for name, commands in habits.items():
-        (tmp_path / "old" / f"{name}.log").write_text("\n".join(commands[:500]) + "\n")
-    rows = [(name, command) for name, commands in habits.items() for command in commands[500:]]
-    rows = [rows[i] for i in np.argsort(np.arange(len(rows)) + rng.integers(0, 300, len(rows)), kind="stable")]
-    rows += [("ann", "nmap"), ("ann", "nc")] * 20 + [("dee", "ls")] * 30
-    for part, name in enumerate(("a.csv", "c.csv")):
-        text = "".join(f"{user},{command} -x\n" for user, command in rows[part::2])
-        (tmp_path / "new" / name).write_text("user,command\n" + text)
-    (tmp_path / "new" / "b.csv").write_text("user,command\n")
-    model = tmp_path / "users.npz"
-    assert (
-        run("masquerade", "train", *sorted((tmp_path / "old").iterdir()), "--size", 20, "--model", model).exit_code == 0
-    )
-    return tmp_path
 
 
 @pytest.mark.slow
@@ -203,7 +160,7 @@ def test_several_processes_are_told_of_in_the_order_of_the_inputs(tmp_path, monk
         Image.fromarray(make_mosaic(24, 32, random_state=0).image).save(tmp_path / f"{name}.png")
     order = [2, 0, 3, 1]
 
-    def ending(jobs, work, processes, keep):
+    def ending(jobs, work, processes, keep, **_):
         for number in order:
             if number is None:
                 raise KeyboardInterrupt
