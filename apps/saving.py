@@ -13,7 +13,7 @@ class SaveableEstimator:
     """Give an estimator ``save`` and ``load``.
 
     The module ``store`` beside the estimator's own defines ``save(estimator, path, *, force)`` and
-    ``load_estimator(path, **options)``.
+    ``load_estimator(path)``.
     """
 
     def _restored(self) -> None:
@@ -39,17 +39,15 @@ class SaveableEstimator:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
-        _store(type(self)).save(self, path, force=force)
+        store_of(type(self)).save(self, path, force=force)
 
     @classmethod
-    def load(cls: type[T], path: str | Path, **options: Any) -> T:
+    def load(cls: type[T], path: str | Path) -> T:
         """Read an estimator that :meth:`save` has written. Untrusted files are safe to read.
 
         Parameters
         ----------
         path : str or Path
-        **options : dict
-            For models of sessions: ``key`` if commands are hashed, and ``user`` if the file holds several users.
 
         Returns
         -------
@@ -61,7 +59,7 @@ class SaveableEstimator:
         UnreadableError, UnsupportedError
             If the file is missing, damaged, or holds another kind of model, or a later version of visionnmf wrote it.
         """
-        loaded: T = _store(cls).load_estimator(path, **options)
+        loaded: T = store_of(cls).load_estimator(path)
         return loaded
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -69,6 +67,6 @@ class SaveableEstimator:
         return " ".join(super().__repr__(N_CHAR_MAX).split())  # type: ignore[call-arg]
 
 
-def _store(cls: type[Any]) -> Any:
+def store_of(cls: type[Any]) -> Any:
     """Import the module ``store`` of the application to which an estimator belongs."""
     return import_module(".store", cls.__module__.rpartition(".")[0])

@@ -141,9 +141,34 @@ def settings(cls: type[T]) -> type[T]:
 
     cls.__post_init__ = __post_init__  # type: ignore[attr-defined]
     record = dataclass(frozen=True, kw_only=True)(cls)
+    record._options = _options(record)  # type: ignore[attr-defined]
     described = "\n".join(field.described() for field in options_of(record))
     record.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\nParameters\n----------\n{described}\n"
+    # `help` shows the types of the fields, which are easier to read without their options.
+    record.__annotations__ = get_type_hints(record)
+    record.__init__.__annotations__ = {**record.__annotations__, "return": None}
+    for field in fields(record):  # type: ignore[arg-type]
+        field.type = record.__annotations__[field.name]
     return record
+
+
+def check_record(value: Any, kind: type, name: str) -> None:
+    """Raise ParameterError unless `value` is a record of a kind, such as :class:`FaceTraining`; `name` is for messages.
+
+    A dict whose keys are fields of the record is shown as the call that makes one.
+    """
+    if isinstance(value, kind):
+        return
+    from visionnmf._checks import shown
+    from visionnmf.exceptions import ParameterError
+
+    known = [field.name for field in options_of(kind)]
+    example = f"{known[0]}=..."
+    if isinstance(value, dict) and value and all(key in known for key in value):
+        example = ", ".join(f"{key}={item!r}" for key, item in value.items())
+    raise ParameterError(
+        f"{name} must be a {kind.__name__}; got {shown(value)}; write {name}={kind.__name__}({example:.100})"
+    )
 
 
 def comma_separated(text: str) -> tuple[str, ...]:
@@ -160,8 +185,11 @@ def comma_separated_numbers(text: str) -> tuple[int, ...]:
 
 def options_of(record: type) -> list[OptionField]:
     """Return the fields of a record that are options, in their order; none for a class that is not a record."""
-    if not hasattr(record, "__dataclass_fields__"):
-        return []
+    return list(getattr(record, "_options", ()))
+
+
+def _options(record: type) -> list[OptionField]:
+    """Return the fields of a new record that are options, which its annotations say."""
     hints = get_type_hints(record, include_extras=True)
     found = []
     # A field is declared as Annotated[kind, Option(...)]; a kind that allows None is a union with it.

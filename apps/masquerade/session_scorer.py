@@ -32,6 +32,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_count, check_flag, check_number
-from visionnmf.apps.saving import SaveableEstimator
+from visionnmf.apps.saving import SaveableEstimator, store_of
 from visionnmf.exceptions import ParameterError
 
 from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes, check_sequence, count_session
@@ -169,6 +170,32 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
     _repr_html_ = None
+
+    @classmethod
+    def load(cls, path: str | Path, *, user: str | None = None, key: str | None = None) -> SessionScorer:
+        """Read a scorer that :meth:`save` has written. Untrusted files are safe to read.
+
+        Parameters
+        ----------
+        path : str or Path
+        user : str, optional
+            Whose scorer to read, if the file holds several users.
+        key : str, optional
+            The secret of the hashes, if commands were hashed with one.
+
+        Returns
+        -------
+        SessionScorer
+
+        Raises
+        ------
+        ParameterError
+            If the file does not hold `user`, or several users and none is given.
+        UnreadableError, UnsupportedError
+            If the file is missing, damaged, or holds another kind of model, or another version of visionnmf wrote it.
+        """
+        loaded: SessionScorer = store_of(cls).load_estimator(path, user=user, key=key)
+        return loaded
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return scikit-learn's text, cut to about `N_CHAR_MAX` characters, with asterisks in place of the key."""

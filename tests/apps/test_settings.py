@@ -1,6 +1,7 @@
 """Records of settings: checked once, documented once, and options of a command."""
 
 import pickle
+import pydoc
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from visionnmf.apps.cli.records import with_records
-from visionnmf.apps.settings import Option, options_of, settings
+from visionnmf.apps.settings import Option, check_record, options_of, settings
 from visionnmf.exceptions import ParameterError
 
 
@@ -65,6 +66,21 @@ def test_a_record_is_frozen_compared_by_value_and_sent_to_other_processes():
     assert pickle.loads(pickle.dumps(one)) == one
     with pytest.raises(FrozenInstanceError):
         one.start = 1.0
+
+
+def test_the_help_of_a_record_shows_its_types_and_not_its_options():
+    shown = pydoc.plain(pydoc.render_doc(TimeRange))
+    assert "start: float = 0.0" in shown and "end: float | None = None" in shown and "-> None" in shown
+    assert "Annotated" not in shown and "metavar" not in shown
+    assert [field.name for field in options_of(TimeRange)][:2] == ["start", "end"]
+
+
+def test_another_kind_of_value_is_refused_with_the_call_that_makes_a_record():
+    check_record(TimeRange(), TimeRange, "time")
+    with pytest.raises(ParameterError, match=r"time must be a TimeRange; got .*; write time=TimeRange\(every=2\)"):
+        check_record({"every": 2}, TimeRange, "time")
+    with pytest.raises(ParameterError, match=r"time must be a TimeRange; got 3; write time=TimeRange\(start=\.\.\.\)"):
+        check_record(3, TimeRange, "time")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The schema of model files: what is declared is kept, and everything else is refused on one line."""
 
+import importlib
 import io
 import json
 import math
@@ -7,6 +8,7 @@ import re
 import struct
 import tracemalloc
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ import scipy.sparse as sp
 from model_files import rewrite
 from sklearn.base import BaseEstimator
 
+import visionnmf
 from visionnmf._checks import shown
 from visionnmf._text import one_line
 from visionnmf.exceptions import (
@@ -532,3 +535,15 @@ def test_a_file_with_bytes_after_its_directory_is_read(path):
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"a comment that zip files may have" * 100
     np.testing.assert_array_equal(PLAIN.load(path)["one"], [0, 1, 2])
+
+
+def test_files_of_other_kinds_are_named_as_their_stores_name_them():
+    from visionnmf.io.model_file import OTHERS
+
+    root = Path(visionnmf.__file__).parents[1]
+    sources = [path.read_text() for folder in ("apps", "visionnmf") for path in (root / folder).rglob("*.py")]
+    assert all(any(f'ModelFile(\n    "{name}"' in source for source in sources) for name in OTHERS)
+    for _, reader in OTHERS.values():
+        module = re.search(r"visionnmf[\w.]*$", reader)[0].removesuffix(".load_model")
+        name = reader.split(" or ")[0].split(" of ")[0].split(".")[0]
+        assert name == "visionnmf" or hasattr(importlib.import_module(module), name)

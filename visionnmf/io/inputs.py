@@ -12,7 +12,7 @@ from pathlib import Path
 
 from visionnmf._text import without_password
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
-from visionnmf.exceptions import TooLargeError, UnreadableError
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 
 SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
@@ -236,7 +236,12 @@ def read_text(path: str | Path, kind: str, encoding: str = "utf-8") -> str:
 
 
 def check_is_path(path: str | Path, kind: str) -> None:
-    """Raise UnreadableError, with the cure, if a path is a URL or ``-``, of which ``Path`` would make a file name."""
+    """Raise UnreadableError, with the cure, if a path is a URL or ``-``, of which ``Path`` would make a file name.
+
+    Raises ParameterError for anything that is not a path, such as None; `kind` names it ("model").
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"{kind} must be the path of a file; got {' '.join(repr(path).split()):.80}")
     name = without_password(str(path))
     if name == "-":
         raise UnreadableError(f"-: standard input is not read here; write the {kind} into a file first")

@@ -61,6 +61,21 @@ DAMAGE = (
 )
 
 
+# The kinds of files that users take for each other, and what reads them.
+OTHERS = {
+    "visionnmf-model": ("a model of an estimator such as NMF", "visionnmf.load_model"),
+    "visionnmf-faces": ("a model of faces", "FaceRecognizer.load or load of visionnmf.apps.faces"),
+    "visionnmf-masquerade": ("a model of sessions", "SessionScorer.load or load of visionnmf.apps.masquerade"),
+    "visionnmf-annotation": ("a model of annotations", "load of visionnmf.apps.annotation"),
+    "visionnmf-multiview": ("a model of several views", "load of visionnmf.apps.multiview"),
+    "visionnmf-background": ("a background model", "BackgroundModel.load of visionnmf.apps.background"),
+    "visionnmf-online-background": (
+        "a background model of a stream",
+        "OnlineBackgroundModel.load of visionnmf.apps.background",
+    ),
+}
+
+
 class _Members(dict[str, Any]):
     """The arrays of an open file by name. Each is read when it is asked for, and only once."""
 
@@ -168,8 +183,12 @@ class ModelFile:
         # before it is decoded: TooLargeError if the decoded values, above all many short ones, would fill the memory
         self._check_header(path, text)
         header = json.loads(text.decode("ascii"))  # a character beyond ASCII would double or quadruple the memory
-        if not isinstance(header, dict) or header.get("format") != self.name:
-            raise UnreadableError(f"{path}: not {self.title}; {self.origin}")
+        found = header.get("format") if isinstance(header, dict) else None
+        if found != self.name:
+            cure = self.origin
+            if isinstance(found, str) and found in OTHERS:
+                cure = f"it is {OTHERS[found][0]}; read it with {OTHERS[found][1]}"
+            raise UnreadableError(f"{path}: not {self.title}; {cure}")
         version = header["version"]
         if type(version) is not int:
             raise StateError("its version is not a number")

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, ParameterError
 
-from .inputs import SAMPLE_PREFIX
+from .inputs import SAMPLE_PREFIX, check_is_path
 
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
 LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
@@ -78,6 +78,7 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     Raises OutputExistsError if `path` exists and `force` is false, which is checked before and again after the block,
     and MediaError if `path` is a folder, or its folder is missing or cannot be written to.
     """
+    check_is_path(path, "path")
     path = Path(path)
     _check_free(path, force)
     together = _current.get()  # the transaction that is open in this thread, or None
@@ -337,6 +338,8 @@ def _no_folder(path: Path) -> str:
 
 def check_outside(out: str | Path, source: str | Path) -> None:
     """Raise ParameterError if `out` lies in the folder `source` of faces: the next run would take it for faces."""
+    check_is_path(source, "source")
+    check_is_path(out, "out")
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
         raise ParameterError(
             f"out must lie outside {source}, where results would be taken for faces; got {out}; give another"
