@@ -13,6 +13,7 @@
     python benchmarks/faces.py occlusions ORL [SPLITS] sunglasses, scarves and foreign texture on the test images
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
+    python benchmarks/faces.py cost [REPEATS]          140, 280 and 700 images of 32 x 32: processor time of a fit
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA and the nearest image
 
 The data sets are ORL, YALEB, YALE, UMIST and LFW; for `strangers` also MIXED, the people of all sets but YALE. Settings
@@ -69,6 +70,7 @@ OCCLUSIONS = ("none", "sunglasses", "scarf", "block10", "block20", "block30", "b
 NOISES = (CONDITIONS[5], CONDITIONS[6], CONDITIONS[9])
 MISSING = tuple(CONDITIONS[i] for i in (0, 1, 6, 7, 9))
 LARGE = 10_000  # images
+COSTS = (("ORL", 20, 7), ("ORL", 40, 7), ("YALEB", 35, 20))  # people, and images of each
 BLOCK_SHARE = 0.2  # of an image
 TABLE_RANKS = (10, 50, 100, 150)
 RANK, CLUSTER_RANK, PEOPLE = 100, 80, 20
@@ -317,7 +319,7 @@ def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
     faces = load(name)
     shape = (faces.images.shape[1], faces.images.shape[2])
     files = sorted(data_file("bsds").glob("*.jpg"))
-    landscapes = np.concatenate([read_probe(shape, False, 1, path).rows for path in files])
+    landscapes = np.concatenate([read_probe(shape, False, 1, 255, path).rows for path in files])
     print(
         "| set | photographs unlike | named by the distance | named | "
         + " | ".join(PROBES)
@@ -433,6 +435,22 @@ def large(n: int = 0) -> None:
     print(f"{n} images of {people} people: {spent:.0f} s of the processor, {passed:.0f} s, {most:.2f} GB")
 
 
+def cost(repeats: int = 0) -> None:
+    """Print the processor seconds of fits to 140 to 700 images, the median of three."""
+    for name, people, each in COSTS:
+        faces = load(name)
+        known = np.unique(faces.labels)[:people]
+        rows = np.concatenate([np.flatnonzero(faces.labels == person)[:each] for person in known])
+        X, y, shape = as_rows(faces.images[rows]), faces.labels[rows], faces.images.shape[1:]
+        FaceRecognizer(image_shape=shape, random_state=0).fit(X[: 5 * each], y[: 5 * each])  # compiles
+        spent = []
+        for _ in range(repeats or 3):
+            start = time.process_time()
+            FaceRecognizer(image_shape=shape, random_state=0).fit(X, y)
+            spent.append(time.process_time() - start)
+        print(f"{len(X)} images of {name}: {np.median(spent):.1f} s of the processor", flush=True)
+
+
 def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
     """Return the low-rank part, by the inexact augmented Lagrangian with the parameters of Lin, Chen and Ma (2010)."""
     weight = 1 / np.sqrt(max(X.shape))
@@ -477,6 +495,7 @@ PARTS = {
     "occlusions": occlusions,
     "missing": missing,
     "large": large,
+    "cost": cost,
     "rpca": rpca,
 }
 QUICK = {
@@ -494,6 +513,7 @@ QUICK = {
     "MISSING": CONDITIONS[1:2],
     "PAIR_IMAGES": (3,),
     "LARGE": 60,
+    "COSTS": (("ORL", 3, 4),),
 }
 
 if __name__ == "__main__":

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
-from sklearn.utils.validation import check_non_negative
 
 from visionnmf import choices
 from visionnmf._checks import brief, check_choice
-from visionnmf.exceptions import ParameterError
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -164,13 +162,3 @@ def takes_weights(model: Any) -> bool:
     if model is None:
         return True
     return all("weights" in signature(step).parameters for step in (model.fit_transform, model.transform))
-
-
-def check_values(images: Array) -> None:
-    """Raise ParameterError if images hold NaN, and ValueError if they hold negative values."""
-    unknown = int(np.isnan(images).sum())
-    if unknown:
-        raise ParameterError(
-            f"X must not hold NaN; got {unknown} of them; set these pixels to 0, and give a mask that is True there"
-        )
-    check_non_negative(images, "FaceRecognizer (input X)")

@@ -16,6 +16,7 @@ from visionnmf import NMF
 from visionnmf._checks import RandomState, brief, check_count, check_seed
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, write_csv
 from visionnmf.metrics import clustering_accuracy, clustering_information
@@ -166,6 +167,7 @@ def cluster(
     >>> cluster("people", clustering=FaceClustering(n_clusters=3, missing="none")).clusters.shape
     (12,)
     """
+    check_record(clustering, FaceClustering, "clustering")
     path = None if out is None else Path(out) / "clusters.csv"
     if path is not None:
         check_outputs([path], force)

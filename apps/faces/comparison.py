@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,11 @@ class Comparison:
         norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
         self._norms = np.where(norms > 0, norms, 1)  # (n_components, 1)
         self.components = model.components_ / self._norms
-        self._inverse = np.linalg.pinv(self.components, rcond=CONDITION)  # (n_pixels, n_components)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """The pseudo-inverse (n_pixels, n_components) of the components, which two rules need and nobody else."""
+        return np.asarray(np.linalg.pinv(self.components, rcond=CONDITION))
 
     def features(self, images: Array, codes: Array | None = None) -> Array:
         """Return the vectors that the rule compares, a row for each of the `images` (n_images, n_pixels).

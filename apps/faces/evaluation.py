@@ -39,6 +39,7 @@ from visionnmf._checks import check_matplotlib
 from visionnmf._progress import Steps
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
+from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outside
@@ -366,6 +367,7 @@ def evaluate(
     >>> len(evaluate("people", evaluation).rows) > 0
     True
     """
+    check_record(evaluation, FaceEvaluation, "evaluation")
     if plots:
         check_matplotlib()
         if out is None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, read_image, stem_of, write_image
 
@@ -137,8 +138,13 @@ class Identifier:
         self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map  # in this process, or in the pool
         # By image: its faces, who they are, and the warnings of reading it. `prepare` fills it for a batch of images.
         self._prepared: dict[str, tuple[ProbeFaces, list[Identity], list[Warning | str]]] = {}
-        # The first arguments of `read_probe`: size, whether to cut out faces, and how many at most (None for all).
-        self._reading = (model.image_shape, model.detect, None if identification.all_faces else 1)
+        # The first arguments of `read_probe`: size, whether to cut out faces, how many at most (None: all), and white.
+        self._reading = (
+            model.image_shape,
+            model.detect,
+            None if identification.all_faces else 1,
+            model.recognizer.white_,
+        )
 
     def prepare(self, sources: list[str], folders: list[Path | None], progress: Progress | None = None) -> None:
         """Look at images together, which takes little longer than looking at one.
@@ -178,7 +184,7 @@ class Identifier:
             for message in messages:
                 warnings.warn(message, stacklevel=2)
         else:
-            faces = read_probe(*self._reading, source)  # `_reading`: size, whether faces are cut out, and how many
+            faces = read_probe(*self._reading, source)
             identities = self._identities(faces.rows)
         outputs = []
         if path is not None:
@@ -221,21 +227,21 @@ class Identifier:
 
 
 def _look(
-    shape: tuple[int, int], detect: bool, most: int | None, source: str
+    shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str
 ) -> tuple[ProbeFaces, list[Warning | str]] | None:
     """Return the faces of an image and the warnings of reading it; None if reading fails.
 
-    The other parameters are those of :func:`read_probe`: the size of a face, whether faces are cut out, and how many.
+    The parameters are those of :func:`read_probe`.
     """
     with suppress(Exception), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        faces = read_probe(shape, detect, most, source)
+        faces = read_probe(shape, detect, most, white, source)
         return faces, [warning.message for warning in caught]
     return None
 
 
 def identify(
-    model: FaceModel | str | Path,
+    model: FaceModel | FaceRecognizer | str | Path,
     source: str | Path,
     *,
     identification: FaceIdentification = FaceIdentification(),
@@ -246,8 +252,8 @@ def identify(
 
     Parameters
     ----------
-    model : FaceModel, str or Path
-        A model, or the file of one.
+    model : FaceModel, FaceRecognizer, str or Path
+        A model, a recogniser of whole images, or the file of either.
     source : str or Path
         An image. It is scaled to the size of the training images; if theirs were, its face is cut out first.
     identification : FaceIdentification
@@ -272,4 +278,5 @@ def identify(
     >>> len(identify(load("people.npz"), "people/ada/0.png").inputs)
     1
     """
+    check_record(identification, FaceIdentification, "identification")
     return Identifier(loaded(model), identification=identification, pictures=pictures, force=force).identify(source)

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import shown
+from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image, resize_grey, to_grey8
+from visionnmf.io.inputs import check_is_path
 
 from .settings import FaceReading
 
@@ -53,6 +55,8 @@ def open_faces(
     """
     from visionnmf import datasets
 
+    check_record(reading, FaceReading, "reading")
+    check_is_path(source, "source")
     fetchers = {"orl": datasets.fetch_orl, "yale": datasets.fetch_yale, "yaleb": datasets.fetch_yaleb}
     name, size, detect = str(source), reading.size, reading.detect
     if named and Path(source).is_dir():
@@ -79,8 +83,11 @@ def open_faces(
     return faces, skipped
 
 
-def read_probe(shape: tuple[int, int], detect: bool, most: int | None, source: str | Path) -> ProbeFaces:
-    """Read an image, or up to `most` faces on it with the largest first, scaled to `shape` as a model needs them."""
+def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str | Path) -> ProbeFaces:
+    """Read an image, or up to `most` faces on it with the largest first, scaled to `shape` as a model needs them.
+
+    Grey values are scaled as well, so that white has the value `white` of the model.
+    """
     if not isinstance(source, str | Path):
         raise ParameterError(f"source must be the file of one image; got {shown(source)}; call it for each image")
     if Path(source).is_dir():
@@ -90,6 +97,7 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, source: s
     found = read_faces(source)[:most] if detect else []
     images = [image for _, image in found] or [read_image(source)]
     rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
+    rows *= np.float32(white / 255)
     return ProbeFaces(rows, [box for box, _ in found])
 
 

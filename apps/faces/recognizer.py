@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from visionnmf import NMF, choices
-from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, check_rows, shown
+from visionnmf._checks import check_callable, check_count, check_image_shape, check_number, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
-from . import calibration, cleaning, likeness
+from . import calibration, cleaning, input_checks, likeness
 from .calibration import Identity
 from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
 from .comparison import Comparison
 from .occlusion import RobustResidual
+from .quick_model import QuickModel
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -45,7 +46,7 @@ MISSING = ("blocks", "saturated")  # searches for missing pixels that are compar
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}  # what images are converted to
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
-MOST_CHOOSING = 1000  # images by which a search is chosen
+MOST_CHOOSING = 500  # images by which a search is chosen
 
 
 class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
@@ -116,7 +117,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     scale_ : float
         Standard deviation of the noise of training pixels.
     white_, brightest_, background_ : float
-        The value of white, 1 or 255, the largest training pixel, and the value of an even background; NaN without one.
+        The value of white (1, 255 or 65535, whichever the largest training pixel suggests), that pixel, and the value
+        of an even background; NaN without one.
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
         it rejects a share `unknown_rate` of their own images; with one, or one image each, everything.
@@ -209,20 +211,23 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ValueError
             If a parameter is not allowed, or `X`, `y` and `mask` do not fit together.
         """
-        step = progress or (lambda *_: None)
+        step = check_callable(progress, "progress") or (lambda *_: None)
         self._check_parameters()
-        check_rows(X, "images")
+        input_checks.check_images(X)
+        input_checks.check_labels(y, X)
         data, labels = validate_data(self, X, y, ensure_all_finite="allow-nan", **FLOATS)
-        cleaning.check_values(data)
+        input_checks.check_values(data)
         # Two of each, because scikit-learn takes labels of which most are different for a regression.
         check_classification_targets(np.repeat(np.unique(labels), 2))
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))
-        self.white_ = 255.0 if self.brightest_ > 1 else 1.0  # images have grey values up to 255, or shares of white
+        self.white_ = input_checks.white_of(self.brightest_)
         self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
             self.background_ = cleaning.flat_background(self._as_images(data), self.brightest_)
         given = self._given(data, mask)  # missing pixels by the caller, besides those that a search finds
+        if given.all():
+            raise ParameterError("mask must leave pixels of the training images; got True for all of them")
         self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
         missing = given | self._found(data, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
@@ -244,10 +249,12 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
         return self
 
-    def _model(self, shape: tuple[int, int], iterations: int) -> Any:
+    def _model(self, shape: tuple[int, int], iterations: int, *, quick: bool = False) -> Any:
         """Return an unfitted model for images of `shape`, (n_images, n_pixels); the default one has `iterations`."""
         if self.model is None:
             n_components = min(self.n_components, *shape)
+            if quick:
+                return QuickModel(n_components, iterations, self.random_state)
             return NMF(n_components, nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state)
         return clone(self.model)
 
@@ -374,7 +381,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             setattr(part, name, getattr(self, name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are enough to choose
-            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS))
+            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS, quick=True))
         return part
 
     def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
@@ -388,6 +395,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
+        if np.ndim(y) == 0:
+            raise ParameterError(f"y must have a label for each of the {len(data)} images; got {shown(y)}")
+        input_checks.check_labels(y, data)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         texts = {isinstance(label, str) for label in labels.tolist()}
@@ -424,10 +434,16 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         cleans = self.rule in CLEANING or bool(missing.any())  # other rules compare probes as they are
         return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the label of the nearest person on each image, at any distance."""
-        nearest = self.distances(X).argmin(axis=1)
+    def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Return the label of the nearest person on each image, at any distance; see :meth:`distances`."""
+        nearest = self.distances(X, mask).argmin(axis=1)
         return np.asarray(self.classes_[nearest])
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, mask: ArrayLike | None = None
+    ) -> float:
+        """Return the share of images on which the nearest person is that of `y`; see :meth:`distances`."""
+        return float(accuracy_score(y, self.predict(X, mask), sample_weight=sample_weight))
 
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
@@ -482,18 +498,17 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images and the mask of their missing pixels."""
         check_is_fitted(self)
-        check_rows(X, "images")
+        input_checks.check_images(X, self.image_shape)
         data = validate_data(self, X, ensure_all_finite="allow-nan", reset=False, **FLOATS)
-        cleaning.check_values(data)
+        input_checks.check_values(data)
+        input_checks.check_scale(data, self.white_)
         return data, self._given(data, mask) | self._found(data, self.missing_)
 
     def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
         """Return the mask that the caller gave, in the shape of the images."""
-        if mask is None:
-            return np.zeros(data.shape, bool)
-        if not cleaning.takes_weights(self.model):
+        if mask is not None and not cleaning.takes_weights(self.model):
             raise ParameterError(f"mask must be None with {shown(self.model)}, which takes no weights; got a mask")
-        return np.broadcast_to(np.asarray(mask, bool), data.shape)
+        return input_checks.checked_mask(mask, data.shape)
 
     def _found(self, data: Array, missing: str) -> Mask:
         """Return the mask of the pixels that the search `missing`, "blocks", "saturated" or "none", finds in images.
@@ -563,19 +578,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return self.classifier_.distances(self._comparison.features(data))
 
     def _check_parameters(self) -> None:
-        """Raise ParameterError if a parameter is not allowed."""
-        check_choice(self.rule, "rule", choices.FACE_RULES)
-        check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
-        check_count(self.n_components, "n_components")
-        check_flag(self.thorough, "thorough")
-        check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)  # neither 0 nor 1
-        if self.model is not None and not hasattr(self.model, "fit_transform"):
-            raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(self.model)}")
-        given = isinstance(self.outliers, Real) and not isinstance(self.outliers, bool)
-        if not (self.outliers >= 0 if given else self.outliers == "auto"):  # type: ignore[operator]
-            raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(self.outliers)}")
-        if self.image_shape is not None:
-            check_image_shape(self.image_shape)
+        """Raise ParameterError if a parameter is not allowed; the reader of model files calls this method."""
+        input_checks.check_parameters(self.get_params(deep=False))
 
     def _restored(self) -> None:
         """Check the fields read from a file (ValueError if they disagree), and compute what is not stored."""

@@ -14,6 +14,7 @@ from visionnmf import NMF, choices
 from visionnmf._progress import Steps
 from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
@@ -146,6 +147,7 @@ def unshadow(
     >>> len(unshadow("people", "unshadowed", force=True).outputs)
     13
     """
+    check_record(removal, ShadowRemoval, "removal")
     check_outside(out, source)
     faces, skipped = open_faces(source, reading=reading)
     people = _enough_images(faces, removal.n_components, source, skipped)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import NMF, choices
-from visionnmf.exceptions import ParameterError
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, Flag, List, Maybe, Number, Record, Text
 from visionnmf.models.model_files import PARAMETERS, estimator_of
@@ -100,7 +102,10 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     (12, 10)
     """
     if isinstance(model, FaceRecognizer):
+        check_is_fitted(model)
         model = FaceModel(model)
+    if not isinstance(model, FaceModel):
+        raise ParameterError(f"model must be a FaceModel or a FaceRecognizer, and comes first; got {shown(model)}")
     recognizer = model.recognizer
     nmf = recognizer.model_
     names = recognizer.classes_.tolist()
@@ -135,6 +140,8 @@ def load(path: str | Path) -> FaceModel:
     >>> load("people.npz").recognizer.classes_.tolist()
     ['ada', 'ben', 'cy']
     """
+    if isinstance(path, str | Path) and Path(path).suffix.lower() in choices.IMAGE_SUFFIXES:
+        raise UnreadableError(f"{path}: an image, and a model of faces is needed, which comes before the images")
     model: FaceModel = FILE.load(path)
     return model
 
@@ -144,6 +151,15 @@ def load_estimator(path: str | Path) -> FaceRecognizer:
     return load(path).recognizer
 
 
-def loaded(model: FaceModel | str | Path) -> FaceModel:
-    """Return a model, which is read if its path is given."""
+def loaded(model: FaceModel | FaceRecognizer | str | Path) -> FaceModel:
+    """Return a model, which is read if its path is given; a recogniser of whole images becomes one."""
+    if isinstance(model, FaceRecognizer):
+        check_is_fitted(model)
+        if model.image_shape is None:
+            raise ParameterError("model must have an image_shape, to which images are scaled; got None")
+        return FaceModel(model)
+    if not isinstance(model, FaceModel | str | Path):
+        raise ParameterError(
+            f"model must be a FaceModel, a FaceRecognizer or the path of a model, and comes first; got {shown(model)}"
+        )
     return model if isinstance(model, FaceModel) else load(model)

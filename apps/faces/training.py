@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from visionnmf._checks import shown
 from visionnmf._progress import Progress
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, transaction, write_image
+from visionnmf.io.inputs import check_is_path
 
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
+from .input_checks import named_alike
 from .likeness import IN_WORDS
 from .reading import as_rows, open_faces, read_probe
 from .recognizer import Array, FaceRecognizer
@@ -149,6 +153,9 @@ def train(
     >>> train("people", "people.npz", training=training, force=True).outputs
     ['people.npz']
     """
+    check_record(training, FaceTraining, "training")
+    check_is_path(source, "source")
+    check_is_path(model, "model")
     files = [Path(model)]
     if pictures is not None:
         check_outside(pictures, source)
@@ -159,6 +166,9 @@ def train(
         output_folder(pictures)
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
     notes = _shared_images(faces)
+    alike = named_alike(faces.names)
+    if alike is not None:
+        notes.append(_two_people(*alike))
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
@@ -182,6 +192,11 @@ def train(
             "thorough=True uses all, which takes three times as long"
         )
     return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
+
+
+def _two_people(one: str, other: str) -> str:
+    """Return a sentence about two names that are hardly different."""
+    return f"{one!r} and {other!r} are two people to the model; if they are one, use one name for all images"
 
 
 def _shared_images(faces: Faces) -> list[str]:
@@ -221,14 +236,19 @@ class AddedPersonReport(Report):
 
 
 def add_person(
-    model: FaceModel | str | Path, person: str, sources: list[str], out: str | Path, *, force: bool = False
+    model: FaceModel | FaceRecognizer | str | Path,
+    person: str,
+    sources: list[str],
+    out: str | Path,
+    *,
+    force: bool = False,
 ) -> AddedPersonReport:
     """Add images of a person, new or known, to a model without training again, and write the new model.
 
     Parameters
     ----------
-    model : FaceModel, str or Path
-        A model, or the file of one.
+    model : FaceModel, FaceRecognizer, str or Path
+        A model, a recogniser of whole images, or the file of either.
     person : str
         The person's name.
     sources : list of str
@@ -259,21 +279,27 @@ def add_person(
         raise ParameterError(f"person must be a name, which comes before the images; got {shown(person)}")
     if isinstance(sources, str | Path):
         raise ParameterError(f"sources must be a list of images; got {shown(str(sources))}; put it into a list")
+    if not isinstance(sources, Iterable) or not all(isinstance(source, str | Path) for source in sources):
+        raise ParameterError(f"sources must be a list of files of images; got {shown(sources)}")
     check_outputs([Path(out)], force, inputs=sources)
-    model = loaded(model)
+    known = loaded(model)
+    reading = (known.image_shape, known.detect, 1, known.recognizer.white_)
     rows, used, skipped = [], [], []
     for source in sources:
         try:
-            rows.append(read_probe(model.image_shape, model.detect, 1, source).rows)
+            rows.append(read_probe(*reading, source).rows)
             used.append(str(source))
         except MediaError as error:
             skipped.append(str(error))
     if not rows:
         raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
     images = np.concatenate(rows)
-    notes = _doubts_of(model.recognizer, person, images, used)
-    recognizer = copy.copy(model.recognizer).add(images, np.repeat(person, len(rows)))
-    added = FaceModel(recognizer, model.detect)
+    notes = _doubts_of(known.recognizer, person, images, used)
+    alike = named_alike([*known.recognizer.classes_, person])
+    if alike is not None and person in alike:
+        notes.append(_two_people(*alike))
+    recognizer = copy.copy(known.recognizer).add(images, np.repeat(person, len(rows)))
+    added = FaceModel(recognizer, known.detect)
     save(added, out, force=force)
     note = "the threshold is still the one from training; its error rates are not known for new people"
     return AddedPersonReport(

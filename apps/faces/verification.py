@@ -21,6 +21,7 @@ from .classifiers import Labels
 from .identification import doubtful
 from .likeness import IN_WORDS
 from .reading import read_probe
+from .recognizer import FaceRecognizer
 from .store import FaceModel, loaded
 
 Array = NDArray[Any]
@@ -136,13 +137,13 @@ class VerificationReport(Report):
     def summary(self) -> str:
         """Return whether it is one person, and why."""
         who = [
-            f"{source} ({person or f'nobody known; nearest: {nearest}'})"
+            f"{source} ({f'nobody known; nearest: {nearest}' if person is None else person})"
             for source, person, nearest in zip(self.inputs, self.people, self.nearest, strict=True)
         ]
         verdict = {True: "one person", False: "different people", None: f"cannot tell: {self._not_faces()}"}[self.same]
         limit = f"{self.distance:.3f} (threshold {self.threshold:.3f})"
         if self.rule == "people":
-            named = self.people[0] if self.same else " and ".join(self.people)
+            named = self.people[0] if self.same else " and ".join(map(str, self.people))
             reason = f"identified as {named} at distances up to {limit}"
         else:
             reason = f"the images' distance from each other is {limit}"
@@ -163,8 +164,8 @@ class Verifier:
 
     Parameters
     ----------
-    model : FaceModel, str or Path
-        A model, or the file of one.
+    model : FaceModel, FaceRecognizer, str or Path
+        A model, a recogniser of whole images, or the file of either.
 
     Attributes
     ----------
@@ -180,7 +181,7 @@ class Verifier:
     """
 
     @one_blas_thread()
-    def __init__(self, model: FaceModel | str | Path) -> None:
+    def __init__(self, model: FaceModel | FaceRecognizer | str | Path) -> None:
         self.model = loaded(model)
         recognizer = self.model.recognizer
         # `_space` compares images: directions in which images of one person vary count less, if there are enough people
@@ -211,7 +212,9 @@ class Verifier:
         model, recognizer = self.model, self.model.recognizer
         inputs = [str(first), str(second)]
         limit = self.threshold if threshold is None else check_number(threshold, "threshold", 0)
-        rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in inputs])
+        reading = (model.image_shape, model.detect, 1, recognizer.white_)
+        faces = [read_probe(*reading, source) for source in (first, second)]
+        rows = np.concatenate([face.rows for face in faces])
         step("comparing", 0, 2)
         found = recognizer.identify(rows)
         step("comparing", 1, 2)
@@ -247,7 +250,7 @@ class Verifier:
 
 
 def verify(
-    model: FaceModel | str | Path,
+    model: FaceModel | FaceRecognizer | str | Path,
     first: str | Path,
     second: str | Path,
     *,
@@ -263,8 +266,8 @@ def verify(
 
     Parameters
     ----------
-    model : FaceModel, str or Path
-        A model, or the file of one.
+    model : FaceModel, FaceRecognizer, str or Path
+        A model, a recogniser of whole images, or the file of either.
     first, second : str or Path
         Images; see :func:`identify`.
     threshold : float or None, default=None

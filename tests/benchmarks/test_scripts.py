@@ -44,7 +44,7 @@ PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
-    "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
+    "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "words"],

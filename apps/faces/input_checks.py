@@ -1,0 +1,136 @@
+"""What a recogniser refuses, with a sentence that says why: parameters, images, labels, masks, and the scale of grey.
+
+scikit-learn checks the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_non_negative
+
+from visionnmf import choices
+from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, check_rows, shown
+from visionnmf.exceptions import ParameterError
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
+ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
+
+
+def check_parameters(given: dict[str, Any]) -> None:
+    """Raise ParameterError if a parameter of a recogniser, by name, is not allowed."""
+    check_choice(given["rule"], "rule", choices.FACE_RULES)
+    check_choice(given["missing"], "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
+    check_count(given["n_components"], "n_components")
+    check_flag(given["thorough"], "thorough")
+    check_number(given["unknown_rate"], "unknown_rate", 0, 1, without_low=True, without_high=True)  # neither 0 nor 1
+    model, outliers = given["model"], given["outliers"]
+    if model is not None and not hasattr(model, "fit_transform"):
+        raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}")
+    number = isinstance(outliers, Real) and not isinstance(outliers, bool)
+    if not (outliers >= 0 if number else outliers == "auto"):
+        raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(outliers)}")
+    if given["image_shape"] is not None:
+        check_image_shape(given["image_shape"])
+
+
+def check_images(X: Any, image_shape: tuple[int, int] | None = None) -> None:
+    """Raise ParameterError for what is not images as rows, such as None, names of files, or a single image."""
+    if X is None or isinstance(X, str | bytes | os.PathLike | dict):
+        raise ParameterError(f"X must be an array with images as rows; got {shown(X)}; train and identify read files")
+    if isinstance(X, list | tuple) and X and isinstance(X[0], str | os.PathLike):
+        raise ParameterError(f"X must hold numbers, images as rows; got {shown(X)}; train and identify read files")
+    check_rows(X, "images")
+    shape: tuple[int, ...] = np.shape(X) if hasattr(X, "shape") else ()
+    if len(shape) == 1:
+        # scikit-learn's own words, which its checks of estimators ask for, are among these
+        raise ParameterError(
+            f"X must have images as rows; got an array of shape {shape}. Reshape your data: one image is "
+            "X.reshape(1, -1)"
+        )
+    if image_shape is not None and shape == tuple(image_shape) and shape[0] > 1:
+        raise ParameterError(
+            f"X must have images as rows; got an array of shape {shape}, which is that of one image; make a row of it "
+            "by reshape(1, -1)"
+        )
+
+
+def check_labels(y: Any, X: Any) -> None:
+    """Raise ParameterError unless there is a label for each of the images `X`, and all are texts or all numbers."""
+    labels = y.tolist() if isinstance(y, np.ndarray) else y
+    if not isinstance(labels, list | tuple):
+        return  # scikit-learn checks the rest
+    unnamed = [number for number, label in enumerate(labels) if label is None]
+    if unnamed:
+        raise ParameterError(f"y must say who is on each image; got None for image {unnamed[0]}; leave it out")
+    if len({isinstance(label, str) for label in labels}) > 1:  # NumPy would make texts of numbers
+        raise ParameterError(f"y must be all texts or all numbers; got {shown(y)}")
+    if isinstance(X, list | tuple | np.ndarray) and len(labels) != len(X):
+        raise ParameterError(f"y must have a label for each of the {len(X)} images; got {len(labels)}")
+
+
+def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:
+    """Return the mask of missing pixels that the caller gave in the shape of the images, (n_images, n_pixels)."""
+    if mask is None:
+        return np.zeros(shape, bool)
+    given = np.asarray(mask)
+    if given.dtype != bool and not (given.dtype.kind in "iuf" and np.isin(given, (0, 1)).all()):
+        raise ParameterError(f"mask must hold True for missing pixels and False for others; got {shown(mask)}")
+    try:
+        return np.broadcast_to(given.astype(bool), shape)
+    except ValueError:
+        raise ParameterError(f"mask must have the shape of X, {shape}; got {given.shape}") from None
+
+
+def check_values(images: Array) -> None:
+    """Raise ParameterError if images hold NaN, and ValueError if they hold negative values."""
+    unknown = int(np.isnan(images).sum())
+    if unknown:
+        raise ParameterError(
+            f"X must not hold NaN; got {unknown} of them; set these pixels to 0, and give a mask that is True there"
+        )
+    check_non_negative(images, "FaceRecognizer (input X)")
+
+
+def white_of(brightest: float) -> float:
+    """Return the value of white, 1, 255 or 65535, in images whose largest value is `brightest`."""
+    return next((white for white in WHITES if brightest <= ABOVE * white), WHITES[-1])
+
+
+def check_scale(images: Array, white: float) -> None:
+    """Raise ParameterError if new images have another value of white than the training images; warn if they seem to.
+
+    Images that are too dark may also show a dark scene, unless their values are fractions.
+    """
+    largest = float(images.max(initial=0))
+    if largest > ABOVE * white and white != WHITES[-1]:
+        raise ParameterError(
+            f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
+            f"{white:g} / {white_of(largest):g}"
+        )
+    if 0 < largest <= ABOVE < white and (images % 1).any():
+        warnings.warn(
+            f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is 1 in "
+            f"X, multiply X by {white:g}",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def named_alike(names: Iterable[Any]) -> tuple[str, str] | None:
+    """Return two names that differ in case or in blanks around them only, or None if there are none."""
+    seen: dict[str, str] = {}
+    for name in names:
+        before = seen.setdefault(str(name).strip().casefold(), str(name))
+        if before != str(name):
+            return before, str(name)
+    return None

@@ -1,0 +1,216 @@
+"""Mistakes of users of FaceRecognizer in Python, and the sentence that each one gets."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from helpers import SHAPE, made_faces, rows
+
+import visionnmf
+from visionnmf.apps.faces import (
+    FaceClustering,
+    FaceEvaluation,
+    FaceIdentification,
+    FaceReading,
+    FaceRecognizer,
+    FaceTraining,
+    ShadowRemoval,
+    add_person,
+    cluster,
+    evaluate,
+    identify,
+    load,
+    save,
+    train,
+    unshadow,
+    verify,
+)
+from visionnmf.apps.faces.input_checks import named_alike, white_of
+from visionnmf.exceptions import ParameterError, UnreadableError
+
+pytestmark = pytest.mark.slow
+
+PIXELS = SHAPE[0] * SHAPE[1]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    images, labels = made_faces(np.random.default_rng(0), 4, 4)
+    return FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), labels), rows(images), labels
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        (None, "X must be an array with images as rows; got None"),
+        ("people/0.png", "X must be an array with images as rows; got 'people/0.png'; train and identify read files"),
+        (["a.png", "b.png"], r"X must hold numbers, images as rows; got \['a.png', 'b.png'\]"),
+        (np.ones(PIXELS), rf"X must have images as rows; got an array of shape \({PIXELS},\).*reshape\(1, -1\)"),
+        (np.ones(SHAPE), r"got an array of shape \(.*\), which is that of one image; make a row of it"),
+        (np.ones((2, *SHAPE)), r"X must have images as rows; .* make rows of it by reshape\(len\(array\), -1\)"),
+    ],
+)
+def test_what_is_no_rows_of_images_is_refused_in_one_line(fitted, X, sentence):
+    with pytest.raises(ParameterError, match=sentence) as caught:
+        fitted[0].predict(X)
+    assert "\n" not in str(caught.value)
+    if X is None:
+        with pytest.raises(ParameterError, match=sentence):
+            FaceRecognizer().fit(None, ["ada"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([None] * 16, "y must say who is on each image; got None for image 0; leave it out"),
+        (["ada"] * 9 + [None] * 7, "y must say who is on each image; got None for image 9"),
+        (["ada", 3] * 8, "y must be all texts or all numbers; got"),
+        (["ada"] * 12, "y must have a label for each of the 16 images; got 12"),
+    ],
+)
+def test_labels_that_name_nobody_are_refused(fitted, labels, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        FaceRecognizer().fit(fitted[1], labels)
+
+
+@pytest.mark.parametrize("labels", ["ada", None])
+def test_one_label_for_all_images_is_refused_when_they_are_added(fitted, labels):
+    with pytest.raises(ParameterError, match="y must have a label for each of the 2 images; got"):
+        copy.copy(fitted[0]).add(fitted[1][:2], labels)
+
+
+@pytest.mark.parametrize(
+    ("mask", "sentence"),
+    [
+        (np.zeros((16, 3), bool), r"mask must have the shape of X, \(16, \d+\); got \(16, 3\)"),
+        (np.full((16, PIXELS), 0.3), "mask must hold True for missing pixels and False for others"),
+        (np.full((16, PIXELS), "a"), "mask must hold True for missing pixels and False for others"),
+        (np.ones((16, PIXELS), bool), "mask must leave pixels of the training images; got True for all of them"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(fitted, mask, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        FaceRecognizer().fit(fitted[1], fitted[2], mask=mask)
+
+
+def test_predictions_and_scores_leave_masked_pixels_out(fitted):
+    recognizer, images, labels = fitted
+    mask = np.zeros(images.shape, bool)
+    mask[:, : PIXELS // 3] = True
+    covered = np.where(mask, np.random.default_rng(1).permuted(images, axis=1), images)
+    assert recognizer.score(covered, labels, mask=mask) == 1
+    assert (recognizer.predict(covered, mask) == labels).all()
+    with_noise = recognizer.distances(covered)
+    assert np.abs(recognizer.distances(covered, mask) - with_noise).max() > 0.01  # the mask makes a difference
+
+
+def test_other_units_of_grey_are_refused_or_doubted(fitted):
+    recognizer, images, labels = fitted
+    shares = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images / 255, labels)
+    assert (recognizer.white_, shares.white_) == (255, 1)
+    with pytest.raises(ParameterError, match=r"grey values from 0 to 1, as the training images; got .* by 1 / 255"):
+        shares.identify(images)
+    with pytest.raises(ParameterError, match=r"grey values from 0 to 255, .*; multiply X by 255 / 65535"):
+        recognizer.predict(images * 257)
+    with pytest.warns(UserWarning, match="in the training images white is 255; if white is 1 in X, multiply X by 255"):
+        recognizer.predict(images / 255)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recognizer.predict(np.floor(images / 200))  # a dark picture of whole grey values
+        shares.predict(images / 255 * 1.04)  # scaling an image overshoots
+
+
+def test_white_is_the_least_known_value_that_the_images_hardly_exceed():
+    assert [white_of(value) for value in (0, 0.2, 1, 1.04, 20, 255, 256.3, 4095, 65535, 1e6)] == [
+        *(1, 1, 1, 1, 255, 255, 255, 65535, 65535, 65535)
+    ]
+
+
+def test_a_recogniser_of_shares_of_white_reads_files(folder, tmp_path, faces):
+    names = np.array(faces.names)[faces.labels - 1]
+    shares = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(faces.images) / 255, names)
+    image = folder / names[0] / "0.png"
+    found = identify(shares, image)
+    assert found.identity.person == names[0] and found.identity.reason is None
+    assert verify(shares, image, folder / names[0] / "1.png").same
+    added = add_person(shares, "Zoe", [image], tmp_path / "more.npz")
+    assert added.people == 5 and (added.model.recognizer.cleaned_ <= 1.5).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda folder, out: train(folder, out, training={"rule": "codes"}),
+            r"training must be a FaceTraining; .*write training=FaceTraining\(rule='codes'\)",
+        ),
+        (
+            lambda folder, out: train(folder, out, reading={"size": 32}),
+            r"reading must be a FaceReading; .*write reading=FaceReading\(size=32\)",
+        ),
+        (lambda folder, out: train(folder, out, training=3), r"write training=FaceTraining\(n_components=\.\.\.\)"),
+        (lambda folder, out: train(None, out), "source must be the path of a file; got None"),
+        (lambda folder, out: train(folder, None), "model must be the path of a file; got None"),
+        (lambda folder, out: train(folder, out, progress=3), "progress must be callable or None; got 3"),
+        (lambda folder, out: cluster(folder, clustering={}), "clustering must be a FaceClustering; got {}"),
+        (lambda folder, out: unshadow(folder, out, removal={}), "removal must be a ShadowRemoval; got {}"),
+        (lambda folder, out: evaluate(folder, {}), "evaluation must be a FaceEvaluation; got {}"),
+        (lambda folder, out: identify(None, "a.png"), "model must be a FaceModel, .* and comes first; got None"),
+        (
+            lambda folder, out: identify("m.npz", "a.png", identification={"top": 2}),
+            r"write identification=FaceIdentification\(top=2\)",
+        ),
+        (lambda folder, out: save("m.npz", FaceRecognizer()), "model must be .* and comes first; got 'm.npz'"),
+        (lambda folder, out: add_person("m.npz", "Zoe", None, out), "sources must be a list of files of images"),
+        (lambda folder, out: add_person("m.npz", "Zoe", [3], out), "sources must be a list of files of images"),
+    ],
+)
+def test_other_kinds_of_arguments_are_refused_with_the_cure(folder, tmp_path, call, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        call(folder, tmp_path / "out.npz")
+
+
+def test_records_are_what_those_functions_take():
+    assert all(kind() for kind in (FaceTraining, FaceReading, FaceClustering, ShadowRemoval, FaceEvaluation))
+    assert FaceIdentification(top=2).top == 2
+
+
+def test_exchanged_arguments_are_told(model, folder):
+    path, recognizer = model
+    image = next(folder.glob("*/0.png"))
+    with pytest.raises(UnreadableError, match="an image, and a model of faces is needed, which comes before the image"):
+        identify(image, path)
+    with pytest.raises(UnreadableError, match="an image, and a model of faces is needed, which comes before the image"):
+        verify(image, recognizer, image)
+    with pytest.raises(ParameterError, match="source must be the file of one image; got None"):
+        verify(path, image, None)
+    with pytest.raises(ParameterError, match="model must have an image_shape, to which images are scaled; got None"):
+        identify(FaceRecognizer(random_state=0).fit(np.random.default_rng(0).random((6, 9)), list("aabbcc")), image)
+
+
+def test_a_file_of_another_kind_says_what_reads_it(model, tmp_path):
+    path, recognizer = model
+    with pytest.raises(UnreadableError, match=r"it is a model of faces; read it with FaceRecognizer\.load or load of"):
+        visionnmf.load_model(path)
+    visionnmf.NMF(2).fit(np.random.default_rng(0).random((9, 5))).save(tmp_path / "nmf.npz")
+    for read in (load, FaceRecognizer.load):
+        with pytest.raises(UnreadableError, match=r"a model of an estimator such as NMF; read it with visionnmf\.load"):
+            read(tmp_path / "nmf.npz")
+    with pytest.raises(ParameterError, match="model must be the path of a file; got None"):
+        load(None)
+    with pytest.raises(ParameterError, match="path must be the path of a file; got None"):
+        recognizer.save(None)
+
+
+def test_names_that_differ_in_case_only_are_told(model, folder, tmp_path):
+    path, recognizer = model
+    name, image = str(recognizer.classes_[0]), str(next(folder.glob("*/0.png")))
+    assert named_alike(["Ada", "Ben", "ada "]) == ("Ada", "ada ") and named_alike(["Ada", "Ben", "Ada"]) is None
+    report = add_person(path, name.swapcase(), [image], tmp_path / "more.npz")
+    assert f"{name!r} and {name.swapcase()!r} are two people to the model" in report.summary()
+    assert "two people to the model" not in add_person(path, name, [image], tmp_path / "same.npz").summary()
+    (folder / name.swapcase()).mkdir(exist_ok=True)
+    (folder / name / "0.png").rename(folder / name.swapcase() / "0.png")
+    report = train(folder, tmp_path / "case.npz", training=FaceTraining(n_components=4, missing="none"))
+    assert "are two people to the model" in report.summary()
