@@ -70,6 +70,10 @@ class OptionField:
         option = self.option
         if value is None and self.optional:
             return None
+        if get_origin(self.type) is tuple and isinstance(value, str):  # which would be a tuple of letters
+            from visionnmf.exceptions import ParameterError
+
+            raise ParameterError(f"{self.name} must be a tuple; got {value!r:.80}; write ({value!r:.80},)")
         # Without an error to report, the checks below, whose module loads NumPy, are not needed.
         if self._is_plain(value):
             return float(value) if self.type is float else value  # a whole number is a right float as well

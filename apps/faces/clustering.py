@@ -23,6 +23,7 @@ from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .classifiers import whitening
 from .cleaning import flat_background, missing_pixels
+from .input_checks import check_images
 from .reading import as_rows, open_faces
 from .settings import FaceClustering, FaceReading
 
@@ -79,6 +80,7 @@ def cluster_faces(
     >>> len(set(labels[:4])), len(set(labels))
     (1, 2)
     """
+    check_images(X)
     data = np.asarray(X)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)

@@ -23,6 +23,7 @@ Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
+LIT = 0.2  # of white; only if the training images are that bright, new ones of at most 2 are doubted
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
 
 
@@ -106,10 +107,11 @@ def white_of(brightest: float) -> float:
     return next((white for white in WHITES if brightest <= ABOVE * white), WHITES[-1])
 
 
-def check_scale(images: Array, white: float) -> None:
+def check_scale(images: Array, white: float, brightest: float) -> None:
     """Raise ParameterError if new images have another value of white than the training images; warn if they seem to.
 
-    Images that are too dark may also show a dark scene, unless their values are fractions.
+    `brightest` is the largest value of the training images. New images that are too dark may also show a dark scene,
+    unless their values are fractions.
     """
     largest = float(images.max(initial=0))
     if largest > ABOVE * white and white != WHITES[-1]:
@@ -117,7 +119,7 @@ def check_scale(images: Array, white: float) -> None:
             f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
             f"{white:g} / {white_of(largest):g}"
         )
-    if 0 < largest <= ABOVE < white and (images % 1).any():
+    if 0 < largest <= ABOVE and brightest > LIT * white > ABOVE and (images % 1).any():
         warnings.warn(
             f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is 1 in "
             f"X, multiply X by {white:g}",

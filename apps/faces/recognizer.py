@@ -501,7 +501,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         input_checks.check_images(X, self.image_shape)
         data = validate_data(self, X, ensure_all_finite="allow-nan", reset=False, **FLOATS)
         input_checks.check_values(data)
-        input_checks.check_scale(data, self.white_)
+        input_checks.check_scale(data, self.white_, self.brightest_)
         return data, self._given(data, mask) | self._found(data, self.missing_)
 
     def _given(self, data: Array, mask: ArrayLike | None) -> Mask:

@@ -19,6 +19,7 @@ from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
 
+from .input_checks import check_images
 from .reading import open_faces
 from .settings import FaceReading, ShadowRemoval
 
@@ -95,6 +96,7 @@ def remove_shadows(
     >>> [part.shape for part in remove_shadows(X)]
     [(8, 30), (8, 30)]
     """
+    check_images(X)
     data = check_array(X, dtype=[np.float64, np.float32], ensure_non_negative=True, input_name="X")
     model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=random_state)
     faces = model.inverse_transform(model.fit_transform(data))

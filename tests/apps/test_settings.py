@@ -90,6 +90,7 @@ def test_another_kind_of_value_is_refused_with_the_call_that_makes_a_record():
         ({"every": 1.5}, "every must be a whole number from 1 to 100; got 1.5"),
         ({"end": -1.0}, "end must be a finite number >= 0; got -1.0"),
         ({"end": float("nan")}, "end must be a finite number >= 0; got nan"),
+        ({"regions": "left"}, r"regions must be a tuple; got 'left'; write \('left',\)"),
         ({"kind": "three"}, r"kind must be one of \['one', 'two'\]; got 'three'"),
         ({"quietly": 1}, "quietly must be True or False; got 1"),
         ({"start": 2.0, "end": 1.0}, "end must be after the start at 2 s; got 1"),

@@ -18,9 +18,11 @@ from visionnmf.apps.faces import (
     ShadowRemoval,
     add_person,
     cluster,
+    cluster_faces,
     evaluate,
     identify,
     load,
+    remove_shadows,
     save,
     train,
     unshadow,
@@ -56,8 +58,9 @@ def test_what_is_no_rows_of_images_is_refused_in_one_line(fitted, X, sentence):
         fitted[0].predict(X)
     assert "\n" not in str(caught.value)
     if X is None:
-        with pytest.raises(ParameterError, match=sentence):
-            FaceRecognizer().fit(None, ["ada"])
+        for call in (lambda: FaceRecognizer().fit(X, ["ada"]), lambda: remove_shadows(X), lambda: cluster_faces(X, 2)):
+            with pytest.raises(ParameterError, match=sentence):
+                call()
 
 
 @pytest.mark.parametrize(
