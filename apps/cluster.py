@@ -6,12 +6,12 @@ among processes shares them among workers. Nothing of Dask is imported before a 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -55,17 +55,27 @@ def _client(scheduler: str) -> Any:
     """Return a client of a scheduler; raise VisionNMFError if there is none, or no Dask."""
     try:
         from distributed import Client
-        from distributed.comm import get_address_host_port
     except ImportError as error:
         raise VisionNMFError(f"a scheduler needs Dask, which is not installed; {installed_by('dask')}") from error
     try:
-        # A client that finds nothing leaves its threads behind, so the address is tried first.
-        socket.create_connection(get_address_host_port(scheduler), timeout=PATIENCE).close()
+        # A client that finds no scheduler leaves threads behind, or waits for ever, so the address is tried first; in a
+        # thread, because the loop of a notebook may run in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _greeted(scheduler)).result()
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise VisionNMFError(
             f"scheduler {scheduler}: does not answer ({one_line(error)}); `dask scheduler` starts one"
         ) from error
+
+
+async def _greeted(scheduler: str) -> None:
+    """Ask a scheduler who it is; raise OSError if nobody answers in time, and ValueError if it is no address."""
+    from distributed import Security
+    from distributed.core import rpc
+
+    async with rpc(scheduler, timeout=PATIENCE, connection_args=Security().get_connection_args("client")) as asked:
+        await asyncio.wait_for(asked.identity(), PATIENCE)
 
 
 def _check_workers(scheduler: str, client: Any) -> None:

@@ -12,6 +12,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NEED_DATA = [
     "annotation",
     "background",
+    "cluster",
     "conservative",
     "faces",
     "features",
@@ -44,6 +45,7 @@ PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
+    "cluster": ["speed", "killed"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],

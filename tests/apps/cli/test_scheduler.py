@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import sys
 import time
 from functools import partial
@@ -180,6 +181,9 @@ def test_a_scheduler_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkey
     for wrong in ("tcp://127.0.0.1:1", "127.0.0.1", "ftp://127.0.0.1:1"):
         assert f"scheduler {wrong}: does not answer (" in (line := refusal(wrong))
         assert line.endswith("`dask scheduler` starts one")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # which is no scheduler
+        port = silent.getsockname()[1]
+        assert refusal(f"127.0.0.1:{port}").endswith("`dask scheduler` starts one")
     with started(0) as empty:
         cure = f"has no worker; `dask worker {empty.scheduler_address}` starts one (with nthreads 1)"
         assert cure in refusal(empty.scheduler_address)
