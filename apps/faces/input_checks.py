@@ -67,6 +67,8 @@ def check_images(X: Any, image_shape: tuple[int, int] | None = None) -> None:
 
 def check_labels(y: Any, X: Any) -> None:
     """Raise ParameterError unless there is a label for each of the images `X`, and all are texts or all numbers."""
+    if isinstance(y, str):
+        raise ParameterError(f"y must have a label for each image; got {shown(y)}; make a list of it")
     labels = y.tolist() if isinstance(y, np.ndarray) else y
     if not isinstance(labels, list | tuple):
         return  # scikit-learn checks the rest

@@ -395,8 +395,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
-        if np.ndim(y) == 0:
-            raise ParameterError(f"y must have a label for each of the {len(data)} images; got {shown(y)}")
         input_checks.check_labels(y, data)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
