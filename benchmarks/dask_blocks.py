@@ -3,7 +3,8 @@
 ``python benchmarks/dask_blocks.py`` runs all parts: workers (in memory, one worker, two workers, with one thread each),
 wire (bytes per iteration and block, for 10, 100 and 1000 blocks of two sizes), disk (low-rank data with 20 % outliers
 in Zarr, on workers with little memory, against the same fit in memory), files (a pass over blocks in files against one
-over blocks in memory). Needs ``sh setup.sh dask`` and ``zarr``.
+over blocks in memory), constants (what an entry, a block, a call and a task cost, for ``docs/scale.md``). Needs ``sh
+setup.sh dask`` and ``zarr``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ WIRE_BLOCKS, WIRE_ROWS = (10, 100, 1000), (10, 20)
 MEGABYTES, BLOCK_MEGABYTES, MEMORY = 1000, 64, "1.5GB"
 OUTLIERS = 0.2
 PASS_SAMPLES = 4000
+BLOCKS, CALLS = (10, 100, 1000), (2, 20, 200)
 
 
 def rows(start: int, stop: int, outliers: bool) -> Array:
@@ -244,6 +246,15 @@ def disk(megabytes: float = 0, block: float = 0) -> None:
         shutil.rmtree(folder)
 
 
+def begun(parts: list[BlockData], starts: list[int], n_samples: int) -> Shard:
+    """Return blocks in this process, with one thread, that are ready for passes of ADMM."""
+    shard = Shard(parts, range(len(parts)), starts, 1)
+    draw = ("draw", (np.random.RandomState(0).get_state(), n_samples, 0.1))
+    begin = ("begin", (Problem(None, Loss("manhattan")),))
+    shard.run([begin, ("empty_codes", (RANK,)), draw, ("totals", ())])
+    return shard
+
+
 def files() -> None:
     """Print the processor seconds of a pass of ADMM over blocks in memory and in files, of one thread, in turns."""
     rng = np.random.default_rng(0)
@@ -253,10 +264,7 @@ def files() -> None:
     shards = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, parts in (("memory", data), ("files", [part.in_files(folder) for part in data])):
-            shards[name] = Shard(parts, range(4), starts, 1)
-            draw = ("draw", (np.random.RandomState(0).get_state(), PASS_SAMPLES, 0.1))
-            begin = ("begin", (Problem(None, Loss("manhattan")),))
-            shards[name].run([begin, ("empty_codes", (RANK,)), draw, ("totals", ())])
+            shards[name] = begun(parts, list(starts), PASS_SAMPLES)
         seconds: dict[str, list[float]] = {"memory": [], "files": []}
         for _ in range(ITERATIONS):
             for name, shard in shards.items():
@@ -268,6 +276,57 @@ def files() -> None:
     print("| blocks in | processor ms of a pass |\n| --- | --- |")
     for name, found in seconds.items():
         print(f"| {name} | {1000 * float(np.median(found)):.1f} |")
+
+
+class Echo:
+    """An actor that answers as a worker of a fit does, without its work."""
+
+    def answer(self, H: Array) -> tuple[Array, Array]:
+        """Return sums as large as those of an iteration."""
+        return H.astype(np.float64), np.zeros((RANK, RANK))
+
+
+def constants() -> None:
+    """Print the processor seconds of a pass over blocks, of calls to workers at once, and of tasks of the scheduler.
+
+    Calls and tasks are measured in this process, which is the client and has the scheduler.
+    """
+    import dask
+    from distributed import wait
+
+    H = np.random.default_rng(0).random((RANK, FEATURES), np.float32)
+    print("| what | number | processor ms | of each |\n| --- | --- | --- | --- |")
+
+    def show(name: str, number: int, times: list[float]) -> None:
+        """Print the median of times as a row, and its share of each of so many."""
+        each = 1000 * float(np.median(times))
+        print(f"| {name} | {number} | {each:.2f} | {each / number:.4f} |", flush=True)
+
+    for n_blocks, size in ((8, PASS_SAMPLES // 8), *((number, 10) for number in BLOCKS)):
+        starts = list(range(0, n_blocks * size, size))
+        parts = [BlockData(rows(start, start + size, True)) for start in starts]
+        shard = begun(parts, starts, n_blocks * size)
+        times = [_processor(lambda shard=shard: shard.run([("admm_step", (H, 0.5, 1.0))])) for _ in range(ITERATIONS)]
+        show(f"pass over blocks of {size} rows", n_blocks, times)
+    with cluster(2) as client:
+        for n_calls in CALLS:
+            made_there = [client.submit(Echo, actor=True, pure=False) for _ in range(n_calls)]
+            actors = [future.result() for future in made_there]
+            times = [
+                _processor(lambda actors=actors: [call.result() for call in [actor.answer(H) for actor in actors]])
+                for _ in range(ITERATIONS)
+            ]
+            show("calls of actors", n_calls, times)
+        for n_tasks in BLOCKS:
+            tasks = [dask.delayed(abs)(-i) for i in range(n_tasks)]
+            show("tasks", n_tasks, [_processor(lambda tasks=tasks: wait(client.compute(tasks)))])
+
+
+def _processor(work: Callable[[], object]) -> float:
+    """Return the processor seconds of this process for a call."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def recovery(model: NMF, n_samples: int, size: int) -> float:
@@ -284,6 +343,8 @@ QUICK = {
     "ITERATIONS": 4,
     "WIRE_BLOCKS": (4,),
     "WIRE_ROWS": (20,),
+    "BLOCKS": (4,),
+    "CALLS": (2,),
     "MEGABYTES": 4,
     "BLOCK_MEGABYTES": 1,
 }
@@ -293,4 +354,4 @@ if __name__ == "__main__":  # workers read this file again, under another name
 
     # Dask imports a library called sparse if there is one, which must not be the script beside this one
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
-    main({"workers": workers, "wire": wire, "disk": disk, "files": files}, globals(), QUICK)
+    main({"workers": workers, "wire": wire, "disk": disk, "files": files, "constants": constants}, globals(), QUICK)

@@ -26,7 +26,7 @@ OTHERS = [
     "background_speed",
     "busy",
     "convergence",
-    "dask_blocks",  # two of its parts: each other one starts three clusters
+    "dask_blocks",  # without its parts that start several clusters or take long
     "divergences",
     "engine",
     "frobenius",
@@ -40,7 +40,7 @@ OTHERS = [
     "startup",
     "streams",
 ]
-SHORTER = {"dask_blocks": ["disk", "files"]}
+SHORTER = {"dask_blocks": ["disk", "files", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],
