@@ -35,7 +35,7 @@ def check_parameters(given: dict[str, Any]) -> None:
     check_flag(given["thorough"], "thorough")
     check_number(given["unknown_rate"], "unknown_rate", 0, 1, without_low=True, without_high=True)  # neither 0 nor 1
     model, outliers = given["model"], given["outliers"]
-    if model is not None and not hasattr(model, "fit_transform"):
+    if model is not None and (isinstance(model, type) or not hasattr(model, "fit_transform")):
         raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}")
     number = isinstance(outliers, Real) and not isinstance(outliers, bool)
     if not (outliers >= 0 if number else outliers == "auto"):
@@ -69,7 +69,7 @@ def check_labels(y: Any, X: Any) -> None:
     """Raise ParameterError unless there is a label for each of the images `X`, and all are texts or all numbers."""
     if isinstance(y, str):
         raise ParameterError(f"y must have a label for each image; got {shown(y)}; make a list of it")
-    labels = y.tolist() if isinstance(y, np.ndarray) else y
+    labels = np.asarray(y).tolist() if hasattr(y, "__array__") else y  # of pandas, too
     if not isinstance(labels, list | tuple):
         return  # scikit-learn checks the rest
     unnamed = [number for number, label in enumerate(labels) if label is None]
@@ -91,7 +91,8 @@ def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:
     try:
         return np.broadcast_to(given.astype(bool), shape)
     except ValueError:
-        raise ParameterError(f"mask must have the shape of X, {shape}; got {given.shape}") from None
+        cure = "; make rows of it by reshape" if given.size in (shape[1], shape[0] * shape[1]) else ""
+        raise ParameterError(f"mask must have the shape of X, {shape}; got {given.shape}{cure}") from None
 
 
 def check_values(images: Array) -> None:

@@ -69,12 +69,19 @@ def test_what_is_no_rows_of_images_is_refused_in_one_line(fitted, X, sentence):
         ([None] * 16, "y must say who is on each image; got None for image 0; leave it out"),
         (["ada"] * 9 + [None] * 7, "y must say who is on each image; got None for image 9"),
         (["ada", 3] * 8, "y must be all texts or all numbers; got"),
+        (np.array(["ada"] * 15 + [None], object), "y must say who is on each image; got None for image 15"),
         (["ada"] * 12, "y must have a label for each of the 16 images; got 12"),
     ],
 )
 def test_labels_that_name_nobody_are_refused(fitted, labels, sentence):
     with pytest.raises(ParameterError, match=sentence):
         FaceRecognizer().fit(fitted[1], labels)
+
+
+def test_labels_of_pandas_are_looked_at(fitted):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ParameterError, match="y must say who is on each image; got None for image 3"):
+        FaceRecognizer().fit(fitted[1], pandas.Series(["ada"] * 3 + [None] * 13, dtype=object))
 
 
 def test_one_label_for_all_images_is_refused_when_they_are_added(fitted):
@@ -86,6 +93,8 @@ def test_one_label_for_all_images_is_refused_when_they_are_added(fitted):
     ("mask", "sentence"),
     [
         (np.zeros((16, 3), bool), r"mask must have the shape of X, \(16, \d+\); got \(16, 3\)"),
+        (np.zeros(SHAPE, bool), r"got \(16, 16\); make rows of it by reshape"),
+        (np.zeros((16, *SHAPE), bool), r"got \(16, 16, 16\); make rows of it by reshape"),
         (np.full((16, PIXELS), 0.3), "mask must hold True for missing pixels and False for others"),
         (np.full((16, PIXELS), "a"), "mask must hold True for missing pixels and False for others"),
         (np.ones((16, PIXELS), bool), "mask must leave pixels of the training images; got True for all of them"),
@@ -121,6 +130,11 @@ def test_other_units_of_grey_are_refused_or_doubted(fitted):
         warnings.simplefilter("error")
         recognizer.predict(np.floor(images / 200))  # a dark picture of whole grey values
         shares.predict(images / 255 * 1.04)  # scaling an image overshoots
+
+
+def test_a_class_is_no_model(fitted):
+    with pytest.raises(ParameterError, match="model must be None or an estimator with fit_transform; got <class"):
+        FaceRecognizer(model=visionnmf.NMF).fit(*fitted[1:])
 
 
 def test_white_is_the_least_known_value_that_the_images_hardly_exceed():
