@@ -2,13 +2,14 @@
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
 (accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
-words (Corel5k), planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some
-sets, fewer splits and given ranks. JOBS is the number of processes. Results of sets, robust and missing are kept in OUT
-and an interrupted run goes on.
+noise (a view that is nothing else), outlying (what `view_outliers` finds), words (Corel5k), planted (shared and private
+parts) or speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is
+the number of processes. Results of sets, robust and missing are kept in OUT and an interrupted run goes on.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import warnings
@@ -23,13 +24,16 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.multiview import Comparison, read_views
 from visionnmf.apps.multiview.compared_methods import METHODS as COMPARED
-from visionnmf.apps.multiview.evaluation import evaluate_views, summarise
+from visionnmf.apps.multiview.evaluation import evaluate_views, fit_classifier, learnable, split_samples, summarise
+from visionnmf.apps.multiview.model_choice import choose_model, make_model
+from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.apps.reproduce.multiview_words import load_words, score_words
 from visionnmf.datasets import make_views
 from visionnmf.metrics import clustering_accuracy
@@ -57,6 +61,14 @@ WORD_METHODS = (
 WORD_RANKS = (50, 100, 200)
 SIZES = ((50_000, 500),)  # samples, features of each of six views
 SPEED_RANK = 60
+NOISE_RANK = 20
+NOISE_WIDTHS = (60, 600)  # features
+MOST_TRAINED = 800  # samples of `noise` and `outlying`
+SPOILT: dict[str, Any] = {
+    "uniform": lambda X, rng: X.max() * rng.random(X.shape),
+    "shuffled": lambda X, rng: rng.permuted(X, axis=0),
+    "swapped": lambda X, rng: np.roll(X, len(X) // 2 + 1, axis=0),
+}
 QUICK = {
     "RANKS": (4,),
     "SPLITS": 1,
@@ -67,6 +79,9 @@ QUICK = {
     "WORD_RANKS": (4,),
     "SIZES": ((200, 10),),
     "SPEED_RANK": 4,
+    "NOISE_RANK": 4,
+    "NOISE_WIDTHS": (5,),
+    "MOST_TRAINED": 60,
     "SETS": ("3sources",),
     "METHODS": ("multiview", "joint"),
     "ROBUST": ("multiview", "pca"),
@@ -113,10 +128,6 @@ def clusters(names: str | None = None, *, splits: int | None = None) -> None:
     A model is fitted to the training half eight times with each of three ranks, which are multiples of the number of
     classes, and k-means clusters the codes of all samples each time.
     """
-    from visionnmf.apps.multiview.evaluation import learnable, split_samples
-    from visionnmf.apps.multiview.model_choice import choose_model, make_model
-    from visionnmf.apps.multiview.view_model import Preparation, observed
-
     print("| set | clusters, accuracy | NMI | splits |")
     print("| --- | --- | --- | --- |")
     for name in SETS if names is None else names.split(","):
@@ -163,6 +174,94 @@ def robust(names: str | None = None, *, splits: int | None = None, ranks: str | 
 def missing(names: str | None = None, *, splits: int | None = None, ranks: str | None = None) -> None:
     """Score views that are missing at test or in training."""
     table(names, ("multiview", "concatenation"), ("view-missing", "train-missing"), splits, ranks)
+
+
+def noise(names: str | None = None, *, splits: int | None = None) -> None:
+    """Accuracy if another view of the samples is uniform noise, with the weight 1 and with the default."""
+    print("| set | loss | features of noise | clean | weight 1 | default | cost, ± its error | found | splits |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name, loss, width in itertools.product(_some(names), ("frobenius", "manhattan"), NOISE_WIDTHS):
+        scores, found = [], 0
+        for seed in range(int(splits or SPLITS)):
+            rng = np.random.default_rng(seed)
+            before, after, y, truth = _halves(name, seed)
+            model = MultiviewNMF(NOISE_RANK, loss=loss, max_iter=200, random_state=seed)
+            clean = _accuracy(model, before, after, y, truth)
+            before, after = (
+                {**half, "noise": rng.random((len(next(iter(half.values()))), width))} for half in (before, after)
+            )
+            equal = clone(model).set_params(view_weight=[1] * len(before))
+            scores.append((clean, _accuracy(equal, before, after, y, truth), _accuracy(model, before, after, y, truth)))
+            found += int(model.view_weights_[-1] < 1)
+        means = " | ".join(f"{score:.1f}" for score in np.mean(scores, axis=0))
+        cost = np.array([clean - default for clean, _, default in scores])
+        error = cost.std(ddof=1) / np.sqrt(len(cost)) if len(cost) > 1 else float("nan")
+        print(
+            f"| {name} | {loss} | {width} | {means} | {cost.mean():.1f} ± {error:.1f} | {found} | {len(scores)} |",
+            flush=True,
+        )
+
+
+def outlying(names: str | None = None, *, splits: int | None = None, loss: str = "frobenius") -> None:
+    """Print which views `view_outliers` leaves out, in %: of clean samples, and of a fifth of them that are spoilt.
+
+    One view of these is uniform noise up to its maximum, or each feature is shuffled, or the samples are (swapped).
+    Each figure is the mean over the views.
+    """
+    print("| set | clean, mean | clean, worst view | beside others | uniform | shuffled | swapped |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in _some(names):
+        clean, beside, found = [], [], {kind: [] for kind in SPOILT}
+        for seed in range(int(splits or SPLITS)):
+            rng, before = np.random.default_rng(seed), _halves(name, seed)[0]
+            model = MultiviewNMF(NOISE_RANK, loss=loss, view_outliers=3, max_iter=60, tol=1e-2, random_state=seed)
+            clean.append(_left_out(model, before).mean(axis=0))
+            for (kind, spoil), (v, (view, X)) in itertools.product(SPOILT.items(), enumerate(before.items())):
+                hit = rng.permutation(len(X)) < len(X) // 5
+                left = _left_out(model, {**before, view: np.where(hit[:, None], spoil(X, rng), X)})
+                found[kind].append(left[hit, v].mean())
+                beside.append(left[~hit].mean())
+        shares = [np.mean(clean), np.mean(clean, axis=0).max(), np.mean(beside), *map(np.mean, found.values())]
+        print(f"| {name} | {' | '.join(f'{100 * share:.1f}' for share in shares)} |", flush=True)
+
+
+def _left_out(model: MultiviewNMF, views: dict[str, Array]) -> Array:
+    """Return which views of training samples a fit leaves out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(views).outlying_views_
+
+
+def _accuracy(model: MultiviewNMF, before: dict[str, Array], after: dict[str, Array], y: Array, truth: Array) -> float:
+    """Return the accuracy of a classifier of codes, in %, on samples that neither it nor the model has seen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(before)
+        H = model.components_
+        classifier, _ = fit_classifier(model.transform(before), y, H @ H.T)
+        return 100 * float(classifier.score(model.transform(after), truth))
+
+
+def _some(names: str | None) -> tuple[str, ...]:
+    """Return the names of the sets that were asked for; all of them by default."""
+    return (*SETS, "digits") if names is None else tuple(names.split(","))
+
+
+def _halves(name: str, seed: int) -> tuple[dict[str, Array], dict[str, Array], Array, Array]:
+    """Return the prepared views of training and test samples of a set that have all views, and their labels."""
+    if name == "digits":  # bundled with scikit-learn; cut into three views
+        X, labels = load_digits(return_X_y=True)
+        views = dict(zip(("top", "middle", "bottom"), np.split(X, (24, 40), axis=1), strict=True))
+    else:
+        found = read_views([str(data_file(f"mv_{name}.npz"))])
+        views, labels = found.views, np.asarray(found.labels)
+    views = {view: np.asarray(X, float) for view, X in views.items()}
+    train, test = split_samples(labels, 0.5, seed)
+    there = ~np.any([np.isnan(X).any(axis=1) for X in views.values()], axis=0)
+    train, test = np.random.default_rng(seed).permutation(train[there[train]])[:MOST_TRAINED], test[there[test]]
+    before, after = ({view: X[rows] for view, X in views.items()} for rows in (train, test))
+    preparation = Preparation().fit(before)
+    return preparation.transform(before), preparation.transform(after), labels[train], labels[test]
 
 
 def words() -> None:
@@ -224,6 +323,8 @@ if __name__ == "__main__":
             "clusters": clusters,
             "robust": robust,
             "missing": missing,
+            "noise": noise,
+            "outlying": outlying,
             "words": words,
             "planted": planted,
             "speed": speed,

@@ -49,7 +49,7 @@ PARTS = {
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
-    "multiview": ["sets", "clusters", "robust", "missing", "words"],
+    "multiview": ["sets", "clusters", "robust", "missing", "noise", "outlying", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
     "segmentation": ["defaults", "boundaries", "corrupted", "partitions", "wrong", "pairs", "seconds"],
 }

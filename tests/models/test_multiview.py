@@ -8,7 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.models.multiview.views import plot_usage
+from visionnmf.models.multiview.view_weights import noise_views
+from visionnmf.models.multiview.views import Views, plot_usage
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -139,9 +140,9 @@ def test_scales_of_views_do_not_matter(views):
 @pytest.mark.slow
 def test_weights_of_views_by_cross_validation(rng):
     codes = rng.gamma(1, size=(60, 3))
-    views = {"good": codes @ rng.random((3, 15)), "noise": rng.random((60, 30))}
+    views = {"good": codes @ rng.random((3, 15)), "poor": 0.3 * codes @ rng.random((3, 30)) + rng.random((60, 30))}
     model = MultiviewNMF(3, loss="frobenius", view_weight="cv", max_iter=60, random_state=0).fit(views)
-    assert model.view_weights_[0] > model.view_weights_[1]
+    assert model.view_weights_[0] > model.view_weights_[1] > 0.1
 
 
 @NOT_CONVERGED
@@ -314,3 +315,64 @@ def test_errors_of_views_are_the_loss_as_a_share_of_that_of_the_best_constants(l
 def test_views_that_do_not_vary_are_compared_with_zeros(rng):
     views = {"varies": rng.random((20, 4)), "same": np.full((20, 3), 2.0)}
     assert MultiviewNMF(3, loss="frobenius", random_state=0).fit(views).view_errors_[1] < 0.1
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize("weight", [None, "cv"])
+def test_a_view_of_noise_hardly_counts_and_is_named(weight, rng):
+    """It kept the weight 1 and drew the codes away."""
+    codes = rng.gamma(0.5, size=(100, 4))
+    views = {
+        name: codes @ rng.random((4, width)) + 0.1 * rng.random((100, width)) for name, width in (("a", 9), ("b", 5))
+    }
+    options = {"loss": "frobenius", "max_iter": 60, "random_state": 0}
+    clean = MultiviewNMF(4, **options).fit_transform(views)
+    noisy = {**views, "hiss": rng.random((100, 40))}
+    with pytest.warns(UserWarning, match=r"next to no weight \(0.01\) to views that look like noise: hiss; leave them"):
+        model = MultiviewNMF(4, view_weight=weight, **options).fit(noisy)
+    assert model.view_weights_[2] == 0.01 and (model.view_weights_[:2] >= 0.25).all()
+
+    def agreement(W):
+        """Return how well the true codes are a linear function of `W`, as a share of their variance."""
+        left = codes - W @ np.linalg.lstsq(W, codes, rcond=None)[0]
+        return 1 - (left**2).sum() / ((codes - codes.mean(axis=0)) ** 2).sum()
+
+    kept = MultiviewNMF(4, view_weight=[1, 1, 1], **options).fit(noisy)  # given weights stay
+    assert kept.view_weights_.tolist() == [1, 1, 1]
+    assert agreement(kept.transform(noisy)) + 0.05 < agreement(model.transform(noisy))
+    if weight is None:
+        assert agreement(model.transform(noisy)) > agreement(clean) - 0.02
+
+
+def checked(views, there=None):
+    X = np.hstack(views)
+    groups = np.repeat(np.arange(len(views)), [view.shape[1] for view in views])
+    return Views(X if there is None else X * there, there, groups, tuple(map(str, range(len(views)))))
+
+
+def test_views_of_noise_are_told_from_others(rng):
+    codes = rng.gamma(0.5, size=(120, 3))
+    first, second = (codes @ rng.random((3, 20)) + rng.random((120, 20)) for _ in range(2))
+    hit = rng.random(first.shape) < 0.1
+    outliers = np.where(hit, 50 * rng.random(first.shape), first)  # a tenth of the entries hides the rest of a mean
+    private = rng.gamma(0.5, size=(120, 2)) @ rng.random((2, 8))  # has nothing in common with other views
+    single = codes[:, :1] + 0.1 * rng.random((120, 1))  # has no other features
+    constant = np.ones((120, 3))
+    counts = rng.poisson(0.1, (120, 300)).astype(float)
+    others = [first, second, outliers, private, single, constant]
+    for noise in (rng.random((120, 20)), rng.random((120, 1)), counts, rng.permuted(second, axis=0)):
+        assert noise_views(checked([*others, noise])).tolist() == [False] * 6 + [True]
+    there = rng.random((120, 72)) < 0.8
+    there[:50, :20] = False
+    gaps = checked([first, second, private, rng.random((120, 24))], there=there)
+    assert noise_views(gaps).tolist() == [False, False, False, True]
+    sparse = Views(sp.csr_array(np.hstack([first, counts])), None, np.repeat([0, 1], [20, 300]), ("0", "1"))
+    assert noise_views(sparse).tolist() == [False, True]
+
+
+def test_noise_is_not_looked_for_where_it_cannot_be_told(rng):
+    first, noise = rng.gamma(1, size=(100, 2)) @ rng.random((2, 9)), rng.random((100, 9))
+    assert noise_views(checked([first, noise])).tolist() == [False, True]
+    assert not noise_views(checked([noise])).any()  # a single view
+    assert not noise_views(checked([noise, rng.random((100, 4))])).any()  # then all are alike
+    assert not noise_views(checked([first[:39], noise[:39]])).any()

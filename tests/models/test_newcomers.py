@@ -206,6 +206,11 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
     ("X", "options", "sentence"),
     [
         (None, {}, "X must hold the views, a list or a dict of arrays, or one matrix; got None; pass"),
+        (
+            {"sounds": VIEWS["sounds"][0]},
+            {},
+            r"got one of shape \(4,\); numpy.reshape\(view, \(1, -1\)\) is one sample",
+        ),
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
         (
             [{name: view[i] for name, view in VIEWS.items()} for i in range(10)],
@@ -227,6 +232,13 @@ def test_views_in_a_form_that_is_not_taken_are_told_the_one_that_is(X, options, 
     """These ended in errors of NumPy and Python."""
     with pytest.raises(ParameterError, match=sentence):
         several(**options).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_new_samples_of_another_size_are_refused_in_a_line():
+    model = several().fit(VIEWS)
+    with pytest.raises(ValueError, match="X has 3 features, but MultiviewNMF is expecting 7"):
+        model.transform([VIEWS["images"][0], VIEWS["images"][1]])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_digits
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview.outlying_views import block_residuals, find_outlying, usual_residuals
+from visionnmf.models.multiview.missing_views import CodesPrior
+from visionnmf.models.multiview.outlying_views import block_residuals, find_outlying, surprises, usual_figures
 from visionnmf.models.multiview.views import Views
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -46,22 +48,28 @@ def test_residuals_of_blocks_are_means_of_what_counts(rng):
 
 
 def test_the_worst_view_goes_first_and_the_others_are_judged_anew(rng):
-    """As a slow loop over samples, with residuals that depend on what is left."""
-    n, V = 40, 4
-    own, pull = rng.gamma(1, size=(n, V)), rng.gamma(0.5, size=(n, V))  # a view draws the codes of the others away
+    """As a slow loop over samples, with figures that depend on what is left."""
+    n, V = 60, 4
+    own, pull = rng.gamma(1, size=(n, V, 2)), rng.gamma(0.5, size=(n, V, 2))  # a view draws the codes of others away
     observed = rng.random((n, V)) < 0.8
     observed[:, 0] = True
-    usual = np.column_stack([rng.random(V), 0.3 + rng.random(V)])
+    usual = np.column_stack([rng.random(V), 0.3 + rng.random(V), rng.random(V), 0.3 + rng.random(V)])
 
-    def residuals(rows, kept):
-        return own[rows] + (pull[rows] * kept).sum(axis=1, keepdims=True) - pull[rows] * kept
+    def judge(rows, kept):
+        pulls = pull[rows] * kept[:, :, None]
+        return own[rows] + pulls.sum(axis=1, keepdims=True) - pulls
 
-    outlying, same = find_outlying(residuals, observed, 1.5, usual)
+    outlying, same = find_outlying(judge, observed, 1.5, usual)
     assert same is usual and outlying.any() and not (outlying & ~observed).any()
     for i in range(n):
         left = [v for v in range(V) if observed[i, v]]
         while len(left) > 1:
-            above = {v: (own[i, v] + sum(pull[i, u] for u in left if u != v) - usual[v, 0]) / usual[v, 1] for v in left}
+            above = {}
+            for v in left:
+                residual, surprise = own[i, v] + sum(pull[i, u] for u in left if u != v)
+                first = (residual - usual[v, 0]) / usual[v, 1]
+                second = (surprise - usual[v, 2]) / usual[v, 3] / (3.5 / 3)
+                above[v] = max(first, second) if surprise > 0.9 else first / 1.5
             worst = max(above, key=above.get)
             if above[worst] <= 1.5:
                 break
@@ -69,11 +77,56 @@ def test_the_worst_view_goes_first_and_the_others_are_judged_anew(rng):
         assert sorted(left) == np.flatnonzero(observed[i] & ~outlying[i]).tolist()
 
 
-def test_usual_residuals_are_median_and_deviation_with_a_floor():
+def test_usual_figures_are_median_and_deviation_with_a_floor():
     residuals = np.array([[1.0, 5, 0], [2, 5, 0], [3, 5, 0], [100, 7, 9]])
     kept = np.array([[True] * 3] * 3 + [[True, False, False]])
-    usual = usual_residuals(residuals, kept, np.array([1.0, 1, 2]))
-    np.testing.assert_allclose(usual, [[2.5, 1.4826], [5, 0.25], [0, 0.02]])
+    usual = usual_figures(np.stack([residuals, residuals / 10], axis=-1), kept, np.array([1.0, 1, 2]))
+    np.testing.assert_allclose(usual, [[2.5, 1.4826, 0.25, 0.14826], [5, 0.25, 0.5, 0.1], [0, 0.02, 0, 0.1]])
+
+
+def test_surprises_are_errors_of_the_expectation_by_other_views(rng):
+    """By the normal distribution of all features, whose covariance is H^T S H + D."""
+    groups = np.array([0, 1, 1, 0, 2, 2, 1])
+    H, root = rng.random((3, 7)), 0.2 * rng.normal(size=(3, 3))
+    prior = CodesPrior(1 + rng.random(3), root @ root.T, np.array([0.1, 0.3, 0.2]))
+    data = np.maximum(prior.mean @ H + rng.normal(size=(5, 7)), 0)
+    entries = np.ones((5, 7), bool)
+    entries[0, [4, 5]] = False  # no view 2
+    found = surprises(Views(data * entries, entries, groups, ("a", "b", "c")), np.zeros((5, 3)), H, prior)
+    middle, covariance = prior.mean @ H, H.T @ prior.covariance @ H + np.diag(prior.noise[groups])
+    for i in range(5):
+        for v in range(3):
+            own, others = groups == v, (groups != v) & entries[i]
+            if not entries[i][own].any():
+                assert np.isnan(found[i, v])
+                continue
+            gain = np.linalg.solve(covariance[np.ix_(others, others)], covariance[np.ix_(others, own)])
+            expected = np.maximum(middle[own] + (data[i] - middle)[others] @ gain, 0)
+            usual = max(np.abs(data[i] - middle)[own].sum(), 0.8 * np.sqrt(np.diag(covariance)[own]).sum())
+            assert found[i, v] == pytest.approx(np.abs(data[i, own] - expected).sum() / usual)
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_noise_in_the_range_of_its_view_is_found(loss):
+    """The pixels of digits are 0 or 16 for the most part, so noise between them has the usual residuals."""
+    X = load_digits().data[:300]
+    views, rng = [X[:, :24].copy(), X[:, 24:40], X[:, 40:]], np.random.default_rng(0)
+    kept = MultiviewNMF(12, loss=loss, view_outliers=3, max_iter=60, random_state=0).fit(views).outlying_views_
+    assert kept.mean(axis=0).max() < 0.05
+    views[0][:60] = 16 * rng.random((60, 24))
+    found = MultiviewNMF(12, loss=loss, view_outliers=3, max_iter=60, random_state=0).fit(views).outlying_views_
+    assert found[:60, 0].mean() > 0.8 and found[60:].mean() < 0.03
+
+
+@NOT_CONVERGED
+def test_views_whose_residuals_have_long_tails_are_kept(rng):
+    """Each pass found the rest of an exponential distribution to be far out, until half of the view was left out."""
+    codes = rng.gamma(1, size=(200, 3))
+    tails = 50 * rng.exponential(size=(200, 4)) ** 3 + codes @ rng.random((3, 4))
+    views = [codes @ rng.random((3, 20)), codes @ rng.random((3, 15)), tails]
+    model = MultiviewNMF(3, view_outliers=3, view_weight=[1, 1, 1], max_iter=60, random_state=0).fit(views)
+    assert model.outlying_views_[:, 2].mean() <= 0.3
 
 
 @NOT_CONVERGED
@@ -122,7 +175,7 @@ def test_a_view_that_is_left_out_counts_as_missing(made, tmp_path):
     model.save(tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz")
     np.testing.assert_array_equal(again.transform(views), codes)
-    for value in (np.ones(3), np.full((3, 2), np.nan)):
+    for value in (np.ones(3), np.full((3, 4), np.nan)):
         model.view_residuals_ = value
         with pytest.raises(ParameterError, match="view_residuals_ must be"):
             model.save(tmp_path / "bad.npz", force=True)

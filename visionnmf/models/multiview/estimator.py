@@ -29,7 +29,7 @@ from .components import Components, GroupSparsity, fit_components, second_iterat
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
 from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
 from .outlying_views import judge_new, judge_training
-from .view_weights import choose_view_weights, view_noises
+from .view_weights import NOISE_WEIGHT, choose_view_weights, noise_views, view_noises
 from .views import (
     Views,
     check_view_weight,
@@ -85,8 +85,10 @@ class MultiviewNMF(LinearModel):
         and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
         more.
     view_weight : None, "cv", sequence or dict of float, default=None
-        What each scaled view is multiplied by, > 0. "cv" chooses the weights by how well hidden entries of all views
-        are predicted.
+        What each scaled view is multiplied by, > 0. None is 1, but 0.01 for a view of noise, which a warning names:
+        of at least 40 samples, its features are related neither to each other nor to the other views. Components hardly
+        use such a view, and its entries are predicted as 0. "cv" chooses the weights of the other views by how well
+        hidden entries of all views are predicted.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -103,8 +105,9 @@ class MultiviewNMF(LinearModel):
         As for :class:`NMF`; it keeps superfluous components from fitting outliers.
     view_outliers : float or None, default=None
         The view of a sample is left out, as if missing, if its mean absolute residual is more than this many robust
-        standard deviations above its median (Hampel). 3 finds noise and, of three views or more, a few views of other
-        samples; it also leaves out a few clean views. None keeps every view, as do fewer than 12 training samples.
+        standard deviations above its median (Hampel) and the other views of the sample do not predict it better than
+        its mean. 3 finds noise and, of three views or more, some views of other samples; it also leaves out a few clean
+        views. None keeps every view, as do fewer than 12 training samples.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN are missing entries, and a row of them is a missing view. None refuses NaN.
     solver : str, default="auto"
@@ -140,8 +143,9 @@ class MultiviewNMF(LinearModel):
         than the constants. A view that is constant itself is compared with a model of zeros.
     outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
         Views of training samples that were left out; only with `view_outliers`.
-    view_residuals_ : ndarray [shape=(n_views, 2)]
-        Median and robust standard deviation of each view's residuals by models of other samples; likewise.
+    view_residuals_ : ndarray [shape=(n_views, 4)]
+        Median and robust standard deviation of each view's residuals by models of other samples, and the same of its
+        surprise, the error of what the other views let expect relative to that of the mean; likewise.
     codes_mean_, codes_covariance_, view_noise_ : ndarray
         Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
         views probably hold.
@@ -390,21 +394,23 @@ class MultiviewNMF(LinearModel):
         joined = join_training(X, self.groups)
         self.view_feature_names_, self.view_frames_ = list(joined.feature_names), list(joined.framed)
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
-        # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
+        if weights is None:
+            weights = self._weights_without_noise(given)
         if self.view_outliers is not None:
-            known = np.ones(given.n_views) if weights is None else weights  # the outlier test needs some weights
-            self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers, step)
+            judged = judge_training(given, weights, model, self.view_outliers, step)
+            self.outlying_views_, self.view_residuals_ = judged
             views = given.keep(~self.outlying_views_)
         sizes = np.ones(views.n_views)  # what each view is divided by
         if self.scale != "none":
             sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
         sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        if weights is None:
+        if isinstance(self.view_weight, str):
             # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
             weights = choose_view_weights(
                 views,
                 lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
+                weights,
                 check_random_state(self.random_state),
                 step,
             )
@@ -416,12 +422,26 @@ class MultiviewNMF(LinearModel):
         report.finish()
         self._warn_once(caught, second=sparsity.is_asked_for)
         self._keep(*found, given, weights)
-        codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         parts = self._components()
+        codes, outlying = judge_new(views, parts)
+        self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
+        if self.view_outliers is not None:
+            codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, parts.scaled_H, parts.scales, parts.loss)
-        prior = learn_prior(views, codes, self.components_)
-        self.codes_mean_, self.codes_covariance_, self.view_noise_ = prior
         return given, codes, outlying
+
+    def _weights_without_noise(self, views: Views) -> Array:
+        """Return 1 for each view, and next to nothing for views of noise, which a warning names."""
+        noise = noise_views(views)
+        if noise.any():
+            names = ", ".join(str(name) for name, found in zip(views.names, noise, strict=True) if found)
+            warnings.warn(
+                f"MultiviewNMF gives next to no weight ({NOISE_WEIGHT:g}) to views that look like noise: {names}; "
+                "leave them out, or pass view_weight with a number for each view to count them as they are",
+                UserWarning,
+                stacklevel=4,
+            )
+        return np.where(noise, NOISE_WEIGHT, 1.0)
 
     def _warn_once(self, caught: Sequence[warnings.WarningMessage], *, second: bool) -> None:
         """Issue the warnings that the fits have raised in the name of this estimator, and each kind only once.
@@ -516,10 +536,14 @@ class MultiviewNMF(LinearModel):
     def _judge(self, views: Views) -> tuple[Array, Array]:
         """Return the codes found from the views that are not outlying, and the mask of the outlying views.
 
-        ``view_residuals_`` (n_views, 2) has the median and the robust standard deviation of each view's residuals.
+        ``view_residuals_`` (n_views, 4) has the figures of each view that are usual.
         """
         usual = None if self.view_outliers is None else self.view_residuals_
-        return judge_new(views, self._components(), usual, self.view_outliers)
+        return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
+
+    def _prior(self) -> CodesPrior:
+        """Return the mean and covariance of the training codes and the noise of the views as one record."""
+        return CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
 
     def _complete(self, views: Views, codes: Array, outlying: Array) -> Array:
         """Return `codes`, with those of samples that lack a view found again after that view was filled in.
@@ -527,8 +551,7 @@ class MultiviewNMF(LinearModel):
         `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are those of
         :meth:`_judge`. Views are filled in by mean and covariance of the training codes, and the noise of the views.
         """
-        prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
-        return complete_codes(views, codes, outlying, self._components(), prior, self.loss)
+        return complete_codes(views, codes, outlying, self._components(), self._prior(), self.loss)
 
     def _check_state(self) -> None:
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
@@ -542,6 +565,6 @@ class MultiviewNMF(LinearModel):
         lowest = np.linalg.eigvalsh(covariance).min()
         if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * len(covariance):
             raise ValueError("codes_covariance_ is not a covariance")
-        # The first column holds medians. The second, deviations, may be infinite for views that are never outlying.
-        if self.view_outliers is not None and not np.isfinite(self.view_residuals_[:, 0]).all():
+        # Medians come first. The deviations after them may be infinite for views that are never outlying.
+        if self.view_outliers is not None and not np.isfinite(self.view_residuals_[:, ::2]).all():
             raise ValueError("view_residuals_ must be finite")

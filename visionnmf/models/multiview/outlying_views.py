@@ -1,9 +1,15 @@
-"""Views that do not belong to their samples: found by the residuals of models of other samples."""
+"""Views that do not belong to their samples: found by the residuals of models of other samples.
+
+Two figures say how badly a view of a sample fits. The *residual* is the mean absolute residual of the sample's own
+codes. The *surprise* is the error of what the other views of the sample let expect, relative to that of the mean. A
+view that has nothing to do with the others is expected no better than by its mean, so its surprise is about 1.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +22,13 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.models.nmf import NMF
 
 from .components import SHARE, Components, find_view_codes
-from .views import Views, row_slices
+from .missing_views import CodesPrior, fill_views, learn_prior
+from .views import Views, dense, row_slices
 
-__all__ = ["JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "usual_residuals"]
+__all__ = [
+    *("JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "strangeness", "surprises"),
+    "usual_figures",
+]
 
 Array = NDArray[Any]
 
@@ -29,8 +39,14 @@ SMALL_STARTS = 2  # of such a model, for the same reason
 PASSES = 2  # the second pass leaves the outlying views of the first out of its models
 MAX_ITERATIONS = 100  # of such a model
 FEWEST = 12  # samples; fewer are not judged
+SURPRISING = 0.9  # surprise above which a view may be outlying
+FAR = 1.5  # times the threshold: a residual that is enough by itself
+STRICTER = 3.5 / 3  # times the threshold: a surprise that is enough; its tail is longer than that of residuals
 TO_DEVIATION = 1.4826  # from the median absolute deviation to the standard deviation of normal residuals
 LEAST_SPREAD = 0.05, 0.01  # of a view's residuals, as shares of their median and of the mean of its data
+LEAST_SURPRISE_SPREAD = 0.1
+COMMON = 0.3  # if a larger share of a view is outlying, its figures only have long tails, and all of it is kept
+MEAN_DEVIATION = 0.8  # from the standard deviation to the mean absolute deviation of normal data
 
 
 @one_blas_thread()
@@ -50,23 +66,63 @@ def block_residuals(views: Views, codes: Array, H: Array) -> Array:
     return np.divide(left, count, out=np.full_like(left, np.nan), where=count > 0)
 
 
-def usual_residuals(residuals: Array, kept: Array, means: Array) -> Array:
-    """Return the median and the robust standard deviation of each view's residuals, of shape (n_views, 2).
+@one_blas_thread()
+def surprises(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
+    """Return how unlike what the others let expect each view of each sample is, of shape (n_samples, n_views).
 
-    `residuals` and `kept`, which says what counts, are (n_samples, n_views). `means` (n_views,) are those of the data
-    of each view; they bound the deviation from below.
+    It is the sum of the absolute differences from the expectation by :func:`.fill_views`, as a share of that of the
+    differences from the mean, or of what these are on average if that is more: of a sample near the mean, hardly
+    anything is expected better than by it. It is NaN where no entry of the view counts.
     """
-    usual = np.zeros((residuals.shape[1], 2))
+    found, centre = np.full((len(views), views.n_views), np.nan), prior.mean @ H
+    # the mean absolute deviation of each feature, if it is normal
+    typical = MEAN_DEVIATION * np.sqrt((H * (prior.covariance @ H)).sum(axis=0) + prior.noise[views.groups])
+    for rows in row_slices(views.data.shape):
+        part = replace(views.rows(rows), data=dense(views.data[rows]))
+        observed = part.observed()
+        for v, own in enumerate(part.columns()):
+            others = observed & (np.arange(views.n_views) != v)
+            expected = fill_views(part, others, codes[rows], H, prior)[:, own]
+            entries = 1.0 if part.entries is None else part.entries[:, own]
+            left = (np.abs(part.data[:, own] - expected) * entries).sum(axis=1, dtype=np.float64)
+            total = np.maximum(
+                (np.abs(part.data[:, own] - centre[own]) * entries).sum(axis=1, dtype=np.float64),
+                (np.broadcast_to(typical[own], expected.shape) * entries).sum(axis=1),
+            )
+            found[rows, v] = np.where(observed[:, v], left / np.where(total > 0, total, 1.0), np.nan)
+    return found
+
+
+def usual_figures(figures: Array, kept: Array, means: Array) -> Array:
+    """Return median and robust standard deviation of each view's residuals and surprises, of shape (n_views, 4).
+
+    `figures` (n_samples, n_views, 2) are these two, and `kept` (n_samples, n_views) says what counts. `means`
+    (n_views,) are those of the data of each view; they bound the deviation of the residuals from below.
+    """
+    usual = np.zeros((figures.shape[1], 4))
     for v in range(len(usual)):
-        own = residuals[kept[:, v], v]
-        middle = float(np.median(own)) if len(own) else 0.0
-        spread = TO_DEVIATION * float(np.median(np.abs(own - middle))) if len(own) else 0.0
-        usual[v] = middle, max(spread, LEAST_SPREAD[0] * middle, LEAST_SPREAD[1] * means[v])
+        own = figures[kept[:, v], v]
+        middle = np.median(own, axis=0) if len(own) else np.zeros(2)
+        spread = TO_DEVIATION * np.median(np.abs(own - middle), axis=0) if len(own) else np.zeros(2)
+        least = max(LEAST_SPREAD[0] * middle[0], LEAST_SPREAD[1] * means[v]), LEAST_SURPRISE_SPREAD
+        usual[v, ::2], usual[v, 1::2] = middle, np.maximum(spread, least)
     return usual
 
 
+def strangeness(figures: Array, usual: Array) -> Array:
+    """Return by how many robust standard deviations each view of each sample is beyond the usual, (n_samples, n_views).
+
+    `figures` (n_samples, n_views, 2) are residuals and surprises, and `usual` is of :func:`usual_figures`. What the
+    other views let expect well enough is not outlying, however unusual its residual is, unless that is far beyond.
+    """
+    above = figures - usual[:, ::2]
+    above = np.divide(above, usual[:, 1::2], out=np.zeros_like(above), where=usual[:, 1::2] > 0)
+    residual, surprise = above[..., 0], above[..., 1] / STRICTER
+    return np.where(figures[..., 1] > SURPRISING, np.maximum(residual, surprise), residual / FAR)
+
+
 def find_outlying(
-    residuals: Callable[[Array, Array], Array],
+    judge: Callable[[Array, Array], Array],
     observed: Array,
     threshold: float,
     usual: Array | None = None,
@@ -74,23 +130,23 @@ def find_outlying(
 ) -> tuple[Array, Array]:
     """Leave out the worst view of each sample until the remaining ones agree; return what is outlying, and `usual`.
 
-    A view is outlying if its residual is more than `threshold` robust standard deviations above the median of the view
-    (Hampel's identifier). An outlying view draws the codes away and so makes the sample's other views look worse.
-    Therefore one view is left out at a time, and the others are judged again by codes without it. A sample keeps one.
+    A view is outlying if its :func:`strangeness` is above `threshold` (Hampel's identifier). An outlying view draws the
+    codes away and so makes the sample's other views look worse. Therefore one view is left out at a time, and the
+    others are judged again by codes without it. A sample keeps one.
 
-    ``residuals(rows, kept)`` returns the residuals of some samples by codes of the views that are kept. `usual` are the
-    figures of :func:`usual_residuals`; without them those of these samples are taken, which needs `means`.
+    ``judge(rows, kept)`` returns the residuals and surprises (n_rows, n_views, 2) of some samples by the views that are
+    kept. `usual` are the figures of :func:`usual_figures`; without them those of these samples are taken, which needs
+    `means`.
     """
     kept = observed.copy()
     # `rows` are the samples still to be judged: all at first, then those that have just lost a view. `found` holds the
-    # latest residuals of all samples.
-    rows, found = np.arange(len(kept)), np.full(kept.shape, np.nan)
+    # latest figures of all samples.
+    rows, found = np.arange(len(kept)), np.full((*kept.shape, 2), np.nan)
     given = usual
     while len(rows):
-        found[rows] = residuals(rows, kept[rows])
-        usual = usual_residuals(found, kept, np.asarray(means)) if given is None else given
-        excess = found - usual[:, 0]
-        above = np.divide(excess, usual[:, 1], out=np.zeros_like(excess), where=usual[:, 1] > 0)
+        found[rows] = judge(rows, kept[rows])
+        usual = usual_figures(found, kept, np.asarray(means)) if given is None else given
+        above = strangeness(found, usual)
         above[~kept] = -np.inf  # a view that is missing or left out already is never the worst
         worst = above.argmax(axis=1)
         rows = np.flatnonzero((above.max(axis=1) > threshold) & (kept.sum(axis=1) > 1))
@@ -102,7 +158,7 @@ def find_outlying(
 def judge_training(
     views: Views, weights: Array, model: NMF, threshold: float, progress: Progress
 ) -> tuple[Array, Array]:
-    """Return which views of training samples are outlying, and the usual residuals of each view.
+    """Return which views of training samples are outlying, and the usual figures of each view (:func:`usual_figures`).
 
     A model of all samples would have components of its own for the outlying views, and reconstruct them perfectly.
     Therefore each half of the samples is judged by a small model of the other half, with the settings of `model`. Of
@@ -112,7 +168,7 @@ def judge_training(
     """
     observed, n_views = views.observed(), views.n_views
     if len(views) < FEWEST:
-        return np.zeros_like(observed), np.tile([0.0, np.inf], (n_views, 1))
+        return np.zeros_like(observed), np.tile([0.0, np.inf] * 2, (n_views, 1))
     norms, means = np.ones(n_views), np.zeros(n_views)
     for v, columns in enumerate(views.columns()):
         view = views.data[:, columns]
@@ -122,32 +178,35 @@ def judge_training(
     scaled = views.scaled((weights / norms)[views.groups])
     rng = check_random_state(model.random_state)
     splits = [rng.permutation(len(views)) % FOLDS for _ in range(SPLITS)]
-    outlying, usual = np.zeros_like(observed), np.zeros((n_views, 2))
+    outlying, usual = np.zeros_like(observed), np.zeros((n_views, 4))
     halves = [fold == k for fold in splits for k in range(FOLDS)]
     total = PASSES * len(halves)
     for done in range(0, total, len(halves)):  # outlying views have drawn away the models of the first pass
         known = scaled.keep(~outlying)
-        fits: list[tuple[Array, NMF]] = []
+        fits: list[tuple[Array, NMF, CodesPrior]] = []
         for judged in halves:
             progress(JUDGING, done + len(fits), total)
-            fits.append((judged, _fit_small(known.rows(~judged), model)))
+            fits.append((judged, *_fit_small(known.rows(~judged), model)))
 
-        def residuals(rows: Array, kept: Array, fits: list[tuple[Array, NMF]] = fits) -> Array:
-            """Return the smallest residual of each view, in the units of the data, over the fits of other samples.
+        def judge(rows: Array, kept: Array, fits: list[tuple[Array, NMF, CodesPrior]] = fits) -> Array:
+            """Return the smallest residual and surprise of each view over the fits of other samples.
 
             `rows` are numbers of samples, and `kept`, bool (len(rows), n_views), is false for views that are left out.
-            `fits` holds for each small model which samples it judges, because it was fitted to the others.
+            `fits` holds for each small model which samples it judges, because it was fitted to the others, and its
+            prior. Residuals are in the units of the data.
             """
-            least = np.full(kept.shape, np.nan)
-            for judged, fitted in fits:
+            least = np.full((*kept.shape, 2), np.nan)
+            for judged, fitted, prior in fits:
                 here = judged[rows]
                 if here.any():
                     part = scaled.rows(rows[here]).keep(kept[here])
                     codes = fitted.transform(part.data, weights=part.weights())
-                    least[here] = np.fmin(least[here], block_residuals(part, codes, fitted.components_))
-            return least * norms / weights
+                    least[here] = np.fmin(least[here], _figures(part, codes, fitted.components_, prior))
+            return np.stack([least[..., 0] * norms / weights, least[..., 1]], axis=-1)
 
-        outlying, usual = find_outlying(residuals, observed, threshold, means=means)
+        outlying, usual = find_outlying(judge, observed, threshold, means=means)
+        common = outlying.sum(axis=0) > COMMON * observed.sum(axis=0)
+        outlying[:, common], usual[common, 1::2] = False, np.inf
         if not outlying.any():
             break
     progress(JUDGING, total, total)
@@ -155,47 +214,62 @@ def judge_training(
 
 
 def judge_new(
-    views: Views, components: Components, usual: Array | None, threshold: float | None
+    views: Views,
+    components: Components,
+    prior: CodesPrior | None = None,
+    usual: Array | None = None,
+    threshold: float | None = None,
 ) -> tuple[Array, Array]:
     """Return the codes of samples by the views that belong to them, and which views do not.
 
-    `usual` are the residuals of :func:`judge_training`. Without them, or without a threshold, all views belong.
+    `usual` are the figures of :func:`judge_training`, and `prior` says what views let expect of others. Without one of
+    them, or without a threshold, all views belong.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
     outlying = np.zeros((len(views), views.n_views), bool)
     for rows in row_slices(views.data.shape):
         block = views.rows(rows)
-        if usual is None or threshold is None:
+        if usual is None or threshold is None or prior is None:
             codes[rows] = find_view_codes(block, components)
         else:
-            codes[rows], outlying[rows] = _judge_block(block, components, usual, threshold)
+            codes[rows], outlying[rows] = _judge_block(block, components, prior, usual, threshold)
     return codes, outlying
 
 
-def _judge_block(views: Views, components: Components, usual: Array, threshold: float) -> tuple[Array, Array]:
+def _judge_block(
+    views: Views, components: Components, prior: CodesPrior, usual: Array, threshold: float
+) -> tuple[Array, Array]:
     """Return the codes (n_samples, n_components) and the outlying views (n_samples, n_views) of some samples.
 
-    `usual` (n_views, 2) are the usual residuals of :func:`judge_training`, and `threshold` is in their deviations.
+    `usual` (n_views, 4) are the usual figures of :func:`judge_training`, and `threshold` is in their deviations.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
-    def residuals(rows: Array, kept: Array) -> Array:
-        """Return the mean absolute residual of each view of the samples `rows`, of shape (len(rows), n_views).
+    def judge(rows: Array, kept: Array) -> Array:
+        """Return the residual and the surprise of each view of the samples `rows`, of shape (len(rows), n_views, 2).
 
-        `kept`, a boolean array of the same shape, is False for the views that are left out. The codes are found from
-        the other views alone, and the residuals of the views that are left out are NaN.
+        `kept`, bool (len(rows), n_views), is False for the views that are left out. The codes are found from the other
+        views alone, and the figures of the views that are left out are NaN.
         """
         # `find_outlying` calls this again each time it has left out a view of a sample. So the codes that the last call
         # for a sample stores in `codes` are those by the views that are finally kept.
         part = views.rows(rows).keep(kept)
         codes[rows] = find_view_codes(part, components)
-        return block_residuals(part, codes[rows], components.H)
+        return _figures(part, codes[rows], components.H, prior)
 
-    return codes, find_outlying(residuals, views.observed(), threshold, usual)[0]
+    return codes, find_outlying(judge, views.observed(), threshold, usual)[0]
 
 
-def _fit_small(views: Views, model: NMF) -> NMF:
-    """Fit a model with few components and iterations to scaled views; it only has to tell noise from clean views."""
+def _figures(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
+    """Return the residual and the surprise of each view of each sample, of shape (n_samples, n_views, 2)."""
+    return np.stack([block_residuals(views, codes, H), surprises(views, codes, H, prior)], axis=-1)
+
+
+def _fit_small(views: Views, model: NMF) -> tuple[NMF, CodesPrior]:
+    """Fit a model with few components and iterations to scaled views, which only has to tell noise from clean views.
+
+    Returns it with the prior of its codes.
+    """
     largest = max(1, min(len(views) // SHARE, views.data.shape[1]))
     small = clone(model).set_params(
         n_components=min(model.n_components or largest, largest),
@@ -204,4 +278,5 @@ def _fit_small(views: Views, model: NMF) -> NMF:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit is good enough to recognise noise; the main fit warns itself
-        return small.fit(views.data, weights=views.weights())
+        codes = small.fit_transform(views.data, weights=views.weights())
+    return small, learn_prior(views, codes, small.components_)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,7 +20,7 @@ from visionnmf.models.nmf import NMF
 from .components import Components, find_view_codes
 from .views import Views, dense
 
-__all__ = ["choose_view_weights", "view_noises"]
+__all__ = ["NOISE_WEIGHT", "choose_view_weights", "noise_views", "view_noises"]
 
 Array = NDArray[Any]
 
@@ -28,6 +29,11 @@ LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own mode
 STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
 ROUNDS = 2  # how often all views are gone through
 HIDDEN = 0.1  # share of the entries that is hidden from the fits and then predicted
+NOISE_WEIGHT = 0.01  # of a view of noise; its components are still learnt, but hardly change the codes
+FEWEST = 40  # samples; with fewer it cannot be told what is noise
+MOST = 200  # samples that are looked at, because more make no difference
+SHUFFLES = 20  # with which a view is compared
+SIGNAL = 6.0  # standard deviations above shuffled data; real views have 14 and more, noise seldom 4
 
 
 @one_blas_thread()
@@ -55,10 +61,69 @@ def view_noises(views: Views, model: NMF) -> Array:
     return noises
 
 
+@one_blas_thread()
+def noise_views(views: Views) -> Array:
+    """Return which views are nothing but noise, bool of shape (n_views,).
+
+    In a view of noise the features say nothing of each other, and nothing of the other views. So its features are no
+    more correlated than if each is shuffled over the samples, and its samples are no more alike where those of the
+    other views are than if the samples are shuffled. The random numbers are the same in each call, so the verdict
+    depends on the data alone.
+
+    No view is called noise if there are fewer than 40 samples, if no feature of it varies, or if all views are noise.
+    """
+    noise = np.zeros(views.n_views, bool)
+    if views.n_views < 2 or len(views) < FEWEST:
+        return noise
+    rng, observed = np.random.default_rng(0), views.observed()
+    for v in range(views.n_views):
+        rows = rng.permutation(np.flatnonzero(observed[:, v]))[:MOST]
+        own, *others = (_standardised(views.rows(rows), u) for u in (v, *np.delete(np.arange(views.n_views), v)))
+        if len(rows) < FEWEST or not own.size:
+            continue
+        shuffled = [_correlation(rng.permuted(own, axis=0)) for _ in range(SHUFFLES)]
+        if _correlation(own) - np.mean(shuffled) < SIGNAL * np.std(shuffled):
+            alike, rest = own @ own.T, sum((other @ other.T / max(1, other.shape[1]) for other in others), 0.0)
+            orders = [rng.permutation(len(rows)) for _ in range(SHUFFLES)]
+            agreements = [float((alike[np.ix_(order, order)] * rest).sum()) for order in orders]
+            noise[v] = (alike * rest).sum() - np.mean(agreements) < SIGNAL * np.std(agreements)
+    return noise if not noise.all() else np.zeros_like(noise)
+
+
+def _standardised(views: Views, v: int) -> Array:
+    """Return the ranks of the samples in each feature of a view that varies, with mean 0 and variance 1.
+
+    Ranks do not let a few wrong entries hide what the others have in common. Entries that do not count are 0.
+    """
+    columns = views.groups == v
+    data = dense(views.data[:, columns]).astype(np.float64)
+    if views.entries is None:
+        ranks = rankdata(data, axis=0)
+    else:
+        ranks = rankdata(np.where(views.entries[:, columns], data, np.nan), axis=0, nan_policy="omit")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a feature without any entry
+        spread = np.nan_to_num(ranks - np.nanmean(ranks, axis=0))
+    deviation = np.sqrt((spread**2).mean(axis=0))
+    return spread[:, deviation > 0] / deviation[deviation > 0]
+
+
+def _correlation(matrix: Array) -> float:
+    """Return the sum of the squared inner products of the columns of a matrix, which is that of its rows as well."""
+    gram = matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix
+    return float((gram**2).sum())
+
+
 def choose_view_weights(
-    views: Views, fit: Callable[[Array, Views], Components], rng: np.random.RandomState, progress: Progress
+    views: Views,
+    fit: Callable[[Array, Views], Components],
+    begun: Array,
+    rng: np.random.RandomState,
+    progress: Progress,
 ) -> Array:
     """Choose the weights of views, powers of 2, by how well a fit predicts entries that were hidden from it.
+
+    The search starts from the weights `begun` (n_views,), of which those below 1, of views of noise, stay.
 
     Each view in turn gets half and twice its weight, and what lowers the error is kept. The error is the sum of the
     absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views. It does
@@ -89,15 +154,15 @@ def choose_view_weights(
         left = np.bincount(groups, residual.sum(axis=0, dtype=np.float64), n_views)
         return float((left / np.where(total > 0, total, 1)).mean())
 
-    weights = np.ones(n_views)
-    n_fits = 1 + ROUNDS * len(STEPS) * n_views
+    weights, tuned = begun, np.flatnonzero(begun >= 1)
+    n_fits = 1 + ROUNDS * len(STEPS) * len(tuned)
     progress(WEIGHING, 0, n_fits)
     least = error(weights)
-    for begun in range(ROUNDS):
+    for number in range(ROUNDS):
         before = weights  # another array as soon as a weight changes
-        for v in range(n_views):
-            for number, step in enumerate(STEPS):
-                progress(WEIGHING, 1 + (begun * n_views + v) * len(STEPS) + number, n_fits)
+        for place, v in enumerate(tuned):
+            for half, step in enumerate(STEPS):
+                progress(WEIGHING, 1 + (number * len(tuned) + place) * len(STEPS) + half, n_fits)
                 tried = weights.copy()
                 tried[v] *= step
                 found = error(tried)

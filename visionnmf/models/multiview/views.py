@@ -240,9 +240,8 @@ def check_views(
     missing = np.nan if observed is not None or given.some_absent else missing
     try:
         data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
-    except ValueError:
-        _check_values(X, given, with_nan=missing is not None)  # so that the message names the view
-        raise
+    except ValueError as error:
+        raise (_refused_value(X, given, with_nan=missing is not None) or error) from None
     if reset:
         check_room(data, 2)  # a fit needs about twice the memory of the data
     views = Views(data, entries, given.groups, given.names, given.form)
@@ -304,13 +303,14 @@ def _check_observed(observed: Any, given: JoinedViews) -> Array:
     )
 
 
-def _check_values(X: Any, given: JoinedViews, *, with_nan: bool) -> None:
-    """Raise ParameterError if a view holds negative numbers, infinity or, unless allowed, NaN, and name the first one.
+def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterError | None:
+    """Return the error for the first view that holds negative numbers, infinity or, unless allowed, NaN; or None.
 
-    `X` are the views of `given` side by side. A single matrix without views is left to the checks of all estimators.
+    `X` are the views of `given` side by side. A single matrix without views, or with another number of features, is
+    left to the checks of all estimators.
     """
-    if given.form == "matrix" and len(given.names) == 1:
-        return
+    if (given.form == "matrix" and len(given.names) == 1) or np.shape(X)[1:] != given.groups.shape:
+        return None
     for v, name in enumerate(given.names):
         own = np.flatnonzero(given.groups == v)
         view = X[:, own].toarray() if sp.issparse(X) else _array(X)[:, own].astype(np.float64)
@@ -332,10 +332,11 @@ def _check_values(X: Any, given: JoinedViews, *, with_nan: bool) -> None:
         ):
             if bad.any():
                 sample, feature = np.argwhere(bad)[0]
-                raise ParameterError(
+                return ParameterError(
                     f"view {name} must {must}; got {view[sample, feature]:g} in sample {sample}, feature {feature}; "
                     f"{cure}"
                 )
+    return None
 
 
 def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list[str], Array]:
@@ -411,7 +412,10 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     for name, view in views.items():
         check_rows(view, name=f"view {name}")
         if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
-            raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {shown(view)}")
+            got, shape = shown(view), np.shape(view)
+            if len(shape) == 1:
+                got = f"one of shape {shape}; numpy.reshape(view, (1, -1)) is one sample, and (-1, 1) is one feature"
+            raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {got}")
     sizes = {name: np.shape(view)[0] for name, view in views.items() if view is not None}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
@@ -472,13 +476,11 @@ def _array(view: Any) -> Array:
 
 
 def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
-    """Return the weights of the views `names` for the parameter `view_weight`; None if they are to be chosen."""
-    if given is None:
-        return np.ones(len(names))
-    if isinstance(given, str):
-        if given != "cv":
-            raise ParameterError(f"view_weight must be None, 'cv', or a number for each view; got {given!r}")
+    """Return the weights of the views `names` for the parameter `view_weight`; None if the data decide."""
+    if given is None or (isinstance(given, str) and given == "cv"):
         return None
+    if isinstance(given, str):
+        raise ParameterError(f"view_weight must be None, 'cv', or a number for each view; got {given!r}")
     if isinstance(given, Mapping):
         unknown = [str(name) for name in given if str(name) not in names]
         if unknown:
