@@ -92,7 +92,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         Share of unknown people who may be taken for a known one; sets the threshold.
     thorough : bool, default=False
         Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
-        takes three times as long. All pixels of noisy images set it in any case.
+        takes twice as long. All pixels of noisy images set it in any case.
     random_state : int, RandomState instance or None, default=None
         Seed of the default model.
 

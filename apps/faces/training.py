@@ -189,7 +189,7 @@ def train(
     if used < n_pixels:
         notes.append(
             f"the threshold was set by {used} of the {n_pixels} pixels, because the images have little noise; "
-            "thorough=True uses all, which takes three times as long"
+            "thorough=True uses all, which takes twice as long"
         )
     return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
 
