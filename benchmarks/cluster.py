@@ -41,6 +41,8 @@ def two_workers() -> Iterator[Any]:
     """Start two workers of one thread each on this machine, which have segmented a photograph already."""
     from distributed import Client, LocalCluster
 
+    # Dask's own setting gives memory back after each array, which docs/cluster.md advises against
+    os.environ |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "33554432")
     options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client, tempfile.TemporaryDirectory() as folder:
         finish(started(photographs()[:6], folder, "--scheduler", cluster.scheduler_address))
