@@ -21,7 +21,6 @@ from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, transaction, write_csv
-from visionnmf.models.multiview.view_weights import NOISE_WEIGHT
 
 from .inputs import ViewSet, named, read_files, read_views
 from .model_choice import ModelChoice, choose_model, make_model
@@ -102,7 +101,7 @@ def _view_line(view: dict[str, Any]) -> str:
         parts[1] += " (all are too weak here to count; more components or a weaker penalty may change that)"
     error = 100 * view["error"]  # in %; from 99.5 on it would be printed as 100 or more
     parts.append(f"{error:.0f} % not explained" if error < 99.5 else "nothing explained")
-    parts += ["which looks like noise and hardly counts"] * (view["weight"] == NOISE_WEIGHT)
+    parts += ["left out because it looks like noise"] * (view["weight"] == 0)
     parts += [f"missing for {_count(view['missing'], 'sample')}"] * (view["missing"] > 0)
     parts += [f"{view['gaps']} single entries missing"] * (view["gaps"] > 0)
     parts += [f"left out for {_count(view['outlying'], 'sample')} that it does not fit"] * (view["outlying"] > 0)
@@ -241,7 +240,9 @@ def _fit(
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "MultiviewNMF gives next to no weight")  # the lines of the views say it
+        warnings.filterwarnings(
+            "ignore", "MultiviewNMF leaves out views that look like noise"
+        )  # the lines of the views say it
         model.fit(views, progress=progress)
     notes, gain = [], ""  # `gain`: how far the fit is from convergence, in words; "" if it converged
     for warning in caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,9 @@ class Components:
     """The components of a fit, with everything else that is needed to find the codes of samples.
 
     `H` (n_components, n_features) is in the units of the data, `scaled_H` of the views multiplied by `scales`
-    (n_views,). `norms` (n_components,) is what the components of the fit were divided by; the `ridge`, the weight of
-    the squared codes, applies to the factors before that.
+    (n_views,), which are 0 for views that are left out, as are their components. `norms` (n_components,) is what the
+    components of the fit were divided by; the `ridge`, the weight of the squared codes, applies to the factors before
+    that.
     """
 
     H: Array
@@ -72,6 +73,11 @@ def find_view_codes(views: Views, components: Components) -> Array:
     Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
     learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
     """
+    used = components.scales > 0
+    if not used.all():
+        columns = used[views.groups]
+        scales, scaled_H = components.scales[used], components.scaled_H[:, columns]
+        return find_view_codes(views.only(used), replace(components, scaled_H=scaled_H, scales=scales))
     scaled = views.scaled(components.scales[views.groups])
     check_range(scaled.data)
     weights = scaled.weights()
@@ -97,8 +103,16 @@ def fit_components(
 
     All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
     the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views;
-    `begin_second` is called before it.
+    `begin_second` is called before it. Views whose scale is 0 are left out of the fit, and their components are 0.
     """
+    used = scales > 0
+    if not used.all():
+        found, fitted, n_iter = fit_components(model, views.only(used), scales[used], sparsity, begin_second)
+        H, scaled_H = (np.zeros((len(part), len(views.groups)), part.dtype) for part in (found.H, found.scaled_H))
+        H[:, used[views.groups]], scaled_H[:, used[views.groups]] = found.H, found.scaled_H
+        every = np.zeros(len(used))
+        every[used] = found.scales
+        return replace(found, H=H, scaled_H=scaled_H, scales=every), fitted, n_iter
     scaled = views.scaled(scales[views.groups])
     count = np.prod(scaled.data.shape) if views.entries is None else np.count_nonzero(views.entries)
     mean = float(scaled.data.sum(dtype=np.float64)) / float(count)

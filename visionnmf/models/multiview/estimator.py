@@ -29,7 +29,7 @@ from .components import Components, GroupSparsity, fit_components, second_iterat
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
 from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
 from .outlying_views import judge_new, judge_training
-from .view_weights import NOISE_WEIGHT, choose_view_weights, noise_views, view_noises
+from .view_weights import choose_view_weights, noise_views, view_noises
 from .views import (
     Views,
     check_view_weight,
@@ -49,6 +49,7 @@ __all__ = ["MultiviewNMF"]
 Array = NDArray[Any]
 
 FINDING = "finding the components"  # as a stage of progress
+JUDGED = 0.01  # weight with which a view of noise, whose weight is 0, is judged
 SECOND = "second step, in which views may stop using components"  # where `verbose` reports it
 
 
@@ -85,10 +86,10 @@ class MultiviewNMF(LinearModel):
         and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
         more.
     view_weight : None, "cv", sequence or dict of float, default=None
-        What each scaled view is multiplied by, > 0. None is 1, but 0.01 for a view of noise, which a warning names:
-        of at least 40 samples, its features are related neither to each other nor to the other views. Components hardly
-        use such a view, and its entries are predicted as 0. "cv" chooses the weights of the other views by how well
-        hidden entries of all views are predicted.
+        What each scaled view is multiplied by, > 0. None is 1, but 0 for a view of noise, which a warning names: of at
+        least 40 samples, its features are related neither to each other nor to the other views. Such a view is left
+        out, and its entries are predicted as 0. "cv" chooses the weights of the other views by how well hidden entries
+        of all views are predicted.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -132,7 +133,7 @@ class MultiviewNMF(LinearModel):
         Names of the views, or their numbers if they have no names.
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
-    view_scales_, view_weights_ : ndarray [shape=(n_views,), > 0]
+    view_scales_, view_weights_ : ndarray [shape=(n_views,), >= 0]
         ``s_v``, what each view is multiplied by in all, and the weights in it, given or chosen.
     view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
         Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
@@ -398,7 +399,8 @@ class MultiviewNMF(LinearModel):
         if weights is None:
             weights = self._weights_without_noise(given)
         if self.view_outliers is not None:
-            judged = judge_training(given, weights, model, self.view_outliers, step)
+            known = np.where(weights > 0, weights, JUDGED)
+            judged = judge_training(given, known, model, self.view_outliers, step)
             self.outlying_views_, self.view_residuals_ = judged
             views = given.keep(~self.outlying_views_)
         sizes = np.ones(views.n_views)  # what each view is divided by
@@ -427,21 +429,22 @@ class MultiviewNMF(LinearModel):
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         if self.view_outliers is not None:
             codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
-        self.view_errors_ = view_errors(views, codes, parts.scaled_H, parts.scales, parts.loss)
+        scales = np.where(parts.scales > 0, parts.scales, 1.0)
+        self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
         return given, codes, outlying
 
     def _weights_without_noise(self, views: Views) -> Array:
-        """Return 1 for each view, and next to nothing for views of noise, which a warning names."""
+        """Return 1 for each view, and 0 for views of noise, which a warning names."""
         noise = noise_views(views)
         if noise.any():
             names = ", ".join(str(name) for name, found in zip(views.names, noise, strict=True) if found)
             warnings.warn(
-                f"MultiviewNMF gives next to no weight ({NOISE_WEIGHT:g}) to views that look like noise: {names}; "
-                "leave them out, or pass view_weight with a number for each view to count them as they are",
+                f"MultiviewNMF leaves out views that look like noise: {names}; pass view_weight with a number for each "
+                "view to count them",
                 UserWarning,
                 stacklevel=4,
             )
-        return np.where(noise, NOISE_WEIGHT, 1.0)
+        return np.where(noise, 0.0, 1.0)
 
     def _warn_once(self, caught: Sequence[warnings.WarningMessage], *, second: bool) -> None:
         """Issue the warnings that the fits have raised in the name of this estimator, and each kind only once.
@@ -494,7 +497,8 @@ class MultiviewNMF(LinearModel):
         self.views_ = np.array(views.names, object)
         self.view_groups_, self.view_form_ = views.groups, views.form
         self.view_scales_, self.view_weights_ = found.scales, weights
-        self.components_ = H / found.scales[views.groups].astype(H.dtype)
+        scales = np.where(found.scales > 0, found.scales, 1.0)  # the components of views that are left out are 0
+        self.components_ = H / scales[views.groups].astype(H.dtype)
         # The ridge on the codes applies before normalisation, so the norms of both steps have to be remembered.
         self.component_norms_, self.n_components_ = found.norms * norms, len(H)
         self.view_usage_ = usage(H, views.groups, views.n_views)
@@ -557,6 +561,8 @@ class MultiviewNMF(LinearModel):
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
         if not np.bincount(self.view_groups_, minlength=len(self.views_)).all():
             raise ValueError("view_groups_ must have a feature of each view")
+        if not self.view_scales_.any():
+            raise ValueError("view_scales_ must be above 0 for a view")
         named = zip(self.view_feature_names_, np.bincount(self.view_groups_), strict=bool(self.view_feature_names_))
         if any(names is not None and len(names) != size for names, size in named):
             raise ValueError("view_feature_names_ must have a name for each feature of a view")

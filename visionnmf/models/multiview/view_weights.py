@@ -20,7 +20,7 @@ from visionnmf.models.nmf import NMF
 from .components import Components, find_view_codes
 from .views import Views, dense
 
-__all__ = ["NOISE_WEIGHT", "choose_view_weights", "noise_views", "view_noises"]
+__all__ = ["choose_view_weights", "noise_views", "view_noises"]
 
 Array = NDArray[Any]
 
@@ -29,7 +29,6 @@ LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own mode
 STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
 ROUNDS = 2  # how often all views are gone through
 HIDDEN = 0.1  # share of the entries that is hidden from the fits and then predicted
-NOISE_WEIGHT = 0.01  # of a view of noise; its components are still learnt, but hardly change the codes
 FEWEST = 40  # samples; with fewer it cannot be told what is noise
 MOST = 200  # samples that are looked at, because more make no difference
 SHUFFLES = 20  # with which a view is compared
@@ -123,7 +122,7 @@ def choose_view_weights(
 ) -> Array:
     """Choose the weights of views, powers of 2, by how well a fit predicts entries that were hidden from it.
 
-    The search starts from the weights `begun` (n_views,), of which those below 1, of views of noise, stay.
+    The search starts from the weights `begun` (n_views,), of which those of 0, of views of noise, stay.
 
     Each view in turn gets half and twice its weight, and what lowers the error is kept. The error is the sum of the
     absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views. It does
@@ -154,7 +153,7 @@ def choose_view_weights(
         left = np.bincount(groups, residual.sum(axis=0, dtype=np.float64), n_views)
         return float((left / np.where(total > 0, total, 1)).mean())
 
-    weights, tuned = begun, np.flatnonzero(begun >= 1)
+    weights, tuned = begun, np.flatnonzero(begun)
     n_fits = 1 + ROUNDS * len(STEPS) * len(tuned)
     progress(WEIGHING, 0, n_fits)
     least = error(weights)

@@ -94,6 +94,17 @@ class Views:
         """Return some of the samples."""
         return replace(self, data=self.data[rows], entries=None if self.entries is None else self.entries[rows])
 
+    def only(self, used: Array) -> Views:
+        """Return the views where `used`, bool of shape (n_views,), is true, numbered anew."""
+        columns = used[self.groups]
+        return replace(
+            self,
+            data=self.data[:, columns],
+            entries=None if self.entries is None else self.entries[:, columns],
+            groups=(np.cumsum(used) - 1)[self.groups[columns]],
+            names=tuple(np.array(self.names, object)[used]),
+        )
+
     def blocks(self) -> Iterator[tuple[slice, Array, Array | None]]:
         """Yield slices of rows, their dense data and their entries, few enough for their residuals to be in memory."""
         for start in range(0, len(self), RESIDUAL_ROWS):
