@@ -26,7 +26,7 @@ def test_a_record_without_a_field_is_refused(field):
 
 HUBER, L21, MANHATTAN, FROBENIUS = (LOSSES[name] for name in ("huber", "l21", "manhattan", "frobenius"))
 WRONG = {
-    "value": (checks.check_value, replace(HUBER, rows=FROBENIUS.rows)),
+    "value": (checks.check_value, replace(HUBER, values=FROBENIUS.values)),
     "derivative": (checks.check_derivative, replace(HUBER, derivative=FROBENIUS.derivative)),
     "kink": (checks.check_kink, replace(HUBER, kink=1.0)),
     "no kink": (checks.check_kink, replace(MANHATTAN, kink=0.0)),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays.namespace import namespace_of
 from .kernels import divergences as kernels
 
 Array = NDArray[Any]
@@ -117,24 +118,50 @@ def entries(x: Array, p: Array, beta: float) -> Array:
     return np.asarray(p**beta * (ratio**beta + (beta - 1) - beta * ratio) / (beta * (beta - 1)))
 
 
-def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.LossRecord`.
+def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
+    """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`.
 
-    `parameter` is beta. `X` and the weights `M`, or None, are (n_rows, n), and `P` is the model of these rows only.
-    Rows are divided by their means before powers are taken, and the model is raised to a tiny share of the mean
-    (`floors`), so that it can be divided by.
+    `X`, the model `P` and the weights `M`, or None, are (n_rows, n), arrays of NumPy or of another library. Rows are
+    divided by their means before powers are taken, and the model is raised to a tiny share of the mean (`floors`), so
+    that it can be divided by.
     """
-    beta = float(parameter)
-    X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)
-    M = None if M is None else M[start:stop].astype(np.float64, copy=False)
+    beta = float(beta)
+    if not isinstance(X, np.ndarray):
+        return _row_values_elsewhere(X, P, M, beta)
+    X, P = X.astype(np.float64, copy=False), P.astype(np.float64, copy=False)
+    M = None if M is None else M.astype(np.float64, copy=False)
     means = row_means(X, M)
     # a row of zeros keeps its unit, 1
     units = np.where(means > 0, means, 1)
     floors = np.where(means > 0, floor_of(beta), EMPTY_FLOOR)
     if beta in (0.0, 1.0):  # these need no powers, which could overflow
-        out[start:stop] = values(X, None, np.maximum(P, (floors * units)[:, None]), M, beta)
-        return
+        return values(X, None, np.maximum(P, (floors * units)[:, None]), M, beta)
     # the divergence of the scaled row is that of the row divided by units**beta
     X, P = X / units[:, None], P / units[:, None]
     np.maximum(P, floors[:, None], out=P)
-    out[start:stop] = values(X, powers_of(X, beta), P, M, beta) * units**beta
+    return values(X, powers_of(X, beta), P, M, beta) * units**beta
+
+
+def _row_values_elsewhere(X: Any, P: Any, M: Any, beta: float) -> Any:
+    """Return what :func:`row_values` returns, for arrays of other libraries than NumPy, without compiled kernels."""
+    xp = namespace_of(X)
+    X, P = xp.asarray(X, dtype=xp.float64), xp.asarray(P, dtype=xp.float64)
+    M = 1 + 0 * X if M is None else xp.asarray(M, dtype=xp.float64)
+    observed = xp.asarray(M > 0, dtype=xp.float64)
+    n_observed = xp.clip(xp.sum(observed, axis=1, keepdims=True), 1.0, None)
+    means = xp.sum(X * observed, axis=1, keepdims=True) / n_observed
+    full = means > LEAST_MEAN[8]
+    units = xp.where(full, means, 1 + 0 * means)
+    X = X / units
+    P = xp.maximum(P / units, xp.where(full, 0 * means + floor_of(beta), 0 * means + EMPTY_FLOOR))
+    ratio = X / P
+    if beta == 1.0:
+        safe = xp.where(X > 0, ratio, 1 + 0 * X)  # 0 log 0 = 0
+        entries = X * xp.log(safe) - X + P
+    elif beta == 0.0:
+        entries = ratio - xp.log(ratio) - 1
+    else:
+        safe = xp.where(X > 0, ratio, 1 + 0 * X)
+        powers = xp.where(X > 0, safe**beta, 0 * X)
+        entries = P**beta * (powers + (beta - 1) - beta * ratio) / (beta * (beta - 1))
+    return xp.sum(M * entries, axis=1) * units[:, 0] ** beta

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import ParameterError
 
 from . import divergence
+from .arrays.namespace import namespace_of
 from .blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from .kernels import admm as _admm_kernels
 from .kernels.sparse import model_entries
@@ -113,9 +114,9 @@ class LossRecord:
         instead of a name.
     kink : float, >= 0
         At a residual of 0 the subdifferential is [-kink, kink], times the weight.
-    rows : callable
-        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of rows ``start:stop`` of `X` to `out`. `P` is
-        the model of these rows only, and `M` holds entry weights or is None.
+    values : callable
+        ``values(X, P, M, parameter)`` returns the loss of each row (n_rows,), in double precision, for data `X`, their
+        model `P` and the weights `M` of the entries, or None.
     derivative : callable
         ``derivative(X, P, M, parameter, tiny)`` returns, for some rows in double precision, the derivative with respect
         to each model entry, and the size it is compared with. The size is that of the derivative at the model 0, or of
@@ -129,6 +130,8 @@ class LossRecord:
         The method that finds codes for fixed components: a key of :data:`.solving.CODES`.
     codes_as : str or None
         A loss with the same optimal codes, row by row, if the codes have no l1 or l2 penalty.
+
+    `values` and `derivative` are written in the array API, so that they also take arrays of PyTorch, for example.
     """
 
     name: str
@@ -139,7 +142,7 @@ class LossRecord:
     weight_degree: float = 1.0
     beta: float | Literal["parameter"] | None = None
     kink: float = 0.0
-    rows: Callable[..., None]
+    values: Callable[[Any, Any, Any, float], Any]
     derivative: Callable[[Array, Array, Any, float, float], tuple[Array, Array]]
     proximal: ProximalForm | None = None
     sparse: SparseForm | None = None
@@ -164,52 +167,51 @@ class LossRecord:
         return self.beta != "parameter"
 
 
-# --- values: ``rows(X, P, M, parameter, start, stop, out)``; too rarely called to be worth a compiled kernel ----------
+# --- values of rows; too rarely called to be worth a compiled kernel --------------------------------------------------
 
 
-def _rows_of(
-    entries: Callable[[Array, float], Array], finish: Callable[[Array], Array] = np.asarray
-) -> Callable[..., None]:
-    """Return the function `rows` of a loss (see :class:`LossRecord`) that is a sum over the entries of each row.
+def _values_of(
+    entries: Callable[[Any, float], Any], finish: Callable[[Any], Any] = lambda sums: sums
+) -> Callable[[Any, Any, Any, float], Any]:
+    """Return the function `values` of a loss (see :class:`LossRecord`) that is a sum over the entries of each row.
 
     ``entries(E, parameter)`` returns the losses of single entries with the residuals ``E = X - P`` (n_rows, n), and
     ``finish(sums)`` the losses of the rows from the sums of these (n_rows,), each entry times its weight.
     """
 
-    def rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
-        """Write the losses of rows ``start:stop`` of `X` to `out`; `P` is the model of these rows, `M` may be None.
+    def values(X: Any, P: Any, M: Any, parameter: float) -> Any:
+        """Return the loss of each row (n_rows,) of `X`, for its model `P` and the weights `M` of its entries or None.
 
         ``entries(E, parameter)`` returns the loss of each residual, and `finish` turns the sums of rows into losses.
         """
-        values = entries(X[start:stop] - P, parameter)
+        xp = namespace_of(X)
+        losses = entries(X - P, parameter)
         if M is not None:
-            values *= M[start:stop]
-        # NumPy sums pairwise, so float32 stays accurate in long rows
-        out[start:stop] = finish(values.sum(axis=1).astype(np.float64))
+            losses = losses * M
+        # NumPy and PyTorch sum in parts, so float32 stays accurate in long rows
+        return finish(xp.asarray(xp.sum(losses, axis=1), dtype=xp.float64))
 
-    return rows
+    return values
 
 
-def _huber_entries(E: Array, delta: float) -> Array:
+def _huber_entries(E: Any, delta: float) -> Any:
     """Return the Huber loss ``s (|e| - s / 2)`` with ``s = min(|e|, delta)`` of each residual e of `E` (n_rows, n)."""
-    sizes = np.abs(E)
-    inner = np.minimum(sizes, E.dtype.type(delta))
-    sizes -= inner / 2
-    sizes *= inner
-    return sizes
+    xp = namespace_of(E)
+    sizes = xp.abs(E)
+    inner = xp.clip(sizes, None, float(delta))
+    return (sizes - inner / 2) * inner
 
 
-def _elastic_net_entries(E: Array, alpha: float) -> Array:
+def _elastic_net_entries(E: Any, alpha: float) -> Any:
     """Return the elastic-net loss ``|e| + alpha / 2 e^2`` of each residual e of `E` (n_rows, n)."""
-    sizes = np.abs(E)
-    sizes += E.dtype.type(alpha / 2) * sizes * sizes
-    return sizes
+    sizes = namespace_of(E).abs(E)
+    return sizes + float(alpha) / 2 * sizes * sizes
 
 
 # --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
 
 
-def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
     """Return the derivative of the Manhattan loss with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
@@ -219,18 +221,19 @@ def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tup
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
-def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
+def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
     """Return the derivative of the elastic net with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
     where the model is 0, the scale by which the optimality measure judges the first. Residuals of at most `tiny` count
     as 0, where the derivative of the absolute value is taken as 0.
     """
+    xp = namespace_of(X)
     E = P - X
-    return M * (np.where(np.abs(E) <= tiny, 0.0, np.sign(E)) + alpha * E), M * (1 + alpha * X)
+    return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
-def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
     """Return the derivative of half the squared residual with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
@@ -240,39 +243,41 @@ def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tup
     return M * (P - X), M * X
 
 
-def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
+def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
     """Return the derivative of the Huber loss with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
     where the model is 0, the scale by which the optimality measure judges the first. `tiny` belongs to the signature
     that all losses share.
     """
-    return M * np.clip(P - X, -delta, delta), M * np.minimum(X, delta)
+    xp = namespace_of(X)
+    return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
 
 
-def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
     """Return the derivative of the norms of the rows with respect to each model entry, and the size of that at 0.
 
     `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
     where the model is 0, the scale by which the optimality measure judges the first. `parameter` and `tiny` belong to
     the signature that all losses share.
     """
-    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))  # weighted norms of the data's rows
+    xp = namespace_of(X)
+    sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
-    def derivative(E: Array) -> Array:
+    def derivative(E: Any) -> Any:
         """Return the derivative at residuals `E` (n_rows, n): each row divided by its weighted norm.
 
         `M` holds the weights of the entries, and `sizes` (n_rows, 1) the norms of the data's rows, to which residuals
         are compared.
         """
-        norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
+        norms = xp.sqrt(xp.sum(M * E * E, axis=1, keepdims=True))
         # use the subgradient 0 for rows that the model fits exactly
-        return np.asarray(M * E / np.where(norms > ZERO * sizes, norms, np.inf))
+        return M * E / xp.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
 
     return derivative(P - X), derivative(X)
 
 
-def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
+def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> tuple[Any, Any]:
     """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
 
     The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
@@ -280,7 +285,8 @@ def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float)
     number 1. `tiny` belongs to the signature that all losses share.
     """
     # the same floor as in the loss; a smaller model counts as 0
-    P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
+    xp = namespace_of(X)
+    P = xp.maximum(P, xp.clip(1e-7 * xp.mean(X, axis=1, keepdims=True), 1e-30, None))
     size = M * P ** (beta - 1)
     return size * (1 - X / P), size
 
@@ -334,7 +340,7 @@ _RECORDS = (
         noise="outlying entries: occlusion, dead pixels, moving objects; Laplace noise",
         degree=1,
         kink=1.0,
-        rows=_rows_of(lambda E, parameter: np.abs(E)),
+        values=_values_of(lambda E, parameter: namespace_of(E).abs(E)),
         derivative=_manhattan,
         proximal=ProximalForm(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
@@ -351,7 +357,7 @@ _RECORDS = (
         noise="Gaussian noise of equal variance, no outliers; half-zero data such as digits",
         degree=2,
         beta=2.0,
-        rows=_rows_of(lambda E, parameter: np.square(E), lambda sums: sums / 2),
+        values=_values_of(lambda E, parameter: E * E, lambda sums: sums / 2),
         derivative=_frobenius,
         sparse=SparseForm(
             value=lambda x, p, floor, parameter: float(np.square(x - p).sum()) / 2,
@@ -367,7 +373,7 @@ _RECORDS = (
         noise="outlying samples: whole rows that do not belong",
         degree=1,
         weight_degree=0.5,
-        rows=_rows_of(lambda E, parameter: np.square(E), np.sqrt),
+        values=_values_of(lambda E, parameter: E * E, lambda sums: sums**0.5),
         derivative=_l21,
         proximal=ProximalForm(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
         codes="admm",
@@ -378,7 +384,7 @@ _RECORDS = (
         formula="(x - p)^2 / 2 to delta, then delta (|x - p| - delta / 2)",
         noise="Gaussian noise and outlying entries",
         parameter=Parameter("delta", default=lambda mean: mean / 10, positive=True),
-        rows=_rows_of(_huber_entries),
+        values=_values_of(_huber_entries),
         derivative=_huber,
         proximal=ProximalForm(
             _admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
@@ -391,7 +397,7 @@ _RECORDS = (
         noise="Laplace and Gaussian noise at once",
         parameter=Parameter("alpha", default=lambda mean: 1 / mean, positive=False),
         kink=1.0,
-        rows=_rows_of(_elastic_net_entries),
+        values=_values_of(_elastic_net_entries),
         derivative=_elastic_net,
         proximal=ProximalForm(
             _admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size
@@ -404,7 +410,7 @@ _RECORDS = (
         noise="counts (Poisson noise)",
         degree=1,
         beta=1.0,
-        rows=lambda X, P, M, parameter, *rest: divergence.beta_rows(X, P, M, 1.0, *rest),
+        values=lambda X, P, M, parameter: divergence.row_values(X, P, M, 1.0),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 1, tiny),
         proximal=ProximalForm(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
@@ -420,7 +426,7 @@ _RECORDS = (
         noise="multiplicative noise, such as power spectra; `X` must be positive",
         degree=0,
         beta=0.0,
-        rows=lambda X, P, M, parameter, *rest: divergence.beta_rows(X, P, M, 0.0, *rest),
+        values=lambda X, P, M, parameter: divergence.row_values(X, P, M, 0.0),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 0, tiny),
         sparse=_stored_divergence(0.0),
         codes="sbcd",
@@ -430,7 +436,7 @@ _RECORDS = (
         formula="x^b / (b (b - 1)) + p^b / b - x p^(b - 1) / (b - 1)",
         noise="between these, by its exponent: 2 is Frobenius, 1 Kullback-Leibler, 0 Itakura-Saito",
         beta="parameter",
-        rows=divergence.beta_rows,
+        values=divergence.row_values,
         derivative=_divergence_derivative,
         sparse=_stored_divergence(),
         codes="sbcd",
@@ -492,8 +498,9 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | No
 
     def evaluate(block: tuple[int, int]) -> None:
         """Write the losses of rows ``block[0]:block[1]`` of `X`, for their model ``W @ H``, to `out`."""
-        start, stop = block
-        loss.record.rows(X, np.matmul(Wt[:, start:stop].T, H), weights, loss.parameter, start, stop, out)
+        rows = slice(*block)
+        M = None if weights is None else weights[rows]
+        out[rows] = loss.record.values(X[rows], np.matmul(Wt[:, rows].T, H), M, loss.parameter)
 
     map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return float(out.sum())

@@ -161,9 +161,8 @@ def exact_objective(problem: Problem) -> float:
         elif problem.is_sparse:
             total += EXACT * float(part.sum())
         else:
-            out, entries = np.empty(len(part)), None if M is None else M[start:stop].astype(np.float64)
-            loss.record.rows(part * EXACT, np.zeros_like(part), entries, loss.parameter, 0, len(part), out)
-            total += float(out.sum())
+            entries = None if M is None else M[start:stop].astype(np.float64)
+            total += float(loss.record.values(part * EXACT, np.zeros_like(part), entries, loss.parameter).sum())
     return total
 
 

@@ -13,10 +13,9 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
@@ -35,10 +34,11 @@ from visionnmf.io.inputs import available_memory
 
 from .best_start import fit_best
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
+from .fits import Found, Start
 from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
-__all__ = ["DaskBlocks", "Found", "Start", "fit_dask", "transform_blocks"]
+__all__ = ["DaskBlocks", "fit_dask", "transform_blocks"]
 
 Array = NDArray[Any]
 
@@ -281,30 +281,6 @@ def _check_disk(need: MemoryEstimate) -> None:
         )
 
 
-class Found(NamedTuple):
-    """What a fit in blocks finds."""
-
-    solver: str
-    loss: Loss
-    components: Array
-    norms: Array  # what the components were divided by
-    n_iter: int
-    history: list[float]  # without the objective of the final codes
-    report: engine.Report
-    optimality: float
-    codes: Any  # dask.array [shape=(n_samples, n_components)], or None if they are not wanted
-
-
-@dataclass(frozen=True)
-class Start:
-    """How a fit begins: given components or None, whether codes are given, and the generator for what is not."""
-
-    n_components: int
-    components: Array | None
-    with_codes: bool
-    rng: RandomState
-
-
 def checked_sums(crew: Crew, dtype: Any) -> Sums:
     """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes.
 
@@ -337,7 +313,9 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
         weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None
         problem = Problem(None, loss, penalties["W"], penalties["H"], weights)
-        solver = choose(model.solver, problem, in_blocks=True)  # one that can work on blocks, without the data here
+        solver = choose(
+            model.solver, problem, elsewhere="data in blocks of rows"
+        )  # one that can work on blocks, without the data here
         check_codes(problem)
         rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])
         if model.update_components:

@@ -6,18 +6,21 @@ import datetime
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
+from visionnmf.engine.arrays.namespace import on_gpu
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, installed_by
 from visionnmf.io import check_memory
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "finite_codes",
     "fitted_loss",
     "is_dask",
+    "is_on_device",
     "loss_at_mean",
     "select_samples",
     "weigh_samples",
@@ -53,12 +57,40 @@ NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.t
 
 BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
 
+LIBRARIES = ("torch", "cupy", "jax")  # whose arrays may lie on a device
+
 LARGE = 64 << 20  # bytes; smaller matrices are fitted without looking at the free memory
 
 
 def is_dask(X: Any) -> bool:
     """Return whether `X` is an array of Dask."""
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "blocks")
+
+
+def is_on_device(X: Any) -> bool:
+    """Return whether `X` is an array of another library than NumPy, such as PyTorch, that stays where it is.
+
+    That is so if scikit-learn is told to dispatch such arrays (``array_api_dispatch=True``); otherwise they become
+    arrays of NumPy. Raises ParameterError for an array on a GPU that may not stay there.
+    """
+    library = type(X).__module__.partition(".")[0]
+    if isinstance(X, np.ndarray) or is_dask(X) or not (library in LIBRARIES or hasattr(X, "__array_namespace__")):
+        return False
+    if not get_config()["array_api_dispatch"]:
+        if on_gpu(X):
+            raise ParameterError(
+                "X must be in the memory of this machine, or scikit-learn told to leave it where it is; got an array on "
+                "a GPU; set SCIPY_ARRAY_API=1 before Python starts, and call "
+                "sklearn.set_config(array_api_dispatch=True)"
+            )
+        return False
+    if library == "jax":
+        raise ParameterError("X must be an array that can be written to, as those of PyTorch and CuPy; got one of JAX")
+    if find_spec("array_api_compat") is None:
+        raise ParameterError(
+            f"array-api-compat must be installed for arrays of {library}; got none; {installed_by('gpu')}"
+        )
+    return True
 
 
 def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:
@@ -83,6 +115,11 @@ def check_data(
     Raises ValueError for data that `check_kind` refuses, NaN (unless it stands for missing entries), infinity, negative
     numbers, a wrong number of features, or a mean for which products could leave the range of the dtype.
     """
+    if is_on_device(X):
+        raise ParameterError(
+            f"X must be an array of NumPy for {type(estimator).__name__}; got one of {type(X).__module__}; "
+            "visionnmf.NMF takes it where it is"
+        )
     with_nan = missing is not None and math.isnan(missing)
     try:
         data: Any = validate_data(

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf.engine.arrays.namespace import moved, to_numpy
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import is_dask
+from .data_checks import is_dask, is_on_device
 from .model_files import Saveable
 
 __all__ = ["BATCH_WORDS", "SOLVER_WORDS", "WORDS", "LinearModel", "check_code_matrix", "explains"]
@@ -79,17 +80,20 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`.
 
-        If `X` is an array of Dask, so is the result.
+        If `X` is an array of Dask, or of another library on its device, so is the result.
         """
         check_is_fitted(self)
         if is_dask(X):
-            return X @ self.components_
-        return np.asarray(check_code_matrix(X, len(self.components_)) @ self.components_)
+            return X @ to_numpy(self.components_)
+        if is_on_device(X):
+            check_shape(X, self._n_features_out)
+            return X @ moved(to_numpy(self.components_), X)
+        return np.asarray(check_code_matrix(X, self._n_features_out) @ to_numpy(self.components_))
 
     @property
     def _n_features_out(self) -> int:
         """The number of columns of `transform`, for which scikit-learn makes names."""
-        return len(self.components_)
+        return int(self.components_.shape[0])
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that `X` must be >= 0, and that float32 codes belong to float32 data."""
@@ -102,9 +106,14 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 def check_code_matrix(X: ArrayLike, n_components: int) -> Array:
     """Return codes as an array, or raise ParameterError if they do not have one column for each component."""
     W = np.asarray(X)
-    if W.ndim != 2 or W.shape[1] != n_components:
-        raise ParameterError(f"X must have shape (n_samples, {n_components}); got {W.shape}")
+    check_shape(W, n_components)
     return W
+
+
+def check_shape(W: Any, n_components: int) -> None:
+    """Raise ParameterError if codes, an array of any library, do not have one column for each component."""
+    if W.ndim != 2 or W.shape[1] != n_components:
+        raise ParameterError(f"X must have shape (n_samples, {n_components}); got {tuple(W.shape)}")
 
 
 def explains(words: dict[str, str]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -5,6 +5,7 @@ What a fit leaves is declared here for each class. Nothing else is saved, or set
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import ChainMap
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.model_file import ModelFile
@@ -160,7 +162,7 @@ class Saveable(Restorable):
 
         Parameters, fitted attributes and the output that ``set_output`` has chosen are kept: the loaded model's
         ``transform`` returns exactly the same. A `callback`, and a `random_state` that is a generator, are saved as
-        None. An existing file is replaced only with `force`, and completely or not at all.
+        None; arrays on a device are saved as arrays of NumPy. An existing file is replaced only with `force`, and completely or not at all.
 
         Raises
         ------
@@ -171,7 +173,11 @@ class Saveable(Restorable):
         MediaError
             If the file exists and `force` is false, or if it cannot be written.
         """
-        FILE.save({"model": self}, path, force=force)
+        model = copy.copy(self)
+        for name, value in vars(self).items():
+            if hasattr(value, "__dlpack__"):  # an array, which may lie on a device
+                setattr(model, name, to_numpy(value))
+        FILE.save({"model": model}, path, force=force)
 
     def _restored(self) -> None:
         """Check a model that was read from a file; raise ValueError if its attributes do not fit together."""

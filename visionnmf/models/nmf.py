@@ -16,6 +16,7 @@ from visionnmf._checks import (
     check_nonnegative_array,
     check_random_state,
 )
+from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import check_zero_weight
 from visionnmf.engine.optimality import optimality
@@ -26,7 +27,6 @@ from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes
 from visionnmf.exceptions import ParameterError
 
 from .best_start import fit_best
-from .blocks import DaskBlocks, Found, Start, fit_dask, transform_blocks
 from .data_checks import (
     check_data,
     check_loss,
@@ -37,9 +37,10 @@ from .data_checks import (
     find_loss,
     finite_codes,
     fitted_loss,
-    is_dask,
     with_sample_weight,
 )
+from .elsewhere import fit_elsewhere, is_elsewhere, transform_elsewhere
+from .fits import Found
 from .initialisation import start_factors
 from .linear_model import WORDS, LinearModel, explains
 from .lost_samples import Lost, warn_zero_codes
@@ -264,8 +265,8 @@ class NMF(WithPenalties, LinearModel):
         TooLargeError
             If `X` is dense and larger than 64 MiB, and less memory is free than a fit needs.
         """
-        if is_dask(X):
-            self._fit_dask(X, None, None, sample_weight, weights, with_codes=False)
+        if is_elsewhere(X):
+            self._set_found(fit_elsewhere(self, X, None, None, sample_weight, weights, with_codes=False))
         else:
             self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
@@ -292,8 +293,10 @@ class NMF(WithPenalties, LinearModel):
         sample_weight, weights : array-like, optional
             As for :meth:`fit`.
         """
-        if is_dask(X):
-            return self._fit_dask(X, W, H, sample_weight, weights)
+        if is_elsewhere(X):
+            found = fit_elsewhere(self, X, W, H, sample_weight, weights)
+            self._set_found(found)
+            return found.codes
         problem = self._problem(X, weights)
         given, n_components = self._given_components(problem.X.shape, H)
         self.loss_parameter_ = problem.loss.parameter
@@ -338,8 +341,8 @@ class NMF(WithPenalties, LinearModel):
         `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
-        if is_dask(X):
-            return transform_blocks(self, X, weights)
+        if is_elsewhere(X):
+            return transform_elsewhere(self, X, weights)
         data, observed = self._check_data(X, reset=False)
         if self.zero_weight != 1 and not sp.issparse(data):  # the weight is that of entries that are not stored
             if observed is not None or weights is not None:
@@ -351,7 +354,8 @@ class NMF(WithPenalties, LinearModel):
         loss = fitted_loss(self.loss, self.loss_parameter_)
         check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
-        H = np.array(self.components_, data.dtype)  # a copy, as the array of a loaded model may be read-only
+        # a copy, as the array of a loaded model may be read-only, or on a device
+        H = np.array(to_numpy(self.components_), data.dtype)
         return finite_codes(self._codes(problem, H))
 
     def estimate_memory(
@@ -448,36 +452,14 @@ class NMF(WithPenalties, LinearModel):
             given = last
         return given, n_components
 
-    def _fit_dask(
-        self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
-    ) -> Any:
-        """Fit a Dask array in blocks of rows, and return the codes as a Dask array, or None without `with_codes`.
-
-        `W` (a Dask array or array) and `H` are codes and components to start from, or None. Also sets `ridge_`, the
-        weight of the squared factors that stands for the nuclear norm.
-        """
-        check_parameters(self)
-        check_nuclear(self)
-        given, n_components = self._given_components(X.shape, H)
-        self.ridge_ = float(self.nuclear) * math.sqrt(max(X.shape))
-        data = DaskBlocks(self, X, weights, sample_weight, W)
-        components = None
-        if given is not None:
-            name = "components_init" if H is None else "H"
-            components = check_nonnegative_array(given, name, (n_components, X.shape[1]), data.dtype)
-        start = Start(n_components, components, W is not None, check_random_state(self.random_state))
-        found = fit_dask(self, data, start, PrintedProgress(self.callback, self.verbose), with_codes=with_codes)
-        self._set_found(found)
-        return found.codes
-
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit in blocks, and warn if most samples got codes of 0.
+        """Set the attributes of a fit elsewhere, and warn if most samples got codes of 0.
 
         `found` has what the fit found, and `found.report` the loss, the penalty and the counts for the final codes.
         """
         self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
         self.components_, self.component_norms_ = found.components, found.norms
-        self.n_components_, self.n_iter_ = len(found.components), found.n_iter
+        self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.n_iter
         self.reconstruction_err_ = found.report.loss
         self.objective_history_ = np.array([*found.history, found.report.loss + found.report.penalty])
         self.optimality_ = math.nan if found.report.is_zero else found.optimality
@@ -566,7 +548,7 @@ class NMF(WithPenalties, LinearModel):
         The penalty belongs to components before they were normalised, so it is converted by their norms,
         `component_norms_`. `solver_` is the one that the fit has used.
         """
-        penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
+        penalty = self._transform_penalty(H.dtype).rescaled(to_numpy(self.component_norms_).astype(np.float64))
         return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
 
     def _transform_penalty(self, dtype: Any) -> Any:

@@ -107,12 +107,8 @@ class AdmmRowsInBlocks:
     """Rows in blocks for :func:`..solvers.admm.follow`."""
 
     def __init__(self, rows: RowsInBlocks) -> None:
-        """Take the rows, and from them what :func:`..solvers.admm.follow` reads: loss, penalty and order of sweeps.
-
-        `back_and_forth` says whether every second sweep over the components runs backward.
-        """
-        self.loss, self.penalty_H = rows.problem.loss, rows.problem.penalty_H
-        self.back_and_forth = admm.back_and_forth(rows.problem)
+        """Take the rows, and from them the loss, which :func:`..solvers.admm.follow` reads."""
+        self.loss = rows.problem.loss
         self._rows = rows
 
     def totals(self) -> admm.Totals:
@@ -128,6 +124,10 @@ class AdmmRowsInBlocks:
         found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
+    def improve_components(self, H: Array, found: admm.Pass, bound: float) -> float:
+        """Update the components `H` (r, n) in place, in this process; return their penalty before."""
+        return admm.improve_components(self._rows.problem, H, found, bound)
+
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
         """Minimise the Huber loss by descent, over the codes and `H` (r, n) in place; yield progress.
 
@@ -135,7 +135,8 @@ class AdmmRowsInBlocks:
         model plus the residuals, clipped at the parameter of the loss. Their squares majorise the Huber loss. The crew
         has the codes, which `DescentRowsInBlocks` lets the descent change block by block.
         """
-        return hals.descend(DescentRowsInBlocks(self._rows, "clipped"), H, self.penalty_H, max_iter=max_iter)
+        rows = DescentRowsInBlocks(self._rows, "clipped")
+        return hals.descend(rows, H, self._rows.problem.penalty_H, max_iter=max_iter)
 
 
 class DescentRowsInBlocks:

@@ -25,7 +25,7 @@ from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
-from visionnmf.engine.penalties import SEPARABLE, Penalties
+from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.stopping import Progress
@@ -114,14 +114,15 @@ class AdmmRows(Protocol):
     """The rows of a problem and their codes, wherever they are kept: :class:`AdmmInMemory` if in this process."""
 
     loss: Loss
-    penalty_H: Penalties
-    back_and_forth: bool  # whether every second sweep over the components runs backward
 
     def totals(self) -> Totals:
         """Return the sums over all rows."""
 
     def step(self, H: Array, bound: float, decay: float) -> Pass:
         """Update the codes for fixed components `H`; the parameters are those of :class:`Half`."""
+
+    def improve_components(self, H: Array, found: Pass, bound: float) -> float:
+        """Update the components `H` in place for what a step has `found`; return their penalty before."""
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
         """Minimise the Huber loss from codes and components near its minimum, in place."""
@@ -157,13 +158,8 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Progress]:
     path = min(max_iter, PATH)
     total = totals.total or 1.0
     for iteration in range(max_iter):
-        penalty = rows.penalty_H.value(H)
         found = rows.step(H, bound, decay)
-        # the objective divided by rho is least squares plus `bound` times the penalty
-        with one_blas_thread():
-            improve(
-                H, found.gram, found.right, rows.penalty_H, sweeps=SWEEPS, scale=bound, alternate=rows.back_and_forth
-            )
+        penalty = rows.improve_components(H, found, bound)
         loss = found.loss
         residual = found.residual / total * largest / max(loss, np.finfo(float).tiny)
         yield Progress(loss + (found.penalty + penalty), residual)
@@ -210,6 +206,20 @@ def _slope(loss: Loss, size: Any, n_features: int) -> Any:
     return _form(loss).slope(size, n_features, loss.parameter)
 
 
+def improve_components(problem: Problem, H: Array, found: Pass, bound: float) -> float:
+    """Run HALS sweeps on the components `H` (r, n), in place, for what a step has `found`; return their penalty before.
+
+    The objective divided by rho is least squares plus `bound`, which is ``1 / rho``, times the penalty.
+    """
+    penalty = problem.penalty_H.value(H)
+    with one_blas_thread():
+        improve(
+            H, found.gram, found.right, problem.penalty_H,
+            sweeps=SWEEPS, scale=bound, alternate=back_and_forth(problem),
+        )  # fmt: skip
+    return penalty
+
+
 def back_and_forth(problem: Problem) -> bool:
     """Return whether every second HALS sweep should run backward, from the last component to the first.
 
@@ -225,11 +235,9 @@ class AdmmInMemory:
     def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
         """Prepare the updates of the codes `Wt` (n_components, n_samples), which each step overwrites.
 
-        The components are passed to each step. `back_and_forth` says whether every second HALS sweep runs backward, and
-        :class:`Half` keeps the dual and does the work.
+        The components are passed to each step. :class:`Half` keeps the dual and does the work.
         """
-        self.loss, self.penalty_H = problem.loss, problem.penalty_H
-        self.back_and_forth = back_and_forth(problem)
+        self.loss = problem.loss
         self._problem, self._Wt = problem, Wt
         self._half = Half(problem, n_components)
 
@@ -246,6 +254,10 @@ class AdmmInMemory:
         place.
         """
         return self._half.step(self._Wt, H, bound, decay)
+
+    def improve_components(self, H: Array, found: Pass, bound: float) -> float:
+        """Update the components `H` (r, n) in place for what a step has `found`; return their penalty before."""
+        return improve_components(self._problem, H, found, bound)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
         """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS.

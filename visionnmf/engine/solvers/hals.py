@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
+from visionnmf.engine.arrays.namespace import copied
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import SEPARABLE, Penalties
@@ -107,25 +108,25 @@ def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int)
     ``rows.reject`` returns to the best codes.
     """
     objective = rows.objective(H)
-    H_last, H_ahead = H.copy(), H.copy()  # the last accepted components, before and after extrapolation
+    H_last, H_ahead = copied(H), copied(H)  # the last accepted components, before and after extrapolation
     # the share of the last change that is added once more: it grows after a success and is cut after a rise
     momentum = Momentum(
         FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR, cut=MOMENTUM_CUT
     )
     for _ in range(max_iter):
         before = objective
-        H_new = H_ahead.copy()
+        H_new = copied(H_ahead)
         found = rows.improve(H_ahead, H_new, momentum.value)
         if found <= objective or momentum.is_none:
             # without momentum only rounding can raise the objective
             objective = min(found, objective)
-            H[:] = H_new
+            H[:, :] = H_new
             H_ahead, H_last = extrapolated(H_new, H_last, momentum.value, penalty_H), H_new
             momentum.grow()
             rows.accept([H, H_ahead, H_last])
         else:
             momentum.restart()
-            H_ahead, H_last = H.copy(), H.copy()
+            H_ahead, H_last = copied(H), copied(H)
             rows.reject()
         yield Progress(before)
 

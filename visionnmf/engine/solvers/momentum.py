@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.factors import clipped
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 
@@ -100,8 +101,10 @@ def rescale(factors: list[Array], exponents: Array) -> None:
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalties) -> Array:
     """Return ``new + momentum (new - old)``, projected onto the constraint of the penalty.
 
-    Both factors have the shape (n_components, n_points).
+    Both factors have the shape (n_components, n_points). They may be arrays of another library than NumPy.
     """
+    if not isinstance(new, np.ndarray):
+        return clipped(penalty, new + momentum * (new - old))
     ahead = new - old
     ahead *= new.dtype.type(momentum)
     ahead += new

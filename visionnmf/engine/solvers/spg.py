@@ -175,7 +175,7 @@ def gradient_parts(
         """
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
-        problem.loss.record.rows(X, P, M, problem.loss.parameter, *block, losses)
+        losses[rows] = problem.loss.record.values(X[rows], P, None if M is None else M[rows], problem.loss.parameter)
         mean = X[rows].mean(axis=1, keepdims=True)
         unit = np.where(mean > least, mean, 1)
         units[rows] = unit[:, 0]

@@ -1,0 +1,20 @@
+"""The engine on arrays of other libraries, such as PyTorch and CuPy, where the data lie: on a GPU or a processor.
+
+Everything here is written in the array API standard, once for all libraries and devices. The loops of the solvers are
+those of :mod:`..solvers`; what differs is who holds the data (:class:`.admm.AdmmOnDevice`,
+:class:`.descent.DescentOnDevice`). Importing this package loads none of these libraries.
+
+==============  ================================================================================================
+module          contents
+==============  ================================================================================================
+namespace       the library and the device of an array, copies from and to NumPy, compiled functions, chunks of rows
+factors         penalties, losses and their gradients; HALS sweeps over a factor
+passes          the elementwise part of an iteration of ADMM, for each loss
+admm            continuation ADMM, and codes of fixed components by ADMM
+descent         HALS with extrapolation, for least squares and the end of the Huber loss
+medians         codes of the Manhattan loss and the elastic net, finished by weighted medians
+exact           exact codes of least squares, and of the divergences by a sequence of least-squares problems
+optimality      how far factors are from a stationary point
+fitting         which solver and which codes belong to a problem; fits
+==============  ================================================================================================
+"""

@@ -1,0 +1,117 @@
+"""HALS with extrapolation on a device (:mod:`..solvers.hals`): least squares, and the end of the Huber loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import hals
+from visionnmf.engine.solvers.momentum import imbalance
+from visionnmf.engine.stopping import Progress
+
+from . import factors
+from .namespace import chunks, copied, doubled, moved, namespace_of, numpy_dtype, parts_of, to_numpy, total
+
+
+def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Progress]:
+    """Update `Wt` (r, n_samples), then `H` (r, n), in place by HALS sweeps; yield the objective before each iteration.
+
+    With `clip` the loss is Huber's, whose residuals are clipped at its parameter; otherwise it is least squares.
+    """
+    return hals.descend(DescentOnDevice(problem, Wt, clip), H, problem.penalty_H, max_iter=max_iter)
+
+
+class DescentOnDevice:
+    """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`.
+
+    The target of least squares are the data; with weights, the data whose entries of small weight the model replaces in
+    part, and with `clip` the model plus the clipped residuals. Both majorise the loss divided by the largest weight.
+    """
+
+    def __init__(self, problem: Problem, Wt: Any, clip: bool) -> None:
+        """Take the problem and its codes, of which :meth:`accept` overwrites `Wt` with the best ones so far."""
+        self._problem, self._best, self._clip = problem, Wt, clip
+        self._last, self._ahead = copied(Wt), copied(Wt)  # the last accepted codes before and after extrapolation
+        self._new, self._next = self._last, self._ahead  # the present ones
+        M, xp = problem.weights, namespace_of(Wt)
+        self._plain = M is None and not clip
+        self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0
+        self._square = sum(total(problem.X[rows, :] ** 2) for rows in chunks(problem.X)) if self._plain else 0.0
+        # only for the number of sweeps, so its data do not matter
+        sweeps = hals.Gram(replace(problem, X=np.zeros((1, 1)), weights=None)).sweeps
+        r, n_samples, n = Wt.shape[0], *problem.X.shape
+        self._sweeps_codes = factors.Sweeps(problem.penalty_W, sweeps(r, n))
+        self._sweeps_components = factors.Sweeps(problem.penalty_H, sweeps(r, n_samples))
+
+    def objective(self, H: Any) -> float:
+        """Return the objective of the best codes and of components `H`."""
+        return factors.objective(self._problem, self._best, H)
+
+    def improve(self, H: Any, H_new: Any, momentum: float) -> float:
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
+
+        The codes are extrapolated by the share `momentum` of their last change before `H_new` is updated.
+        """
+        problem, xp = self._problem, namespace_of(H)
+        gram, scale = xp.matmul(H, H.T), 1 / self._largest
+        self._new, self._next = copied(self._ahead), copied(self._ahead)
+        right = None
+        for rows, M in parts_of(problem.weights, chunks(problem.X)):
+            V = self._target(H, rows, M)
+            codes = copied(self._ahead[:, rows])
+            self._sweeps_codes(codes, gram, xp.matmul(H, V.T), scale)
+            ahead = factors.clipped(problem.penalty_W, codes + momentum * (codes - self._last[:, rows]))
+            self._new[:, rows], self._next[:, rows] = codes, ahead
+            share = xp.matmul(ahead, V)
+            right = share if right is None else right + share
+        gram = xp.matmul(self._next, self._next.T)
+        self._sweeps_components(H_new, gram, right, scale)
+        loss = self._loss_from_products(H_new, gram, right) if self._plain else None
+        if loss is None:
+            return factors.objective(problem, self._next, H_new)
+        penalties = factors.penalty_value(problem.penalty_W, self._next) + factors.penalty_value(
+            problem.penalty_H, H_new
+        )
+        return loss + penalties
+
+    def _target(self, H: Any, rows: slice, M: Any) -> Any:
+        """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`."""
+        X = self._problem.X[rows, :]
+        if self._plain:
+            return X
+        P = factors.model_of(self._ahead, H, rows)
+        delta = self._problem.loss.parameter
+        E = namespace_of(H).clip(X - P, -delta, delta) if self._clip else X - P
+        return P + (E if M is None else M / self._largest * E)
+
+    def _loss_from_products(self, H: Any, gram: Any, right: Any) -> float | None:
+        """Return the loss of `H` and of the codes whose products are given; None if rounding would show in it."""
+        xp = namespace_of(H)
+        inner = float(xp.sum(doubled(right) * doubled(H)))
+        model = float(xp.sum(doubled(gram) * doubled(xp.matmul(H, H.T))))
+        loss = (self._square - 2 * inner + model) / 2
+        return loss if loss > self._square * hals.SMALL[numpy_dtype(H).itemsize] else None
+
+    def accept(self, components: list[Any]) -> None:
+        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
+
+        `components` are all versions of the components that the caller keeps; without penalties they are multiplied by
+        powers of two, in place, and the codes divided by them.
+        """
+        self._best[:, :] = self._next
+        self._ahead, self._last = self._next, self._new
+        if self._problem.penalty_W.kinds or self._problem.penalty_H.kinds:
+            return
+        xp = namespace_of(self._best)
+        exponents = imbalance(*(to_numpy(xp.max(F, axis=1)) for F in (self._best, components[0])))
+        if exponents is not None:
+            for factor, sign in ((self._best, -1), (self._ahead, -1), (self._last, -1), *((F, 1) for F in components)):
+                factor[:, :] = factor * moved(np.exp2(sign * exponents)[:, None], factor)
+
+    def reject(self) -> None:
+        """Discard the last update: the next one starts from the best codes so far, without extrapolation."""
+        self._last, self._ahead = copied(self._best), copied(self._best)

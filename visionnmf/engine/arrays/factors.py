@@ -1,0 +1,150 @@
+"""Penalties, losses and their gradients for factors on a device, and HALS sweeps over a factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.problem import Problem
+
+from .namespace import Recorded, chunks, compiled, doubled, moved, namespace_of, number, parts_of, to_numpy, total
+
+MOST, LEAST = 12, 6  # components in a block of HALS
+
+
+def penalty_value(penalty: Penalties, F: Any) -> float:
+    """Return the l1 and l2 penalties of a factor `F` (r, n_points); the box costs nothing."""
+    if not penalty.kinds & {"l1", "l2"}:
+        return 0.0
+    xp = namespace_of(F)
+    l1, l2 = penalty.weights(F.shape[0], np.float64)
+    sums, squares = (to_numpy(xp.sum(A, axis=1, dtype=xp.float64)) for A in (F, F * F))
+    return float(l1 @ sums + l2 @ squares / 2)
+
+
+def penalty_weights(penalty: Penalties, F: Any, scale: float = 1.0) -> tuple[Any, Any]:
+    """Return the l1 and l2 weights (r, 1) of a factor `F` (r, n_points), times `scale`, on its device."""
+    l1, l2 = penalty.weights(F.shape[0], np.float64)
+    return moved(scale * l1[:, None], F), moved(scale * l2[:, None], F)
+
+
+def clipped(penalty: Penalties, F: Any) -> Any:
+    """Return a factor `F` projected onto the box of its penalty."""
+    return namespace_of(F).clip(F, penalty.low, penalty.high)
+
+
+def model_of(Wt: Any, H: Any, rows: slice) -> Any:
+    """Return the model of some rows of the data (n_rows, n) from codes `Wt` (r, n_samples) and components `H` (r, n)."""
+    return namespace_of(H).matmul(Wt[:, rows].T, H)
+
+
+def loss_value(problem: Problem, Wt: Any, H: Any) -> float:
+    """Return the loss of codes `Wt` (r, n_samples) and components `H` (r, n), without penalties."""
+    X, loss = problem.X, problem.loss
+    result = 0.0
+    for rows, M in parts_of(problem.weights, chunks(X)):
+        values = loss.record.values(X[rows, :], model_of(Wt, H, rows), M, loss.parameter)
+        result += total(values[None, :])
+    return result
+
+
+def objective(problem: Problem, Wt: Any, H: Any) -> float:
+    """Return the loss plus both penalties, for codes `Wt` (r, n_samples) and components `H` (r, n)."""
+    penalties = penalty_value(problem.penalty_W, Wt) + penalty_value(problem.penalty_H, H)
+    return loss_value(problem, Wt, H) + penalties
+
+
+def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
+    """Return the derivative of the loss at the entries of some rows, and the size that sets its scale, both (n_rows, n).
+
+    `M` are the weights of these rows or None, and residuals of at most `tiny` count as 0, as in
+    :attr:`..losses.LossRecord.derivative`. All is in double precision.
+    """
+    loss = problem.loss
+    P = model_of(doubled(Wt), doubled(H), rows)
+    entries = 1.0 if M is None else doubled(M)
+    derivative: tuple[Any, Any] = loss.record.derivative(doubled(problem.X[rows, :]), P, entries, loss.parameter, tiny)
+    return derivative
+
+
+# --- HALS -------------------------------------------------------------------------------------------------------------
+
+
+class Sweeps:
+    """HALS sweeps over a factor: coordinate descent, one component after the other (:func:`..quadratic.improve`).
+
+    The components are updated in blocks: one product gives the gradients of a block, in which each change corrects
+    those after it.
+    """
+
+    def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False) -> None:
+        """Take the penalty of the factor, a box, l1 and l2, and the number of sweeps of a call.
+
+        Every second sweep runs backward if `alternate` is true.
+        """
+        self.penalty, self.sweeps, self.alternate = penalty, sweeps, alternate
+        self._run = Recorded(self._plain)
+
+    def __call__(self, F: Any, gram: Any, right: Any, scale: float = 1.0) -> None:
+        """Lower ``<F, gram F> / 2 - <right, F> + scale * penalty(F)`` over `F` (r, n_points), in place.
+
+        `gram` is (r, r), and `right` has the shape of `F`.
+        """
+        xp, penalty = namespace_of(F), self.penalty
+        system, diagonal = gram, xp.linalg.diagonal(gram)
+        smallest = float(xp.finfo(F.dtype).smallest_normal) / float(xp.finfo(F.dtype).eps)
+        used = diagonal >= smallest  # a component of (nearly) zero stays as it is
+        if penalty.kinds & {"l1", "l2"}:
+            l1, l2 = penalty_weights(penalty, F, scale)
+            system = gram + xp.eye(F.shape[0], dtype=F.dtype, device=F.device) * l2
+            diagonal, right = diagonal + l2[:, 0], right - l1
+        used = used & (diagonal > 0)
+        inverse = xp.where(used, 1 / xp.where(used, diagonal, xp.ones_like(diagonal)), xp.zeros_like(diagonal))
+        self._run(F, system, inverse, right, number(penalty.low, F), number(penalty.high, F))
+
+    def _plain(self, F: Any, system: Any, inverse: Any, right: Any, low: Any, high: Any) -> None:
+        """Run the sweeps on `F` (r, n_points), in place, with the Gram matrix `system`, whose diagonal has `inverse`.
+
+        `right` are the right-hand sides less the l1 weights, and the bounds `low` and `high` arrays of no dimension.
+        """
+        xp, r = namespace_of(F), F.shape[0]
+        size = next((b for b in range(MOST, LEAST, -1) if r % b == 0), MOST)  # equal blocks are compiled once
+        blocks = [slice(first, min(first + size, r)) for first in range(0, r, size)]
+        forward, backward = compiled(_forward, F), compiled(_backward, F)
+        for i in range(self.sweeps):
+            back = self.alternate and i % 2 == 1
+            for block in reversed(blocks) if back else blocks:
+                product = xp.matmul(system[block, :], F)
+                F[block, :] = (backward if back else forward)(
+                    F[block, :], right[block, :], product, system[block, block], inverse[block], low, high
+                )
+
+
+def _forward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any) -> Any:
+    """Return a block of components (b, n_points) after an update from the first to the last; see :func:`_block`."""
+    return _block(F, right, product, system, inverse, low, high, list(range(F.shape[0])))
+
+
+def _backward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any) -> Any:
+    """Return a block of components (b, n_points) after an update from the last to the first; see :func:`_block`."""
+    return _block(F, right, product, system, inverse, low, high, list(range(F.shape[0]))[::-1])
+
+
+def _block(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any, order: list[int]) -> Any:
+    """Return a block of components `F` (b, n_points) after each was updated in this order, within the bounds.
+
+    `right` and `product` (b, n_points) are the right-hand sides and the products with the Gram matrix, whose part
+    `system` (b, b) belongs to the block; `inverse` (b,) is one over its diagonal.
+    """
+    xp = namespace_of(F)
+    rows: list[Any] = [None] * len(order)
+    moves: dict[int, Any] = {}
+    for i in order:
+        slope = right[i, :] - product[i, :]
+        for j, move in moves.items():
+            slope = slope - system[i, j] * move
+        rows[i] = xp.clip(F[i, :] + slope * inverse[i], low, high)
+        moves[i] = rows[i] - F[i, :]
+    return xp.stack(rows)

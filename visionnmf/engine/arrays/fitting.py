@@ -1,0 +1,65 @@
+"""Fits on a device, and the codes of fixed components: which of the other modules belongs to a problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers.admm import follow
+from visionnmf.engine.solving import Callback, Fit, run
+from visionnmf.engine.stopping import EXACT, Stopping
+from visionnmf.exceptions import ParameterError
+
+from . import admm, descent, exact, factors
+from .namespace import chunks, doubled, namespace_of, parts_of, total
+from .optimality import optimality
+
+
+def fit(
+    problem: Problem, Wt: Any, H: Any, *, solver: str, max_iter: int, tol: float, callback: Callback | None = None
+) -> Fit:
+    """Minimise a problem over both factors, in place; as :func:`..solving.fit`, with the solver "admm" or "hals"."""
+    confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
+    stopping = Stopping(tol, exact=_exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
+    if solver == "admm":
+        steps = follow(admm.AdmmOnDevice(problem, Wt), H, max_iter=max_iter)
+    else:
+        steps = descent.iterate(problem, Wt, H, max_iter=max_iter)
+    return run(steps, stopping, callback, lambda: factors.objective(problem, Wt, H))
+
+
+def _exact_objective(problem: Problem) -> float:
+    """Return the loss of a model whose residuals are the share :data:`..stopping.EXACT` of the data."""
+    X, loss = problem.X, problem.loss
+    xp = namespace_of(X)
+    result = 0.0
+    for rows, M in parts_of(problem.weights, chunks(X)):
+        part, weights = doubled(X[rows, :]), None if M is None else doubled(M)
+        if loss.record.beta is not None:
+            full = part > 0
+            squares = xp.where(full, xp.where(full, part, xp.ones_like(part)) ** loss.beta, xp.zeros_like(part))
+            result += EXACT**2 / 2 * total(squares if weights is None else weights * squares)
+        else:
+            result += total(loss.record.values(part * EXACT, xp.zeros_like(part), weights, loss.parameter)[None, :])
+    return result
+
+
+def solve_codes(problem: Problem, H: Any) -> Any:
+    """Return the codes ``Wt`` (r, n_samples) of the data of a problem for fixed components `H` (r, n)."""
+    kinds = sorted(problem.penalty_W.kinds - {"box", "l1", "l2"})
+    if kinds:
+        raise ParameterError(f"penalty_W must be of box, l1 and l2 for arrays on a device; got {' and '.join(kinds)}")
+    xp = namespace_of(H)
+    Wt = xp.zeros((H.shape[0], problem.X.shape[0]), dtype=H.dtype, device=H.device)
+    same = problem.loss.record.codes_as
+    if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
+        problem = replace(problem, loss=Loss(same))
+    if problem.loss.name == "frobenius":
+        exact.least_squares(problem, Wt, H)
+    elif problem.loss.record.beta is not None:
+        exact.divergence(problem, Wt, H)
+    else:
+        admm.codes(problem, Wt, H)
+    return Wt

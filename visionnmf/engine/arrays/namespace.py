@@ -1,0 +1,177 @@
+"""The library and the device of an array, copies between it and NumPy, compiled functions, and chunks of rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+CHUNK_ENTRIES = {
+    True: 1 << 28,
+    False: 1 << 18,
+}  # most entries of the data worked on at a time: on a GPU, on a processor
+
+VARIANTS = 64  # of one function that PyTorch compiles
+
+
+def namespace_of(array: Any) -> Any:
+    """Return the module with the array API of the library of an array, such as PyTorch: NumPy itself for its arrays."""
+    kind = type(array)
+    if kind not in _namespaces:  # looked up first, because PyTorch's compiler reads no more than this
+        if isinstance(array, np.ndarray | np.generic | float | int):
+            return np
+        from array_api_compat import array_namespace
+
+        _namespaces[kind] = array_namespace(array)
+    return _namespaces[kind]
+
+
+_namespaces: dict[type, Any] = {}
+
+
+def is_torch(array: Any) -> bool:
+    """Return whether an array is a tensor of PyTorch."""
+    return type(array).__module__.partition(".")[0] == "torch"
+
+
+def on_gpu(array: Any) -> bool:
+    """Return whether an array lies on a GPU of PyTorch or CuPy."""
+    return (is_torch(array) and array.device.type == "cuda") or type(array).__module__.partition(".")[0] == "cupy"
+
+
+def numpy_dtype(array: Any) -> Any:
+    """Return the dtype of NumPy that matches an array of floating-point numbers: float32 or float64."""
+    return np.dtype(np.float32 if namespace_of(array).finfo(array.dtype).bits == 32 else np.float64)
+
+
+def moved(values: Any, like: Any) -> Any:
+    """Return a copy of numbers or of a NumPy array on the device of the array `like`, in its dtype."""
+    from array_api_compat import device
+
+    return namespace_of(like).asarray(np.array(values, numpy_dtype(like)), device=device(like))
+
+
+def number(value: float, like: Any) -> Any:
+    """Return an array of no dimension with one number, beside the array `like`; this does not wait for the device."""
+    return namespace_of(like).full((), value, dtype=like.dtype, device=like.device)
+
+
+def to_numpy(array: Any) -> Any:
+    """Return an array as one of NumPy, which shares its memory where it can."""
+    if isinstance(array, np.ndarray):
+        return array
+    from array_api_compat import is_array_api_strict_namespace, to_device
+
+    return np.asarray(array if is_array_api_strict_namespace(namespace_of(array)) else to_device(array, "cpu"))
+
+
+def copied(array: Any) -> Any:
+    """Return a copy of an array, on its device."""
+    return namespace_of(array).asarray(array, copy=True)
+
+
+def doubled(array: Any) -> Any:
+    """Return an array in double precision, on its device."""
+    xp = namespace_of(array)
+    return xp.asarray(array, dtype=xp.float64)
+
+
+def total(array: Any) -> float:
+    """Return the sum of an array; rows are summed in its own dtype, and their sums in double precision."""
+    xp = namespace_of(array)
+    return float(xp.sum(xp.sum(array, axis=-1), dtype=xp.float64))
+
+
+def chunks(array: Any, entries: int | None = None) -> list[slice]:
+    """Cut the rows of an array (n_rows, n) into slices of at most `entries` entries; by default as its device likes.
+
+    They have nearly the same number of rows, because what is compiled or recorded is so for one shape.
+    """
+    n_rows = array.shape[0]
+    most = max(1, (entries or CHUNK_ENTRIES[on_gpu(array)]) // max(1, array.shape[1]))
+    size = -(-n_rows // -(-n_rows // most))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def parts_of(M: Any, slices: list[slice]) -> Iterator[tuple[slice, Any]]:
+    """Yield each slice of rows with the weights of its entries: those rows of `M` (n_rows, n), or None without any."""
+    for rows in slices:
+        yield rows, None if M is None else M[rows, :]
+
+
+_compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def compiled(function: Callable[..., Any], like: Any, *, sizes_change: bool = False) -> Callable[..., Any]:
+    """Return a function of arrays that PyTorch has compiled if the array `like` is on its GPU; otherwise unchanged.
+
+    One pass over the data then does what would take one for each operation. Where the compiler is missing or fails,
+    the function runs as it is. With `sizes_change` the first compilation is already for arrays of any size.
+    """
+    if not (is_torch(like) and on_gpu(like)):
+        return function
+    if function not in _compiled:
+        import torch
+
+        # None: for the sizes of the first call, and for any sizes from the second ones on, which is a little slower
+        fast = torch.compile(function, fullgraph=True, dynamic=True if sizes_change else None)
+
+        def either(*arguments: Any) -> Any:
+            """Call the compiled function, or the original one for good once compilation has failed."""
+            try:
+                # the compiler's advice is not for users, and each loss, dtype and number of weights is a variant
+                with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=VARIANTS):
+                    warnings.simplefilter("ignore")
+                    return fast(*arguments)
+            except torch.OutOfMemoryError:
+                raise
+            except (RuntimeError, torch._dynamo.exc.FailOnRecompileLimitHit):  # no compiler, or one that fails
+                _compiled[function] = function
+                return function(*arguments)
+
+        _compiled[function] = either
+    return _compiled[function]
+
+
+class Recorded:
+    """A function that changes its first array in place; on a GPU of PyTorch it is recorded once for each shape.
+
+    Replaying a record (a CUDA graph) starts hundreds of small operations at once, which would take longer to start one
+    by one than to run. The records, and the arrays that belong to them, go with this object.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        """Keep the function; nothing is recorded before the first call."""
+        self.function = function
+        self._records: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
+
+    def __call__(self, first: Any, *others: Any) -> None:
+        """Call the function, or replay its record for arrays of these shapes."""
+        if not (is_torch(first) and on_gpu(first)):
+            self.function(first, *others)
+            return
+        key = (*first.shape, *(size for other in others for size in other.shape))
+        if key not in self._records:
+            self._records[key] = self._record([first, *others])
+        graph, arrays = self._records[key]
+        for mine, given in zip(arrays, (first, *others), strict=True):
+            mine.copy_(given)
+        graph.replay()
+        first.copy_(arrays[0])
+
+    def _record(self, given: list[Any]) -> tuple[Any, list[Any]]:
+        """Return the record of a call with copies of the given arrays, and these copies."""
+        import torch
+
+        arrays = [array.clone() for array in given]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # a call that is recorded must have been compiled before
+            self.function(*arrays)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.function(*arrays)
+        return graph, arrays

@@ -1,0 +1,131 @@
+"""Distance of factors on a device from a stationary point; :mod:`..optimality` has the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from visionnmf.engine.losses import ZERO
+from visionnmf.engine.optimality import ENOUGH
+from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.problem import Problem
+
+from . import factors
+from .namespace import CHUNK_ENTRIES, chunks, doubled, namespace_of, on_gpu, parts_of, to_numpy, total
+
+STEPS = 200  # maximum number of accelerated gradient steps that balance the derivatives at residuals of 0
+
+
+def optimality(problem: Problem, Wt: Any, H: Any) -> float:
+    """Return how far the codes `Wt` (r, n_samples) and components `H` (r, n) are from a stationary point; 0 at one.
+
+    Where a loss has a kink, the derivatives at residuals of 0 are chosen by accelerated gradient steps, which may end a
+    little farther from the best choice than the descent of :func:`..optimality.optimality`.
+    """
+    X, xp = problem.X, namespace_of(H)
+    W64, H64 = doubled(Wt), doubled(H)
+    norms_W, norms_H = (xp.sqrt(xp.sum(F * F, axis=1)) for F in (W64, H64))
+    size = float(sum(total(X[rows, :] ** 2) for rows in chunks(X))) ** 0.5 or float(xp.sum(norms_W * norms_H))
+    if size == 0:
+        return 0.0
+    tiny = ZERO * total(X) / float(X.shape[0] * X.shape[1]) if problem.loss.record.kink else 0.0
+    G_W, G_H, squares = xp.zeros_like(W64), xp.zeros_like(H64), 0.0
+    for rows, M in parts_of(problem.weights, chunks(X, _entries(X))):
+        D, at_zero = factors.derivatives(problem, W64, H64, rows, M, tiny)
+        squares += total(at_zero * at_zero)
+        G_W[:, rows] = xp.matmul(H64, D.T)
+        G_H += xp.matmul(W64[:, rows], D)
+    if problem.loss.record.kink:
+        balance_W = _Balance(H64, problem.penalty_W, squares / X.shape[0])
+        for rows in chunks(X, _entries(X)):
+            bounds = _bounds(problem, W64[:, rows], H64, (rows, slice(None)), tiny)
+            G_W[:, rows] = balance_W(G_W[:, rows], W64[:, rows], bounds)
+        balance_H = _Balance(W64, problem.penalty_H, squares / X.shape[1])
+        for columns in chunks(X.T, _entries(X)):
+            bounds = _bounds(problem, W64, H64[:, columns], (slice(None), columns), tiny)
+            G_H[:, columns] = balance_H(G_H[:, columns], H64[:, columns], bounds.T)
+    sigma = squares**0.5 / size or 1.0
+    changes = (
+        _moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
+        _moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
+    )
+    return max(changes) ** 0.5 / size
+
+
+def _penalty_gradient(penalty: Penalties, F: Any) -> Any:
+    """Return the gradient of the l1 and l2 penalties of a factor `F` (r, n_points)."""
+    l1, l2 = factors.penalty_weights(penalty, F)
+    return l1 + l2 * F
+
+
+def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
+    """Return the squared change of the model by one projected gradient step on `F` (r, n_points); `G` is the gradient.
+
+    `norms` (r,) are those of the components of the other factor, and `sigma` is the curvature of the loss.
+    """
+    xp = namespace_of(F)
+    used = norms > 1e-30 * float(xp.max(norms))
+    G = G + _penalty_gradient(penalty, F)
+    squares = xp.where(used, sigma * norms**2, xp.ones_like(norms))
+    steps = xp.where(used, 1 / squares, xp.zeros_like(norms))[:, None]
+    change = norms[:, None] * (F - factors.clipped(penalty, F - steps * G))
+    return float(xp.sum(change * change))
+
+
+def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: float) -> Any:
+    """Return the largest derivative at each entry of a part of the data: 0 where its residual is above `tiny`.
+
+    `W` (r, n_rows) and `H` (r, n_columns) are the factors of this part, in double precision.
+    """
+    xp = namespace_of(H)
+    zero = xp.abs(xp.matmul(W.T, H) - doubled(problem.X[part])) <= tiny
+    weights = xp.ones_like(doubled(zero)) if problem.weights is None else doubled(problem.weights[part])
+    return problem.loss.record.kink * xp.where(zero, weights, xp.zeros_like(weights))
+
+
+class _Balance:
+    """Chooses the derivatives at residuals of 0 of some rows so that their gradients are small."""
+
+    def __init__(self, A: Any, penalty: Penalties, row_squares: float) -> None:
+        """Take the fixed factor `A` (r, n), and the penalty of the other one.
+
+        A gradient is small enough when its norm is a small share of the root of `row_squares`, the mean squared
+        derivative of a row.
+        """
+        xp = namespace_of(A)
+        norms = xp.sqrt(xp.sum(A * A, axis=1))
+        self.norms = xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]
+        self.unit, self.penalty = A / self.norms, penalty
+        self.enough = ENOUGH * row_squares**0.5
+        self.step = 1 / (float(np.linalg.eigvalsh(to_numpy(xp.matmul(self.unit, self.unit.T)))[-1]) or 1.0)
+
+    def __call__(self, G: Any, F: Any, bounds: Any) -> Any:
+        """Return the gradient `G` (r, n_rows) of the codes `F` (r, n_rows) with the best choice, by gradient steps.
+
+        `bounds` (n_rows, n) are the largest derivatives, 0 where a residual is not 0. Gradients that the bounds of the
+        codes absorb count as 0.
+        """
+        xp, unit, penalty = namespace_of(G), self.unit, self.penalty
+        slope = _penalty_gradient(penalty, F)
+        fixed = (G + slope) / self.norms
+        at_low, at_high = F <= penalty.low, (F >= penalty.high) & (F > penalty.low)
+        signs = ahead = xp.zeros_like(bounds)
+        t = 1.0
+        for _ in range(STEPS):
+            gap = fixed + xp.matmul(unit, ahead.T)
+            gap = xp.where((at_low & (gap > 0)) | (at_high & (gap < 0)), xp.zeros_like(gap), gap)
+            if float(xp.max(xp.sum(gap * gap, axis=0))) <= self.enough**2:
+                signs = ahead
+                break
+            new = ahead - self.step * xp.matmul(gap.T, unit)
+            new = xp.minimum(xp.maximum(new, -bounds), bounds)
+            t, before = (1 + (1 + 4 * t * t) ** 0.5) / 2, t
+            signs, ahead = new, new + (before - 1) / t * (new - signs)
+            ahead = xp.minimum(xp.maximum(ahead, -bounds), bounds)
+        return (fixed + xp.matmul(unit, signs.T)) * self.norms - slope
+
+
+def _entries(X: Any) -> int:
+    """Return how many entries are worked on at a time: fewer than elsewhere, because this is in double precision."""
+    return CHUNK_ENTRIES[on_gpu(X)] // 4

@@ -1,0 +1,303 @@
+"""Fits of arrays of PyTorch, CuPy and other libraries with the array API, on the device where the data lie.
+
+The checks, the start and the report are those of a fit in memory; the engine is :mod:`visionnmf.engine.arrays`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from visionnmf._checks import check_nonnegative_array, check_sample_weight, shown
+from visionnmf.engine.arrays import factors, fitting
+from visionnmf.engine.arrays.namespace import (
+    chunks,
+    copied,
+    is_torch,
+    moved,
+    namespace_of,
+    numpy_dtype,
+    on_gpu,
+    parts_of,
+    to_numpy,
+    total,
+)
+from visionnmf.engine.arrays.optimality import optimality
+from visionnmf.engine.distributed.rows import Report
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import choose
+from visionnmf.engine.solving import Fit, PrintedProgress
+from visionnmf.engine.starts import absolute_normal, scale_of
+from visionnmf.exceptions import ParameterError, TooLargeError
+
+from .best_start import fit_best
+from .data_checks import check_mean, fitted_loss, loss_at_mean
+from .fits import Found, Start
+from .memory import estimate_memory
+from .penalty import given_penalty
+
+__all__ = ["fit_on_device", "transform_on_device"]
+
+Array = NDArray[Any]
+
+TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
+
+
+def checked_data(model: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
+    """Return the data of an array on a device, with 0 for missing entries, and the observed entries (None: all).
+
+    float32 stays float32, and everything else becomes float64. `reset` is true in a fit, which sets the number of
+    features. Raises ParameterError for what :func:`.data_checks.check_data` refuses.
+    """
+    xp = namespace_of(X)
+    if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
+        raise ParameterError(f"X must have two dimensions, with samples and features; got shape {tuple(X.shape)}")
+    if xp.isdtype(X.dtype, ("complex floating", "bool")):
+        raise ParameterError(f"X must hold real numbers; got {X.dtype}; convert it")
+    validate_data(model, X, reset=reset, skip_check_array=True)
+    data = X if X.dtype == xp.float32 else xp.asarray(X, dtype=xp.float64)
+    observed, missing = None, model.missing_values
+    if missing is not None:
+        gaps = xp.isnan(data) if math.isnan(missing) else data == 0
+        if bool(xp.any(gaps)):
+            observed = ~gaps
+            data = xp.where(observed, data, xp.zeros_like(data))
+    if not bool(xp.all(xp.isfinite(data))):
+        cure = "; pass missing_values=numpy.nan if NaN marks missing entries" if missing is None else ""
+        raise ParameterError(f"X must be finite; got NaN or infinity{cure}")
+    if bool(xp.any(data < 0)):
+        raise ParameterError("X must be >= 0; got negative numbers; scale each feature to 0 ... 1")
+    check_mean(total(data) / (data.shape[0] * data.shape[1]), numpy_dtype(data))
+    return data, observed
+
+
+def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tuple[Any, Any]:
+    """Return the data with 0 where an entry does not count, and the weights of all entries (None if all count alike).
+
+    `weights` broadcast to the shape of `X`, and `observed` says which entries are not missing, or None. A fit needs an
+    entry that counts.
+    """
+    xp = namespace_of(X)
+    if fitting and observed is not None and not bool(xp.any(observed)):
+        raise ParameterError("X must not be missing in all entries; got no observed entry")
+    if weights is None:
+        return X, None if observed is None else xp.asarray(observed, dtype=X.dtype)
+    same = type(weights) is type(X)
+    M = xp.asarray(weights, dtype=X.dtype) if same else moved(np.asarray(weights), X)
+    try:
+        M = copied(xp.broadcast_to(M, X.shape))
+    except (ValueError, RuntimeError):
+        raise ParameterError(f"weights must have the shape of X, {tuple(X.shape)}; got {tuple(M.shape)}") from None
+    if not bool(xp.all(xp.isfinite(M))) or bool(xp.any(M < 0)):
+        raise ParameterError("weights must be finite and >= 0, 0 for missing entries; got others")
+    if observed is not None:
+        M = M * xp.asarray(observed, dtype=X.dtype)
+    if fitting and not bool(xp.any(M > 0)):
+        raise ParameterError("weights must not be 0 for all entries; got only zeros")
+    return xp.where(M > 0, X, xp.zeros_like(X)), M
+
+
+def refuse(model: Any, penalties: dict[str, Any]) -> None:
+    """Raise ParameterError for parameters that fits on a device do not take, with those that they take."""
+    if model.init not in ("random", "custom"):
+        raise ParameterError(
+            f"init must be 'random' or 'custom' for an array on a device; got {model.init!r}; pass W or H of your own"
+        )
+    if model.zero_weight != 1:
+        raise ParameterError(f"zero_weight must be 1 for an array on a device; got {shown(model.zero_weight)}")
+    for side, penalty in penalties.items():
+        kinds = sorted(penalty.kinds - TERMS)
+        if kinds:
+            raise ParameterError(
+                f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {' and '.join(kinds)}; "
+                "fit an array of NumPy"
+            )
+
+
+def _penalties(model: Any, X: Any) -> dict[str, Any]:
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, with the model's ridge."""
+    sides = {}
+    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
+        given = given_penalty(penalty, side)
+        if given.graph is not None or given.groups is not None:
+            word = "graph" if given.graph is not None else "groups"
+            raise ParameterError(
+                f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
+            )
+        resolved = given.resolve(side, None, numpy_dtype(X))
+        sides[side] = replace(resolved, l2=resolved.l2 + model.ridge_)
+    return sides
+
+
+def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
+    """Raise TooLargeError if the GPU of PyTorch has less free memory than a fit needs beside the data."""
+    if not (is_torch(X) and on_gpu(X)):
+        return
+    import torch
+
+    shape, dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X)
+    need = estimate_memory(shape, dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
+    # what PyTorch has set aside and does not use is free as well
+    free = (
+        torch.cuda.mem_get_info(X.device)[0]
+        + torch.cuda.memory_reserved(X.device)
+        - torch.cuda.memory_allocated(X.device)
+    )
+    bytes_needed = need.total - need.data
+    if bytes_needed > free:
+        raise TooLargeError(
+            f"a fit of {shape[0]} samples with {shape[1]} features: {bytes_needed / 2**30:.1f} GiB of the GPU's memory "
+            f"are needed beside the data and {free / 2**30:.1f} GiB are free; pass float32 or fewer samples, or a Dask "
+            "array in blocks"
+        )
+
+
+def _weighted(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
+    """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None.
+
+    As :func:`.data_checks.weigh_samples`: rows are multiplied where loss and penalty allow it, else entries get weights.
+    """
+    X = problem.X
+    if sample_weight is None:
+        return problem, None
+    xp = namespace_of(X)
+    values = to_numpy(sample_weight) if type(sample_weight) is type(X) else sample_weight
+    s = check_sample_weight(values, X.shape[0], np.float64)
+    record = problem.loss.record
+    if record.degree and not problem.penalty_W.kinds:
+        scale = moved(s ** (1 / record.degree), X)
+        return replace(problem, X=X * scale[:, None]), scale
+    rows = moved(s ** (1 / record.weight_degree), X)[:, None]
+    M = (xp.ones_like(X) if problem.weights is None else problem.weights) * rows
+    return replace(problem, X=xp.where(M > 0, X, xp.zeros_like(X)), weights=M), None
+
+
+def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
+    """Return a given factor as an array beside `X`, or None; `name` is for messages."""
+    if values is None:
+        return None
+    values = to_numpy(values) if type(values) is type(X) else values
+    return moved(check_nonnegative_array(values, name, shape, numpy_dtype(X)), X)
+
+
+def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[Any, Any]:
+    """Return the codes `Wt` (r, n_samples) and components (r, n) to start from: those of a fit in memory, on the device.
+
+    `start` holds the random generator and given components, and `codes` (n_samples, r) are given or None. A drawn
+    factor beside a given one is scaled so that the model has a quarter of the mean of the data.
+    """
+    X, xp, r = problem.X, namespace_of(problem.X), start.n_components
+    observed = X.shape[0] * X.shape[1] if problem.weights is None else float(xp.sum(problem.weights > 0))
+    mean = total(X) / (observed or 1.0)
+    scale, dtype = scale_of(mean, r), numpy_dtype(X)
+    H = moved(absolute_normal(start.rng, (r, X.shape[1]), scale, dtype), X)
+    Wt = moved(absolute_normal(start.rng, (r, X.shape[0]), scale, dtype), X)
+    if start.components is not None:
+        H = copied(start.components)
+    if codes is not None:
+        Wt = codes.T + xp.zeros_like(Wt) if row_scale is None else codes.T * row_scale
+    if (codes is None) != (start.components is None):
+        size = float(xp.sum(xp.mean(Wt, axis=1) * xp.mean(H, axis=1)))
+        factor = mean / (4 * size) if size > 0 else 1.0
+        Wt, H = (Wt * factor, H) if codes is None else (Wt, H * factor)
+    return factors.clipped(problem.penalty_W, Wt), factors.clipped(problem.penalty_H, H)
+
+
+def fit_on_device(
+    model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress
+) -> Found:
+    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well.
+
+    `start` holds the number of components, the random generator, and given components that are not checked yet; `W` are
+    given codes or None, and `sample_weight` and `weights` as in `fit`. `report` is the callback of the fit.
+    """
+    data, observed = checked_data(model, X, reset=True)
+    data, entries = checked_weights(weights, observed, data, fitting=True)
+    xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
+    given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.sum(entries > 0)))
+    loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
+    penalties = _penalties(model, data)
+    refuse(model, penalties)
+    problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
+    weighted, row_scale = _weighted(problem, sample_weight)
+    solver = choose(model.solver, weighted, elsewhere="an array on a device")
+    _check_room(data, start.n_components, loss.name, weighted.weights is not None)
+    name = "components_init"
+    start = replace(start, components=_given(start.components, name, (start.n_components, shape[1]), data))
+    codes = _given(W, "W", (shape[0], start.n_components), data)
+    if model.init == "custom" and (codes is None or start.components is None):
+        raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
+    result, H = None, start.components
+    if model.update_components:
+
+        def fit_once() -> tuple[Fit, Any]:
+            """Fit from another start; return the fit and its components."""
+            Wt, H = _start(weighted, start, codes, row_scale)
+            found = fitting.fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
+            return found, H  # which the fit has changed in place
+
+        result, H = fit_best(model, solver, fit_once, report)
+    elif H is None:
+        raise ParameterError("components_init must be given with update_components=False; got None")
+    return _finish(problem, weighted, row_scale, solver, result, H)
+
+
+def _finish(problem: Problem, weighted: Problem, row_scale: Any, solver: str, result: Fit | None, H: Any) -> Found:
+    """Normalise the components, find the final codes, and evaluate them.
+
+    `problem` has the data as they were given, and `weighted` those of the fit, whose rows `row_scale` has multiplied if
+    it is not None. `result` is the fit, or None for fixed components, which keep their norms.
+    """
+    xp = namespace_of(H)
+    norms = xp.ones_like(H[:, 0])
+    if result is not None and problem.penalty_W.is_cone and problem.penalty_H.is_cone:
+        norms = xp.sqrt(xp.sum(H * H, axis=1))
+        norms = xp.where(norms > 0, norms, xp.ones_like(norms))
+        H = H / norms[:, None]
+    scale = to_numpy(norms).astype(np.float64)  # the penalties belong to the factors before normalisation
+    penalty_W, penalty_H = problem.penalty_W.rescaled(scale), problem.penalty_H.rescaled(1 / scale)
+    codes = fitting.solve_codes(replace(problem, penalty_W=penalty_W), H)
+    final = replace(weighted, penalty_W=penalty_W, penalty_H=penalty_H)
+    Wt = codes if row_scale is None else codes * row_scale
+    found = _report(final, Wt, H)
+    history = [] if result is None else result.history[:-1]  # the last one is evaluated again for the final codes
+    distance = optimality(final, Wt, H)
+    n_iter = 0 if result is None else result.n_iter
+    return Found(solver, problem.loss, H, norms, n_iter, history, found, distance, codes.T + xp.zeros_like(codes.T))
+
+
+def _report(problem: Problem, Wt: Any, H: Any) -> Report:
+    """Evaluate the final codes `Wt` (r, n_samples) and components `H` (r, n), and count samples and entries of 0."""
+    X, xp = problem.X, namespace_of(H)
+    used = xp.any(Wt > 0, axis=1) & xp.any(H > 0, axis=1)
+    full = xp.max(X, axis=1) > 0
+    lost = full & ~xp.any(Wt > 0, axis=0)
+    penalty = factors.penalty_value(problem.penalty_W, Wt) + factors.penalty_value(problem.penalty_H, H)
+    nonzero = sum(int(xp.count_nonzero(X[rows, :])) for rows, _ in parts_of(None, chunks(X)))
+    n_full, n_lost = (int(xp.count_nonzero(A)) for A in (full, lost))
+    is_zero = not bool(xp.any(used)) and n_full > 0
+    return Report(
+        factors.loss_value(problem, Wt, H), penalty, is_zero, n_full, n_lost, nonzero / (X.shape[0] * X.shape[1])
+    )
+
+
+def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
+    """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted model."""
+    data, observed = checked_data(model, X, reset=False)
+    data, entries = checked_weights(weights, observed, data, fitting=False)
+    loss: Loss = fitted_loss(model.loss, model.loss_parameter_)
+    xp = namespace_of(data)
+    norms = to_numpy(model.component_norms_).astype(np.float64)
+    penalties = _penalties(model, data)
+    refuse(model, penalties)
+    problem = Problem(data, loss, penalties["W"].rescaled(norms), weights=entries)
+    codes = fitting.solve_codes(problem, moved(to_numpy(model.components_), data))
+    if not bool(xp.all(xp.isfinite(codes))):
+        raise ParameterError(f"X must have codes within {data.dtype}; got some beyond; components_ are too small")
+    return codes.T + xp.zeros_like(codes.T)
