@@ -79,8 +79,8 @@ def is_on_device(X: Any) -> bool:
     if not get_config()["array_api_dispatch"]:
         if on_gpu(X):
             raise ParameterError(
-                "X must be in the memory of this machine, or scikit-learn told to leave it where it is; got an array on "
-                "a GPU; set SCIPY_ARRAY_API=1 before Python starts, and call "
+                "X must be an array in this machine's memory unless scikit-learn leaves arrays where they are; got one "
+                "on a GPU; set SCIPY_ARRAY_API=1 before Python starts, and call "
                 "sklearn.set_config(array_api_dispatch=True)"
             )
         return False

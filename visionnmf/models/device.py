@@ -161,7 +161,7 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
 def _weighted(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
     """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None.
 
-    As :func:`.data_checks.weigh_samples`: rows are multiplied where loss and penalty allow it, else entries get weights.
+    As :func:`.data_checks.weigh_samples`: rows are multiplied if loss and penalty allow it, else entries get weights.
     """
     X = problem.X
     if sample_weight is None:
@@ -187,13 +187,13 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
 
 
 def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[Any, Any]:
-    """Return the codes `Wt` (r, n_samples) and components (r, n) to start from: those of a fit in memory, on the device.
+    """Return the codes `Wt` (r, n_samples) and components (r, n) to start from: the same as those of a fit in memory.
 
     `start` holds the random generator and given components, and `codes` (n_samples, r) are given or None. A drawn
     factor beside a given one is scaled so that the model has a quarter of the mean of the data.
     """
     X, xp, r = problem.X, namespace_of(problem.X), start.n_components
-    observed = X.shape[0] * X.shape[1] if problem.weights is None else float(xp.sum(problem.weights > 0))
+    observed = X.shape[0] * X.shape[1] if problem.weights is None else float(xp.count_nonzero(problem.weights))
     mean = total(X) / (observed or 1.0)
     scale, dtype = scale_of(mean, r), numpy_dtype(X)
     H = moved(absolute_normal(start.rng, (r, X.shape[1]), scale, dtype), X)
@@ -220,7 +220,7 @@ def fit_on_device(
     data, observed = checked_data(model, X, reset=True)
     data, entries = checked_weights(weights, observed, data, fitting=True)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
-    given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.sum(entries > 0)))
+    given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
     penalties = _penalties(model, data)
     refuse(model, penalties)
@@ -278,7 +278,7 @@ def _report(problem: Problem, Wt: Any, H: Any) -> Report:
     used = xp.any(Wt > 0, axis=1) & xp.any(H > 0, axis=1)
     full = xp.max(X, axis=1) > 0
     lost = full & ~xp.any(Wt > 0, axis=0)
-    penalty = factors.penalty_value(problem.penalty_W, Wt) + factors.penalty_value(problem.penalty_H, H)
+    penalty = factors.penalties_value(problem, Wt, H)
     nonzero = sum(int(xp.count_nonzero(X[rows, :])) for rows, _ in parts_of(None, chunks(X)))
     n_full, n_lost = (int(xp.count_nonzero(A)) for A in (full, lost))
     is_zero = not bool(xp.any(used)) and n_full > 0

@@ -162,7 +162,8 @@ class Saveable(Restorable):
 
         Parameters, fitted attributes and the output that ``set_output`` has chosen are kept: the loaded model's
         ``transform`` returns exactly the same. A `callback`, and a `random_state` that is a generator, are saved as
-        None; arrays on a device are saved as arrays of NumPy. An existing file is replaced only with `force`, and completely or not at all.
+        None, and arrays on a device as those of NumPy. An existing file is replaced only with `force`, and completely
+        or not at all.
 
         Raises
         ------

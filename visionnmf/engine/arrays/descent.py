@@ -43,7 +43,7 @@ class DescentOnDevice:
         self._square = sum(total(problem.X[rows, :] ** 2) for rows in chunks(problem.X)) if self._plain else 0.0
         # only for the number of sweeps, so its data do not matter
         sweeps = hals.Gram(replace(problem, X=np.zeros((1, 1)), weights=None)).sweeps
-        r, n_samples, n = Wt.shape[0], *problem.X.shape
+        r, (n_samples, n) = Wt.shape[0], problem.X.shape
         self._sweeps_codes = factors.Sweeps(problem.penalty_W, sweeps(r, n))
         self._sweeps_components = factors.Sweeps(problem.penalty_H, sweeps(r, n_samples))
 
@@ -59,24 +59,20 @@ class DescentOnDevice:
         problem, xp = self._problem, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
         self._new, self._next = copied(self._ahead), copied(self._ahead)
-        right = None
+        right = xp.zeros_like(H)
         for rows, M in parts_of(problem.weights, chunks(problem.X)):
             V = self._target(H, rows, M)
             codes = copied(self._ahead[:, rows])
             self._sweeps_codes(codes, gram, xp.matmul(H, V.T), scale)
             ahead = factors.clipped(problem.penalty_W, codes + momentum * (codes - self._last[:, rows]))
             self._new[:, rows], self._next[:, rows] = codes, ahead
-            share = xp.matmul(ahead, V)
-            right = share if right is None else right + share
+            right = right + xp.matmul(ahead, V)
         gram = xp.matmul(self._next, self._next.T)
         self._sweeps_components(H_new, gram, right, scale)
         loss = self._loss_from_products(H_new, gram, right) if self._plain else None
         if loss is None:
             return factors.objective(problem, self._next, H_new)
-        penalties = factors.penalty_value(problem.penalty_W, self._next) + factors.penalty_value(
-            problem.penalty_H, H_new
-        )
-        return loss + penalties
+        return loss + factors.penalties_value(problem, self._next, H_new)
 
     def _target(self, H: Any, rows: slice, M: Any) -> Any:
         """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`."""

@@ -82,7 +82,7 @@ def box_squares(grams: Any, right: Any, penalty: Penalties, start: Any = None) -
 
 
 class _Box:
-    """Least-squares problems of some rows in a box: matrices (n_rows or 1, r, r), right-hand sides (n_rows, r), bounds."""
+    """Least-squares problems in a box, one a row: matrices (n_rows or 1, r, r), right sides (n_rows, r) and bounds."""
 
     def __init__(self, grams: Any, B: Any, low: float, high: float) -> None:
         """Keep the matrices, the right-hand sides, and the bounds of all variables."""
@@ -95,7 +95,7 @@ class _Box:
         return _Box(grams, xp.take(self.B, places, axis=0), self.low, self.high)
 
     def solve(self, sides: Any) -> Any:
-        """Return for each row the minimiser whose variables on the `sides` -1 and 1 are at the low and the high bound."""
+        """Return each row's minimiser (r,) whose variables are at the low or high bound on the `sides` -1 and 1."""
         xp = namespace_of(self.B)
         free = sides == 0
         top = self.high if np.isfinite(self.high) else 0.0
@@ -155,7 +155,7 @@ def _exchange(box: _Box, start: Any) -> Any:
 
 
 def divergence(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite `Wt` (r, n_samples) with codes of fixed components `H` (r, n) that minimise a beta-divergence, in a box.
+    """Overwrite `Wt` (r, n_samples) with the codes of fixed components `H` (r, n) for a beta-divergence, in a box.
 
     Multiplicative updates come near, and Newton's method ends it: each step is a least-squares problem in the box,
     shortened until the loss falls. The codes are the minimum for 1 <= beta <= 2, where the problem is convex, and

@@ -36,7 +36,7 @@ def clipped(penalty: Penalties, F: Any) -> Any:
 
 
 def model_of(Wt: Any, H: Any, rows: slice) -> Any:
-    """Return the model of some rows of the data (n_rows, n) from codes `Wt` (r, n_samples) and components `H` (r, n)."""
+    """Return the model of some rows (n_rows, n) from codes `Wt` (r, n_samples) and components `H` (r, n)."""
     return namespace_of(H).matmul(Wt[:, rows].T, H)
 
 
@@ -52,12 +52,16 @@ def loss_value(problem: Problem, Wt: Any, H: Any) -> float:
 
 def objective(problem: Problem, Wt: Any, H: Any) -> float:
     """Return the loss plus both penalties, for codes `Wt` (r, n_samples) and components `H` (r, n)."""
-    penalties = penalty_value(problem.penalty_W, Wt) + penalty_value(problem.penalty_H, H)
-    return loss_value(problem, Wt, H) + penalties
+    return loss_value(problem, Wt, H) + penalties_value(problem, Wt, H)
+
+
+def penalties_value(problem: Problem, Wt: Any, H: Any) -> float:
+    """Return the penalty of the codes `Wt` (r, n_samples) plus that of the components `H` (r, n)."""
+    return penalty_value(problem.penalty_W, Wt) + penalty_value(problem.penalty_H, H)
 
 
 def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
-    """Return the derivative of the loss at the entries of some rows, and the size that sets its scale, both (n_rows, n).
+    """Return the derivative of the loss at the entries of some rows (n_rows, n), and the size that sets its scale.
 
     `M` are the weights of these rows or None, and residuals of at most `tiny` count as 0, as in
     :attr:`..losses.LossRecord.derivative`. All is in double precision.
@@ -93,15 +97,17 @@ class Sweeps:
         `gram` is (r, r), and `right` has the shape of `F`.
         """
         xp, penalty = namespace_of(F), self.penalty
-        system, diagonal = gram, xp.linalg.diagonal(gram)
         smallest = float(xp.finfo(F.dtype).smallest_normal) / float(xp.finfo(F.dtype).eps)
-        used = diagonal >= smallest  # a component of (nearly) zero stays as it is
+        used = (xp.linalg.diagonal(gram) >= smallest)[:, None]
+        # dividing by the squared norm of a component of (nearly) zero would overflow, so only its penalty counts
+        system, right = xp.where(used & used.T, gram, 0 * gram), xp.where(used, right, 0 * right)
+        diagonal = xp.linalg.diagonal(system)
         if penalty.kinds & {"l1", "l2"}:
             l1, l2 = penalty_weights(penalty, F, scale)
-            system = gram + xp.eye(F.shape[0], dtype=F.dtype, device=F.device) * l2
+            system = system + xp.eye(F.shape[0], dtype=F.dtype, device=F.device) * l2
             diagonal, right = diagonal + l2[:, 0], right - l1
-        used = used & (diagonal > 0)
-        inverse = xp.where(used, 1 / xp.where(used, diagonal, xp.ones_like(diagonal)), xp.zeros_like(diagonal))
+        moves = diagonal > 0
+        inverse = xp.where(moves, 1 / xp.where(moves, diagonal, xp.ones_like(diagonal)), xp.zeros_like(diagonal))
         self._run(F, system, inverse, right, number(penalty.low, F), number(penalty.high, F))
 
     def _plain(self, F: Any, system: Any, inverse: Any, right: Any, low: Any, high: Any) -> None:

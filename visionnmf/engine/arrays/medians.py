@@ -56,7 +56,7 @@ class _Rows:
     """Some rows of a problem during a sweep: their residuals (n_rows, n), codes (r, n_rows), and which have moved."""
 
     def __init__(self, problem: Problem, places: Any, codes: Any, H: Any) -> None:
-        """Compute the residuals of the rows at `places`, from their `codes` (r, n_rows) and the components `H` (r, n)."""
+        """Compute the residuals of the rows at `places`, from their `codes` (r, n_rows) and the components `H`."""
         xp = namespace_of(H)
         X = xp.take(problem.X, places, axis=0)
         self.codes, self.H, self.penalty = codes, H, problem.penalty_W

@@ -2,8 +2,8 @@
 
 Each function of :data:`DUALS` returns the new scaled dual ``u+`` of some rows (n_rows, n). Its arguments are the
 residuals ``E = X - P``, the model `P`, the scaled dual `old` before, already multiplied by the change of ``1 / rho``,
-the limits ``m / rho`` of the entries, with their weights m, `bound` = ``1 / rho`` without them, the weights or None, and
-the parameter of the loss. The formulas are those of docs/derivations/admm.md.
+the limits ``m / rho`` of the entries, with their weights m, `bound` = ``1 / rho`` without them, the weights or None,
+and the parameter of the loss. The formulas are those of docs/derivations/admm.md.
 """
 
 from __future__ import annotations

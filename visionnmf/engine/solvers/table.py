@@ -160,8 +160,8 @@ def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
     """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
 
     `elsewhere` says what the data are if they are not an array of NumPy, such as "data in blocks of rows". An entry of
-    the table says why it cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no
-    such solver or it cannot work on the problem; the message says why, and names the solvers that can.
+    the table says why it cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is
+    no such solver or it cannot work on the problem; the message says why, and names the solvers that can.
     """
     usable = {name: entry for name, entry in SOLVERS.items() if entry.elsewhere or not elsewhere}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]

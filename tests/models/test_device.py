@@ -1,0 +1,290 @@
+"""Fits of arrays of other libraries: array-api-strict, which knows only the standard, and PyTorch if it is there.
+
+The oracle is the fit of the same data in an array of NumPy, which takes other code: compiled kernels.
+"""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import sklearn
+
+from visionnmf import NMF, OnlineNMF, Penalty, load_model
+from visionnmf.engine.arrays import factors, medians, passes
+from visionnmf.engine.arrays.exact import box_squares
+from visionnmf.engine.kernels import admm as kernels
+from visionnmf.engine.losses import LOSSES, Loss
+from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.quadratic import improve
+from visionnmf.engine.solvers import rri
+
+LIBRARIES = ["array_api_strict", "torch"]
+
+
+@pytest.fixture(params=LIBRARIES)
+def xp(request, monkeypatch):
+    """A library; PyTorch in one thread, because its threads wait for each other on a busy machine."""
+    library = pytest.importorskip(request.param, reason=f"{request.param} is not installed")
+    if request.param == "torch":
+        library.set_num_threads(1)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without which scikit-learn refuses to dispatch
+    with sklearn.config_context(array_api_dispatch=True):
+        yield library
+
+
+def data(rng, shape=(50, 24), rank=4, dtype=np.float64):
+    clean = rng.gamma(0.5, size=(shape[0], rank)) @ rng.gamma(0.5, size=(rank, shape[1]))
+    return (np.where(rng.random(shape) < 0.1, clean.max(), clean) + 0.05 * rng.random(shape)).astype(dtype)
+
+
+def there(xp, array):
+    return xp.asarray(np.array(array))
+
+
+def here(array):
+    return np.asarray(array)
+
+
+PENALTIES = {"penalty_W": Penalty(l1=0.05, high=1.5), "penalty_H": Penalty(l2=0.1)}
+LOSSES_ELSEWHERE = ["manhattan", "huber", "elastic-net", "l21", "kullback-leibler", "frobenius"]
+
+
+@pytest.mark.parametrize("options", [{}, PENALTIES, {"missing_values": np.nan}], ids=["plain", "penalties", "missing"])
+@pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
+def test_a_fit_elsewhere_equals_the_fit_in_memory(xp, loss, options, rng):
+    X = data(rng)
+    if "missing_values" in options:
+        X[rng.random(X.shape) < 0.2] = np.nan
+    solver = "admm" if loss == "kullback-leibler" else "auto"
+    weight = rng.uniform(0.5, 2, len(X))
+    models = [NMF(4, loss=loss, solver=solver, max_iter=40, tol=0, random_state=3, **options) for _ in range(2)]
+    W = models[0].fit_transform(X, sample_weight=weight)
+    V = models[1].fit_transform(there(xp, X), sample_weight=weight)
+    assert type(V) is type(there(xp, X)) and type(models[1].components_) is type(V)
+    # Newton's method ends at a change of 1e-9 of the codes in memory
+    bar = 1e-8 if loss == "kullback-leibler" else 1e-9
+    np.testing.assert_allclose(here(V), W, atol=bar * W.max())
+    np.testing.assert_allclose(here(models[1].components_), models[0].components_, atol=1e-9)
+    np.testing.assert_allclose(models[1].objective_history_, models[0].objective_history_, rtol=1e-9)
+    assert models[1].solver_ == models[0].solver_ and models[1].n_iter_ == models[0].n_iter_
+    assert models[1].loss_parameter_ == pytest.approx(models[0].loss_parameter_, rel=1e-12)
+    # at residuals of 0 derivatives are chosen by gradient steps there, by coordinate descent here
+    assert models[1].optimality_ == pytest.approx(models[0].optimality_, rel=0.02)
+    np.testing.assert_allclose(here(models[1].transform(there(xp, X[:7]))), models[0].transform(X[:7]), atol=bar * 10)
+
+
+@pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
+def test_single_precision_stays_and_agrees(xp, loss, rng):
+    X = data(rng, dtype=np.float32)
+    solver = "admm" if loss == "kullback-leibler" else "auto"
+    models = [NMF(4, loss=loss, solver=solver, max_iter=30, tol=0, random_state=3) for _ in range(2)]
+    W = models[0].fit_transform(X)
+    V = models[1].fit_transform(there(xp, X))
+    assert V.dtype == xp.float32 and models[1].components_.dtype == xp.float32
+    assert models[1].reconstruction_err_ == pytest.approx(models[0].reconstruction_err_, rel=1e-4)
+    product, expected = here(V) @ here(models[1].components_), W @ models[0].components_
+    # extrapolated least squares keeps or drops a step by its last digits, and goes on from another point
+    bar = 1e-3 if loss == "frobenius" else 1e-4
+    assert np.linalg.norm(product - expected) < bar * np.linalg.norm(expected)
+
+
+def test_whole_numbers_become_double(xp, rng):
+    X = rng.integers(0, 9, (30, 8))
+    V = NMF(2, random_state=0, max_iter=20, tol=0).fit_transform(there(xp, X))
+    assert V.dtype == xp.float64
+    np.testing.assert_allclose(here(V), NMF(2, random_state=0, max_iter=20, tol=0).fit_transform(X), atol=1e-9)
+
+
+def test_given_factors_and_fixed_components(xp, rng):
+    X, W, H = data(rng), rng.random((50, 3)), rng.random((3, 24))
+    for start in ({"W": W, "H": H}, {"H": H}, {"W": W}):
+        expected = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(X, **start)
+        mixed = {key: there(xp, value) for key, value in start.items()}
+        found = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(there(xp, X), **mixed)
+        np.testing.assert_allclose(here(found), expected, atol=1e-9 * expected.max())
+    fixed = [NMF(3, components_init=H, update_components=False).fit(A) for A in (X, there(xp, X))]
+    assert (here(fixed[1].components_) == H).all() and fixed[1].n_iter_ == 0
+    assert fixed[1].reconstruction_err_ == pytest.approx(fixed[0].reconstruction_err_, rel=1e-9)
+
+
+def test_weights_of_entries(xp, rng):
+    X, M = data(rng), rng.uniform(0, 1, (50, 24)) * (rng.random((50, 24)) < 0.8)
+    expected = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(X, weights=M)
+    for weights in (M, there(xp, M)):
+        found = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(there(xp, X), weights=weights)
+        np.testing.assert_allclose(here(found), expected, atol=1e-9 * expected.max())
+    row = NMF(3, max_iter=20, tol=0, random_state=0).fit(there(xp, X), weights=M[0])
+    again = NMF(3, max_iter=20, tol=0, random_state=0).fit(X, weights=M[0])
+    assert row.reconstruction_err_ == pytest.approx(again.reconstruction_err_, rel=1e-9)
+
+
+def test_a_model_goes_from_one_library_to_another(xp, rng, tmp_path):
+    X = data(rng)
+    model = NMF(3, random_state=0, max_iter=30, tol=0).fit(there(xp, X))
+    codes = model.transform(there(xp, X))
+    np.testing.assert_allclose(model.transform(X), here(codes), atol=1e-9)  # components there, data here
+    back = model.inverse_transform(codes)
+    assert type(back) is type(codes)
+    np.testing.assert_allclose(here(back), here(codes) @ here(model.components_), rtol=1e-12)
+    np.testing.assert_allclose(model.inverse_transform(here(codes)), here(back), rtol=1e-12)
+    model.save(tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz")
+    assert isinstance(loaded.components_, np.ndarray) and not isinstance(model.components_, np.ndarray)
+    np.testing.assert_allclose(here(loaded.transform(there(xp, X))), here(codes), atol=1e-12)
+    assert list(model.get_feature_names_out()) == ["nmf0", "nmf1", "nmf2"]
+
+
+def test_the_callers_arrays_do_not_change(xp, rng):
+    X, W, H = data(rng), rng.random((50, 3)), rng.random((3, 24))
+    arrays = [there(xp, A) for A in (X, W, H)]
+    NMF(3, max_iter=5, tol=0).fit_transform(arrays[0], W=arrays[1], H=arrays[2])
+    for before, after in zip((X, W, H), arrays, strict=True):
+        assert (here(after) == before).all()
+
+
+def test_without_dispatch_arrays_become_those_of_numpy(xp, rng):
+    X = data(rng)
+    with sklearn.config_context(array_api_dispatch=False):
+        found = NMF(3, max_iter=5, tol=0, random_state=0).fit_transform(there(xp, X))
+    assert isinstance(found, np.ndarray)
+
+
+BAD = {
+    "negative": (lambda X: -X, {}, "must be >= 0"),
+    "NaN": (lambda X: np.where(X > X.mean(), np.nan, X), {}, "missing_values=numpy.nan"),
+    "infinite": (lambda X: np.where(X > X.mean(), np.inf, X), {}, "finite"),
+    "one axis": (lambda X: X[0], {}, "two dimensions"),
+    "large": (lambda X: 1e80 * X, {}, "divide X by its mean"),
+    "nndsvd": (lambda X: X, {"init": "nndsvd"}, "init must be 'random'"),
+    "simplex": (lambda X: X, {"penalty_W": Penalty(simplex=True)}, "penalty_W must be of box, l1 and l2"),
+    "graph": (lambda X: X, {"penalty_H": Penalty(graph=np.eye(24)[::-1])}, "penalty_H must be of box, l1 and l2"),
+    "Itakura-Saito": (lambda X: X, {"loss": "itakura-saito"}, "loss must be one of"),
+    "solver": (lambda X: X, {"solver": "rri"}, "solver must be able"),
+    "no components": (lambda X: X, {"update_components": False}, "components_init must be given"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_fits_elsewhere_do_not_take(xp, case, rng):
+    change, options, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        NMF(3, **options).fit(there(xp, change(data(rng))))
+
+
+def test_other_estimators_name_the_one_that_takes_the_array(xp, rng):
+    with pytest.raises(ValueError, match=r"array of NumPy for OnlineNMF.*visionnmf\.NMF"):
+        OnlineNMF(3).fit(there(xp, data(rng)))
+
+
+def test_codes_of_another_shape(xp, rng):
+    model = NMF(3, max_iter=5, tol=0).fit(there(xp, data(rng)))
+    with pytest.raises(ValueError, match=r"\(n_samples, 3\)"):
+        model.inverse_transform(there(xp, np.ones((4, 2))))
+    with pytest.raises(ValueError, match="features"):
+        model.transform(there(xp, np.ones((4, 2))))
+
+
+def test_importing_visionnmf_loads_neither_pytorch_nor_the_array_api():
+    script = "import sys, visionnmf; visionnmf.NMF(2).fit([[1.0, 2.0], [2.0, 1.0]]); print([m for m in sys.modules if m"
+    script += ".split('.')[0] in ('torch', 'cupy', 'array_api_compat')])"
+    import subprocess
+    import sys
+
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# --- the parts, against the compiled kernels and brute force ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", passes.DUALS)
+def test_a_pass_equals_the_kernel(xp, name, weighted, rng):
+    X, P, U = rng.random((5, 9)), rng.random((5, 9)) + 0.1, rng.normal(0, 0.2, (5, 9))
+    M = rng.random((5, 9)) * (rng.random((5, 9)) < 0.7) if weighted else None
+    loss = Loss(name, 0.3 if LOSSES[name].parameter else 0.0)
+    bounds, mine = np.full(5, 0.4), there(xp, U)
+    V, losses, primal = passes.pass_of(loss)(
+        there(xp, X), there(xp, P), mine, None if M is None else there(xp, M),
+        there(xp, bounds[:, None]), there(xp, np.float64(0.9)),
+    )  # fmt: skip
+    target, dual, sums, residuals = P.copy(), U.copy(), np.empty(5), np.empty(5)
+    LOSSES[name].proximal.rows(X, target, dual, M, loss.parameter, bounds, np.float64(0.9), 0, 5, sums, residuals)
+    for found, expected in ((V, target), (mine, dual), (losses, sums), (primal, residuals)):
+        np.testing.assert_allclose(here(found), expected, atol=1e-7 if weighted and name == "l21" else 1e-12)
+    assert kernels.NEWTON_STEPS == passes.NEWTON_STEPS
+
+
+@pytest.mark.parametrize("alternate", [False, True])
+@pytest.mark.parametrize("r", [1, 5, 13, 26])
+def test_sweeps_equal_those_in_memory(xp, r, alternate, rng):
+    A, B = rng.random((r, 40)), rng.random((r, 11)) * 20
+    A[r // 2] = 0  # a component of zeros stays as it is
+    F = rng.random((r, 11))
+    penalty = Penalties(l1=0.3, l2=rng.random(r), high=0.8)
+    found = there(xp, F)
+    factors.Sweeps(penalty, 4, alternate=alternate)(found, there(xp, A @ A.T), there(xp, B), 0.7)
+    improve(F, A @ A.T, B, penalty, sweeps=4, scale=0.7, alternate=alternate)
+    np.testing.assert_allclose(here(found), F, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_medians_equal_those_in_memory(xp, alpha, rng):
+    X, H = rng.integers(0, 5, (30, 17)) / 4.0, rng.integers(0, 4, (3, 17)) / 2.0  # many ties
+    M = rng.integers(0, 3, X.shape) / 2.0
+    loss = Loss("elastic-net", alpha) if alpha else Loss("manhattan")
+    penalty = Penalties(l1=0.2, l2=0.1, high=1.0)
+    Wt = rng.random((3, 30))
+    found = there(xp, Wt)
+    medians.polish(Problem(there(xp, X), loss, penalty, weights=there(xp, M)), found, there(xp, H), sweeps=9)
+    problem = Problem(X, loss, penalty, weights=M)
+    rri.polish(problem, Wt, H, sweeps=9)
+    assert problem.objective(here(found).copy(), H) == pytest.approx(problem.objective(Wt, H), rel=1e-9)
+    np.testing.assert_allclose(here(found), Wt, atol=1e-9)
+
+
+def test_least_squares_in_a_box_is_exact(xp, rng):
+    A, x = rng.random((6, 14)), rng.random((40, 14)) * 3
+    grams, right = np.broadcast_to(A @ A.T, (40, 6, 6)), x @ A.T
+    penalty = Penalties(low=0.05, high=0.6, l1=0.2)
+    F = here(box_squares(there(xp, grams), there(xp, right), penalty))
+    slope = F @ (A @ A.T) - right + 0.2
+    assert (F >= 0.05).all() and (F <= 0.6).all()
+    # the optimality conditions: no slope inside the box, and none that points inside at a bound
+    inside = (F > 0.05) & (F < 0.6)
+    assert inside.any() and (F == 0.05).any() and (F == 0.6).any()
+    assert np.abs(slope[inside]).max() < 1e-8 and slope[F == 0.05].min() > -1e-8 and slope[F == 0.6].max() < 1e-8
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_what_pytorch_compiles_on_a_gpu_is_one_graph(rng):
+    import torch
+
+    block = [torch.rand(4, 30, dtype=torch.float64) for _ in range(3)]
+    arguments = (
+        *block,
+        torch.eye(4, dtype=torch.float64),
+        torch.ones(4, dtype=torch.float64),
+        *map(torch.tensor, (0.0, 1.0)),
+    )
+    for function in (factors._forward, factors._backward):
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)  # without a compiler of C++
+        torch.testing.assert_close(compiled(*arguments), function(*arguments))
+    E, a, tiny = torch.rand(8, 30), torch.rand(30), torch.full((8, 1), 1e-6)
+    for name in LOSSES_ELSEWHERE[:-1]:
+        one_pass = passes.pass_of(Loss(name, 0.3 if LOSSES[name].parameter else 0.0))
+        numbers = torch.tensor(0.1), torch.tensor(0.9)
+        first, second = E.clone(), E.clone()
+        compiled = torch.compile(one_pass, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(
+            compiled(E, E + 0.1, first, None, *numbers), one_pass(E, E + 0.1, second, None, *numbers)
+        )
+        torch.testing.assert_close(first, second)
+    rows = (E, torch.ones(8, 1), a, None, tiny)
+    for function, more in (
+        (medians._furthest, ()),
+        (medians._reached, (torch.rand(8, 4),)),
+        (medians._next, (torch.rand(8),)),
+    ):
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(*rows, *more), function(*rows, *more))
