@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test quick check-seeds test-nojit test-bounds attack lint format types links bench
+.PHONY: help setup test quick check-seeds test-nojit test-bounds test-device attack lint format types links bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,6 +26,10 @@ test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
 
 test-bounds:  ## the kernels' tests with every array index checked
 	NUMBA_BOUNDSCHECK=1 $(PYTHON) -m pytest $(KERNEL_TESTS)
+
+test-device:  ## fits of PyTorch's arrays; CI installs the release that was last on hand, and the extra "gpu" any
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'torch==2.13.*'
+	$(PYTHON) -m pytest -q tests/models/test_device.py
 
 MINUTES ?= 20
 SEED ?=

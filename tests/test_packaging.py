@@ -102,5 +102,5 @@ def test_setup_refuses_other_extras_in_one_line():
     assert done.returncode == 1
     assert (
         done.stderr
-        == "setup.sh: no extra 'colours'; there are: plots, heif, hdf5, zarr, parquet, dask, test, lint, dev\n"
+        == "setup.sh: no extra 'colours'; there are: plots, heif, hdf5, zarr, parquet, dask, gpu, test, lint, dev\n"
     )

@@ -14,7 +14,7 @@ from .blocks import DaskBlocks, fit_dask, transform_blocks
 from .data_checks import is_dask, is_on_device
 from .device import fit_on_device, transform_on_device
 from .fits import Found, Start
-from .nmf_parameters import check_nuclear, check_parameters
+from .nmf_parameters import check_nuclear, check_parameters, given_components
 
 __all__ = ["fit_elsewhere", "is_elsewhere", "transform_elsewhere"]
 
@@ -34,7 +34,7 @@ def fit_elsewhere(
     """
     check_parameters(model)
     check_nuclear(model)
-    given, n_components = model._given_components(tuple(X.shape), H)
+    given, n_components = given_components(model, tuple(X.shape), H)
     model.ridge_ = float(model.nuclear) * math.sqrt(max(X.shape))
     report = PrintedProgress(model.callback, model.verbose)
     rng = check_random_state(model.random_state)

@@ -45,7 +45,7 @@ from .initialisation import start_factors
 from .linear_model import WORDS, LinearModel, explains
 from .lost_samples import Lost, warn_zero_codes
 from .memory import MemoryEstimate, estimate_memory
-from .nmf_parameters import check_nuclear, check_parameters
+from .nmf_parameters import check_nuclear, check_parameters, given_components
 from .penalty import Penalty, WithPenalties, given_penalty
 
 __all__ = ["NMF", "find_codes"]
@@ -249,7 +249,8 @@ class NMF(WithPenalties, LinearModel):
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
             and "kullback-leibler", and with ``missing_values=0`` also for "itakura-saito" and numbers. An array of Dask
             is fitted block by block, on the workers of the active client if there is one (docs/dask.md); its codes are
-            an array of Dask as well.
+            an array of Dask as well. An array of PyTorch or CuPy is fitted where it lies if scikit-learn is told to
+            dispatch it (docs/gpu.md); components and codes are then arrays of that library.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
@@ -298,7 +299,7 @@ class NMF(WithPenalties, LinearModel):
             self._set_found(found)
             return found.codes
         problem = self._problem(X, weights)
-        given, n_components = self._given_components(problem.X.shape, H)
+        given, n_components = given_components(self, problem.X.shape, H)
         self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
@@ -392,7 +393,7 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)
         rows, columns = check_count(shape[0], "shape[0]"), check_count(shape[1], "shape[1]")
         kept = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
-        n_components = self._given_components((rows, columns), None)[1]
+        n_components = given_components(self, (rows, columns), None)[1]
         plain = find_loss(self.loss) is find_loss("frobenius")
         return estimate_memory((rows, columns), kept, n_components, plain_squares=plain, weighted=weighted)
 
@@ -433,24 +434,6 @@ class NMF(WithPenalties, LinearModel):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
-
-    def _given_components(self, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
-        """Return the components to start from, or None, and the number of components.
-
-        `shape` is (n_samples, n_features), and `H` are the components that the caller of `fit_transform` passed, or
-        None. The number is the parameter, the number of given components, or the smaller side of the data. With
-        `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
-        """
-        given = H if H is not None else self.components_init
-        n_components = min(shape)
-        if self.n_components is not None:
-            n_components = int(self.n_components)
-        elif given is not None and np.ndim(given) == 2:
-            n_components = int(np.shape(given)[0])
-        last: Array | None = getattr(self, "components_", None)
-        if given is None and self.warm_start and last is not None and last.shape == (n_components, shape[1]):
-            given = last
-        return given, n_components
 
     def _set_found(self, found: Found) -> None:
         """Set the attributes of a fit elsewhere, and warn if most samples got codes of 0.

@@ -1,10 +1,11 @@
-"""Checks of the parameters of :class:`visionnmf.NMF` that need no data."""
+"""Parameters of :class:`visionnmf.NMF`: checks that need no data, and the components that a fit starts from."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_callable, check_choice, check_count, check_flag, check_number
@@ -16,7 +17,9 @@ from .data_checks import check_loss, check_missing_values, find_loss
 from .linear_model import SOLVER_WORDS
 from .penalty import given_penalty
 
-__all__ = ["check_nuclear", "check_parameters"]
+__all__ = ["check_nuclear", "check_parameters", "given_components"]
+
+Array = NDArray[Any]
 
 
 def check_parameters(model: Any) -> None:
@@ -58,3 +61,22 @@ def check_nuclear(model: Any) -> None:
             f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with "
             f"loss={model.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
         )
+
+
+def given_components(model: Any, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
+    """Return the components to start from, or None, and the number of components.
+
+    `shape` is (n_samples, n_features), and `H` are the components that the caller of `fit_transform` passed, or
+    None. The number is the parameter, the number of given components, or the smaller side of the data. With
+    `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
+    """
+    given = H if H is not None else model.components_init
+    n_components = min(shape)
+    if model.n_components is not None:
+        n_components = int(model.n_components)
+    elif given is not None and np.ndim(given) == 2:
+        n_components = int(np.shape(given)[0])
+    last: Array | None = getattr(model, "components_", None)
+    if given is None and model.warm_start and last is not None and last.shape == (n_components, shape[1]):
+        given = last
+    return given, n_components
