@@ -17,10 +17,9 @@ from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
 
 
-def pseudo_huber_rows(X, P, M, delta, start, stop, out):
-    E = X[start:stop] - P
-    entries = 1.0 if M is None else M[start:stop]
-    out[start:stop] = (entries * delta**2 * (np.sqrt(1 + (E / delta) ** 2) - 1)).sum(axis=1)
+def pseudo_huber_values(X, P, M, delta):
+    entries = 1.0 if M is None else M
+    return (entries * delta**2 * (np.sqrt(1 + ((X - P) / delta) ** 2) - 1)).sum(axis=1)
 
 
 def pseudo_huber_derivative(X, P, M, delta, tiny):
@@ -30,7 +29,7 @@ def pseudo_huber_derivative(X, P, M, delta, tiny):
 
 def pseudo_huber_pass(X, P, U, M, delta, bounds, decay, start, stop, losses, residuals):
     rows = slice(start, stop)
-    pseudo_huber_rows(X, P, M, delta, start, stop, losses)
+    losses[rows] = pseudo_huber_values(X[rows], P, None if M is None else M[rows], delta)
     old = decay * U[rows]
     a = X[rows] - P + old
     b = np.ones_like(a) * bounds[rows, None] if M is None else M[rows] * bounds[rows, None]
@@ -53,7 +52,7 @@ PSEUDO_HUBER = LossRecord(
     degree=None,
     beta=None,
     kink=0.0,
-    rows=pseudo_huber_rows,
+    values=pseudo_huber_values,
     derivative=pseudo_huber_derivative,
     proximal=ProximalForm(
         pseudo_huber_pass, valued=True, slope=lambda size, n, delta: size / np.sqrt(1 + (size / delta) ** 2)

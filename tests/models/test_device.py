@@ -74,6 +74,19 @@ def test_a_fit_elsewhere_equals_the_fit_in_memory(xp, loss, options, rng):
     np.testing.assert_allclose(here(models[1].transform(there(xp, X[:7]))), models[0].transform(X[:7]), atol=bar * 10)
 
 
+@pytest.mark.parametrize("options", [{}, {"penalty_W": Penalty(l1=0.05), "penalty_H": Penalty(l2=0.1)}])
+@pytest.mark.parametrize("loss", ["itakura-saito", -0.5, 0.5, "kullback-leibler", 1.5, "frobenius", 3])
+def test_multiplicative_updates_equal_those_in_memory(xp, loss, options, rng):
+    X, M = data(rng) + 0.01, rng.random((50, 24)) * (rng.random((50, 24)) < 0.8)
+    models = [NMF(3, loss=loss, solver="mu", max_iter=30, tol=0, random_state=0, **options) for _ in range(2)]
+    models[0].fit(X, weights=M)
+    models[1].fit(there(xp, X), weights=M)
+    np.testing.assert_allclose(here(models[1].components_), models[0].components_, atol=1e-9)
+    np.testing.assert_allclose(models[1].objective_history_[:-1], models[0].objective_history_[:-1], rtol=1e-9)
+    # the codes of fixed components may be another stationary point where the problem is not convex, but no worse
+    assert models[1].objective_history_[-1] < models[0].objective_history_[-1] * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
 def test_single_precision_stays_and_agrees(xp, loss, rng):
     X = data(rng, dtype=np.float32)
@@ -159,7 +172,8 @@ BAD = {
     "nndsvd": (lambda X: X, {"init": "nndsvd"}, "init must be 'random'"),
     "simplex": (lambda X: X, {"penalty_W": Penalty(simplex=True)}, "penalty_W must be of box, l1 and l2"),
     "graph": (lambda X: X, {"penalty_H": Penalty(graph=np.eye(24)[::-1])}, "penalty_H must be of box, l1 and l2"),
-    "Itakura-Saito": (lambda X: X, {"loss": "itakura-saito"}, "loss must be one of"),
+    "Itakura-Saito of 0": (lambda X: X - X.min(), {"loss": "itakura-saito"}, "X must be > 0"),
+    "box of mu": (lambda X: X, {"loss": 1.5, "penalty_W": Penalty(high=1)}, "box"),
     "solver": (lambda X: X, {"solver": "rri"}, "solver must be able"),
     "no components": (lambda X: X, {"update_components": False}, "components_init must be given"),
 }
@@ -195,6 +209,10 @@ def test_importing_visionnmf_loads_neither_pytorch_nor_the_array_api():
 
 
 # --- the parts, against the compiled kernels and brute force ----------------------------------------------------------
+
+
+def test_every_loss_that_admm_minimises_has_a_pass():
+    assert set(passes.DUALS) == {name for name, record in LOSSES.items() if record.proximal is not None}
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -155,13 +155,12 @@ def _row_values_elsewhere(X: Any, P: Any, M: Any, beta: float) -> Any:
     X = X / units
     P = xp.maximum(P / units, xp.where(full, 0 * means + floor_of(beta), 0 * means + EMPTY_FLOOR))
     ratio = X / P
+    safe = xp.where(X > 0, ratio, 1 + 0 * X)  # 0 log 0 = 0; for other beta, zeros are missing entries of weight 0
     if beta == 1.0:
-        safe = xp.where(X > 0, ratio, 1 + 0 * X)  # 0 log 0 = 0
         entries = X * xp.log(safe) - X + P
     elif beta == 0.0:
-        entries = ratio - xp.log(ratio) - 1
+        entries = ratio - xp.log(safe) - 1
     else:
-        safe = xp.where(X > 0, ratio, 1 + 0 * X)
         powers = xp.where(X > 0, safe**beta, 0 * X)
         entries = P**beta * (powers + (beta - 1) - beta * ratio) / (beta * (beta - 1))
     return xp.sum(M * entries, axis=1) * units[:, 0] ** beta

@@ -313,9 +313,7 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
         weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None
         problem = Problem(None, loss, penalties["W"], penalties["H"], weights)
-        solver = choose(
-            model.solver, problem, elsewhere="data in blocks of rows"
-        )  # one that can work on blocks, without the data here
+        solver = choose(model.solver, problem, elsewhere="blocks")  # one that can work on blocks, without the data here
         check_codes(problem)
         rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])
         if model.update_components:

@@ -41,6 +41,7 @@ __all__ = [
     "is_dask",
     "is_on_device",
     "loss_at_mean",
+    "refuse_zeros",
     "select_samples",
     "weigh_samples",
     "weighted_samples",
@@ -423,8 +424,12 @@ def check_positive(X: Any, weights: Array | None, loss: Loss, *, zeros: bool = T
     """
     if not loss.needs_positive or (sp.issparse(X) and not zeros):
         return
-    zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
-    if zero:
+    refuse_zeros(sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any()), loss)
+
+
+def refuse_zeros(there: bool, loss: Loss) -> None:
+    """Raise ParameterError if zeros are `there`, at which the loss is infinite."""
+    if there:
         raise ParameterError(
             f"X must be > 0 for {loss.label}; got zeros; add a small constant, or mark them as missing"
         )

@@ -37,7 +37,7 @@ from visionnmf.engine.starts import absolute_normal, scale_of
 from visionnmf.exceptions import ParameterError, TooLargeError
 
 from .best_start import fit_best
-from .data_checks import check_mean, fitted_loss, loss_at_mean
+from .data_checks import check_mean, fitted_loss, loss_at_mean, refuse_zeros
 from .fits import Found, Start
 from .memory import estimate_memory
 from .penalty import given_penalty
@@ -178,6 +178,13 @@ def _weighted(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
     return replace(problem, X=xp.where(M > 0, X, xp.zeros_like(X)), weights=M), None
 
 
+def _check_positive(X: Any, M: Any, loss: Loss) -> None:
+    """Raise ParameterError if the loss is infinite because an entry of `X` that counts, by its weight `M`, is 0."""
+    if loss.needs_positive:
+        zero = X <= 0 if M is None else (X <= 0) & (M > 0)
+        refuse_zeros(bool(namespace_of(X).any(zero)), loss)
+
+
 def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
     """Return a given factor as an array beside `X`, or None; `name` is for messages."""
     if values is None:
@@ -222,11 +229,12 @@ def fit_on_device(
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
+    _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
     refuse(model, penalties)
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
     weighted, row_scale = _weighted(problem, sample_weight)
-    solver = choose(model.solver, weighted, elsewhere="an array on a device")
+    solver = choose(model.solver, weighted, elsewhere="device")
     _check_room(data, start.n_components, loss.name, weighted.weights is not None)
     name = "components_init"
     start = replace(start, components=_given(start.components, name, (start.n_components, shape[1]), data))
@@ -292,6 +300,7 @@ def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
     data, observed = checked_data(model, X, reset=False)
     data, entries = checked_weights(weights, observed, data, fitting=False)
     loss: Loss = fitted_loss(model.loss, model.loss_parameter_)
+    _check_positive(data, entries, loss)
     xp = namespace_of(data)
     norms = to_numpy(model.component_norms_).astype(np.float64)
     penalties = _penalties(model, data)

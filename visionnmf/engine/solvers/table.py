@@ -66,8 +66,8 @@ class Solver(NamedTuple):
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
     sparse, for a loss that has a sparse form: "gaps" means only for those whose unstored entries must be missing.
     `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
-    factors have both signs. `elsewhere` says whether the solver also runs on data that are not arrays of NumPy: in
-    blocks of rows (:mod:`..distributed`), or arrays on a device (:mod:`..arrays`).
+    factors have both signs. `elsewhere` names data that are not arrays of NumPy on which the solver runs as well: keys
+    of :data:`ELSEWHERE`.
     """
 
     iterate: Iterate
@@ -76,7 +76,7 @@ class Solver(NamedTuple):
     weights: bool = False
     sparse: bool | Literal["gaps"] = False
     codes: FindCodes | None = None
-    elsewhere: bool = False
+    elsewhere: Collection[str] = ()
 
     @property
     def losses(self) -> frozenset[str]:
@@ -122,11 +122,14 @@ def _divergence(record: LossRecord) -> bool:
     return record.beta is not None
 
 
+# data that are not arrays of NumPy: the engine's packages :mod:`..distributed` and :mod:`..arrays`
+ELSEWHERE = {"blocks": "data in blocks of rows", "device": "an array on a device"}
+
 LEAST_SQUARES = _only({"frobenius"})
 
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
-    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=True),
+    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=ELSEWHERE),
     "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
     "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
@@ -136,9 +139,9 @@ SOLVERS: dict[str, Solver] = {
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
-    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
+    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=ELSEWHERE),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
-    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
+    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True, elsewhere=("device",)),
     "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
     "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
     "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
@@ -159,21 +162,21 @@ def check_solver(solver: Any) -> None:
 def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
     """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
 
-    `elsewhere` says what the data are if they are not an array of NumPy, such as "data in blocks of rows". An entry of
-    the table says why it cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is
-    no such solver or it cannot work on the problem; the message says why, and names the solvers that can.
+    `elsewhere` is a key of :data:`ELSEWHERE` if the data are not an array of NumPy. An entry of the table says why it
+    cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no such solver or it
+    cannot work on the problem; the message says why, and names the solvers that can.
     """
-    usable = {name: entry for name, entry in SOLVERS.items() if entry.elsewhere or not elsewhere}
+    usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or elsewhere in entry.elsewhere}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]
     if elsewhere and not any(entry.minimises(problem.loss.record) for entry in usable.values()):
         losses = sorted({name for entry in usable.values() for name in entry.losses})
-        raise ParameterError(f"loss must be one of {losses} for {elsewhere}; got {problem.loss.label}")
+        raise ParameterError(f"loss must be one of {losses} for {ELSEWHERE[elsewhere]}; got {problem.loss.label}")
     if solver == "auto":
         if not able:
             raise ParameterError(_no_solver(problem))
         return able[0]
     check_solver(solver)
-    obstacle = SOLVERS[solver].obstacle(problem) if solver in usable else f"does not take {elsewhere}"
+    obstacle = SOLVERS[solver].obstacle(problem) if solver in usable else f"does not take {ELSEWHERE[elsewhere]}"
     if obstacle:
         others = f", as {sorted(able)} can" if able else ""
         raise ParameterError(f"solver must be able to work on this problem{others}; got {solver!r}, which {obstacle}")
