@@ -87,6 +87,16 @@ def test_multiplicative_updates_equal_those_in_memory(xp, loss, options, rng):
     assert models[1].objective_history_[-1] < models[0].objective_history_[-1] * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("options", [{}, PENALTIES], ids=["plain", "penalties"])
+def test_nenmf_equals_that_in_memory(xp, options, rng):
+    X = data(rng)
+    X[:, 3] = 0
+    models = [NMF(3, loss=2, solver="nenmf", max_iter=20, tol=0, random_state=0, **options) for _ in range(2)]
+    W, V = models[0].fit_transform(X), models[1].fit_transform(there(xp, X))
+    np.testing.assert_allclose(here(V), W, atol=1e-9 * W.max())
+    np.testing.assert_allclose(models[1].objective_history_, models[0].objective_history_, rtol=1e-9)
+
+
 @pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
 def test_single_precision_stays_and_agrees(xp, loss, rng):
     X = data(rng, dtype=np.float32)

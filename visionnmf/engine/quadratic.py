@@ -240,6 +240,11 @@ def _curvatures(gram: Array, penalty: Penalties) -> Array:
     """
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))
+    return separate_curvatures(gram)
+
+
+def separate_curvatures(gram: Array) -> Array:
+    """Return :func:`_curvatures` of a penalty that does not couple components: one number for each, (r,)."""
     squares = gram.diagonal().astype(np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     squares = np.maximum(squares, np.finfo(gram.dtype).eps * squares.max(initial=0))

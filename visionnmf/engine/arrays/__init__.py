@@ -12,6 +12,7 @@ factors         penalties, losses and their gradients; HALS sweeps over a factor
 passes          the elementwise part of an iteration of ADMM, for each loss
 admm            continuation ADMM, and codes of fixed components by ADMM
 descent         HALS with extrapolation, for least squares and the end of the Huber loss
+accelerated     NeNMF: accelerated gradient steps for least squares
 multiplicative  multiplicative updates, for every divergence
 medians         codes of the Manhattan loss and the elastic net, finished by weighted medians
 exact           exact codes of least squares, and of the divergences by a sequence of least-squares problems

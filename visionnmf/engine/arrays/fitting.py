@@ -12,7 +12,7 @@ from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.stopping import EXACT, Stopping
 from visionnmf.exceptions import ParameterError
 
-from . import admm, descent, exact, factors, multiplicative
+from . import accelerated, admm, descent, exact, factors, multiplicative
 from .namespace import chunks, doubled, namespace_of, parts_of, total
 from .optimality import optimality
 
@@ -22,14 +22,15 @@ def fit(
 ) -> Fit:
     """Minimise a problem over both factors, in place; as :func:`..solving.fit`.
 
-    The solver is "admm", "hals" or "mu".
+    The solver is "admm", "hals", "nenmf" or "mu".
     """
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
     stopping = Stopping(tol, exact=_exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     if solver == "admm":
         steps = follow(admm.AdmmOnDevice(problem, Wt), H, max_iter=max_iter)
     else:
-        steps = {"hals": descent, "mu": multiplicative}[solver].iterate(problem, Wt, H, max_iter=max_iter)
+        module = {"hals": descent, "mu": multiplicative, "nenmf": accelerated}[solver]
+        steps = module.iterate(problem, Wt, H, max_iter=max_iter)
     return run(steps, stopping, callback, lambda: factors.objective(problem, Wt, H))
 
 

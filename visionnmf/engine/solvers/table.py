@@ -130,7 +130,7 @@ LEAST_SQUARES = _only({"frobenius"})
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=ELSEWHERE),
-    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
+    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True, elsewhere=("device",)),
     "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
     "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
