@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from visionnmf._checks import check_nonnegative_array, check_sample_weight, shown
 from visionnmf.engine.arrays import factors, fitting
 from visionnmf.engine.arrays.namespace import (
+    CHUNK_ENTRIES,
     chunks,
     copied,
     is_torch,
@@ -47,6 +48,7 @@ __all__ = ["fit_on_device", "transform_on_device"]
 Array = NDArray[Any]
 
 TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
+PIECES = 5  # arrays as large as the rows that are worked on at a time: model, target, and what a pass needs
 
 
 def checked_data(model: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
@@ -149,7 +151,8 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
         + torch.cuda.memory_reserved(X.device)
         - torch.cuda.memory_allocated(X.device)
     )
-    bytes_needed = need.total - need.data
+    pieces = PIECES * min(shape[0] * shape[1], CHUNK_ENTRIES[True]) * dtype.itemsize
+    bytes_needed = need.total - need.data + pieces
     if bytes_needed > free:
         raise TooLargeError(
             f"a fit of {shape[0]} samples with {shape[1]} features: {bytes_needed / 2**30:.1f} GiB of the GPU's memory "
