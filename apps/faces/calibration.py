@@ -92,6 +92,11 @@ class Identity:
     `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
     hold for it; it is None if too few images were left out in training to tell. `ranking` has as many of the nearest
     people as were asked for, with their distances; the first is `nearest`.
+
+    `unlikeness` says how unlike the training images the image is (:func:`.likeness.unlikeness`), and `unlikeness_limit`
+    is the largest value with which it may be named as `nearest`. So an image with a distance up to the threshold and
+    the `reason` "unknown" is beyond this limit. With the reason "unlike" it is also beyond ``faceless_`` of the
+    recogniser. Each is None if it is not known: without an image shape, or with too few training images for a limit.
     """
 
     person: Any
@@ -102,6 +107,8 @@ class Identity:
     calibrated: bool | None = None
     ranking: tuple[tuple[Any, float], ...] = ()
     reason: str | None = None
+    unlikeness: float | None = None
+    unlikeness_limit: float | None = None
 
 
 def can_choose(people: Labels) -> bool:

@@ -54,7 +54,7 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     `missing` is "none", "saturated" or "blocks". `white` is the largest possible value, `brightest` the largest value
     in the set, by which evenness is judged: it is less than `white` if all images are underexposed. Pixels with the
     value `background` of an even background (:func:`flat_background`) are never missing, and neither is any pixel of an
-    image of which nearly everything would be.
+    image of which nearly everything would be. Pixels that are NaN are neither found nor even with others.
     """
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
@@ -62,7 +62,8 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
     if not math.isnan(background):
         mask &= np.abs(images - background) > FLAT * brightest
-    mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
+    seen = (~np.isnan(images)).sum(axis=(1, 2))
+    mask[mask.sum(axis=(1, 2)) > MOST_MISSING * seen] = False
     return mask
 
 
@@ -105,7 +106,7 @@ def flat_background(images: Array, brightest: float) -> float:
     if not even.any():
         return math.nan
     value = float(np.median(values[even]))
-    share = (even & (np.abs(values - value) <= FLAT * brightest)).mean()
+    share = (even & (np.abs(values - value) <= FLAT * brightest)).sum() / (~np.isnan(values)).sum()  # of those seen
     return value if share > BACKGROUND else math.nan
 
 
@@ -124,6 +125,20 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
         scale = quartile / norm.ppf((1 + QUANTILE / (1 - outlying)) / 2)
         outlying = np.minimum((sizes > OUTLYING * scale).mean(axis=axis, keepdims=axis is not None), MOST_OUTLYING)
     return scale
+
+
+def noise_scales(residuals: Array, missing: Mask) -> Array:
+    """Return :func:`noise_scale` of each image (n_images, 1), of pixels that are not missing; 0 if all are."""
+    scales = np.asarray(noise_scale(residuals, axis=1))
+    for row in np.flatnonzero(missing.any(axis=1)):
+        seen = residuals[row, ~missing[row]]
+        scales[row] = noise_scale(seen) if len(seen) else 0
+    return scales
+
+
+def hidden(images: Array, mask: Mask, value: float = math.nan) -> Array:
+    """Return images with `value` at the pixels of a mask; the images themselves if it is empty."""
+    return np.where(mask, images.dtype.type(value), images) if mask.any() else images
 
 
 def grain(images: Array) -> Array:

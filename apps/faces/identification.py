@@ -81,8 +81,15 @@ def _figures(found: Identity) -> dict[str, Any]:
         "threshold": round(found.threshold, 4),
         "corrupted": round(found.corrupted, 4),
         "calibrated": found.calibrated,
+        "unlikeness": _rounded(found.unlikeness),
+        "unlikeness_limit": _rounded(found.unlikeness_limit),
         "ranking": [{"person": person, "distance": round(distance, 4)} for person, distance in found.ranking],
     }
+
+
+def _rounded(number: float | None) -> float | None:
+    """Return a number for JSON, or None if it is not known."""
+    return None if number is None else round(number, 4)
 
 
 def _sentence(found: Identity) -> str:
@@ -90,6 +97,8 @@ def _sentence(found: Identity) -> str:
     who = found.person
     if found.reason == "unknown":
         but = "" if found.distance > found.threshold else ", but too unlike the training images for a name"
+        if but and found.unlikeness is not None and found.unlikeness_limit is not None:
+            but += f": unlikeness {found.unlikeness:.3f}, at most {found.unlikeness_limit:.3f}"
         who = f"nobody known (nearest: {found.nearest}{but})"
     elif found.reason == "unlike":
         who = f"unknown: {IN_WORDS} (nearest: {found.nearest})"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_non_negative
 
 from visionnmf import choices
@@ -81,6 +82,13 @@ def check_labels(y: Any, X: Any) -> None:
         raise ParameterError(f"y must have a label for each of the {len(X)} images; got {len(labels)}")
 
 
+def check_like_labels(labels: Array, known: Array) -> None:
+    """Raise ParameterError unless labels are texts if those of the `known` people are, and numbers otherwise."""
+    first = known.tolist()[0]
+    if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
+        raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
+
+
 def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:
     """Return the mask of missing pixels that the caller gave in the shape of the images, (n_images, n_pixels)."""
     if mask is None:
@@ -96,12 +104,11 @@ def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:
 
 
 def check_values(images: Array) -> None:
-    """Raise ParameterError if images hold NaN, and ValueError if they hold negative values."""
+    """Raise ParameterError if images hold NaN, and ValueError if they hold negative or infinite values."""
     unknown = int(np.isnan(images).sum())
     if unknown:
-        raise ParameterError(
-            f"X must not hold NaN; got {unknown} of them; set these pixels to 0, and give a mask that is True there"
-        )
+        raise ParameterError(f"X must not hold NaN; got {unknown} of them; give a mask that is True for these pixels")
+    assert_all_finite(images, estimator_name="FaceRecognizer", input_name="X")
     check_non_negative(images, "FaceRecognizer (input X)")
 
 

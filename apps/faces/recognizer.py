@@ -44,7 +44,8 @@ CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
 FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
-FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}  # what images are converted to
+# What images are converted to. They are checked later, because a mask may hide values that are not finite.
+FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 500  # images by which a search is chosen
 
@@ -201,7 +202,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
         y : array-like [shape=(n_samples,)]
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
-            Pixels to count as missing, besides those that `missing` finds.
+            Pixels to count as missing, besides those that `missing` finds. Their values, even NaN, do not matter.
         progress : callable, optional
             Called as ``progress(stage, done, total)`` after each fit of a model, and each iteration of the default one
             that learns the people. The stages choose the search for missing pixels, learn, and set the threshold.
@@ -215,8 +216,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._check_parameters()
         input_checks.check_images(X)
         input_checks.check_labels(y, X)
-        data, labels = validate_data(self, X, y, ensure_all_finite="allow-nan", **FLOATS)
-        input_checks.check_values(data)
+        data, labels = validate_data(self, X, y, **FLOATS)
+        data, given = self._masked(data, mask)  # missing pixels by the caller, besides those that a search finds
         # Two of each, because scikit-learn takes labels of which most are different for a regression.
         check_classification_targets(np.repeat(np.unique(labels), 2))
         self.classes_, people = np.unique(labels, return_inverse=True)
@@ -224,12 +225,12 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.white_ = input_checks.white_of(self.brightest_)
         self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
-            self.background_ = cleaning.flat_background(self._as_images(data), self.brightest_)
-        given = self._given(data, mask)  # missing pixels by the caller, besides those that a search finds
+            seen = self._as_images(cleaning.hidden(data, given))
+            self.background_ = cleaning.flat_background(seen, self.brightest_)
         if given.all():
             raise ParameterError("mask must leave pixels of the training images; got True for all of them")
         self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
-        missing = given | self._found(data, self.missing_)
+        missing = given | self._found(data, given, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
             missing = given  # so few are chance, and leaving them out would give another fit
         model = self._model(data.shape, ITERATIONS)
@@ -316,8 +317,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         if self.missing != choices.FACE_MISSING_AUTO:
             return self.missing, {}
         # Searches that find hardly anything are not compared, because their scores would differ by chance only.
-        masks = {choice: self._found(data, choice) for choice in (*MISSING, "none")}
-        seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
+        masks = {choice: self._found(data, given, choice) for choice in (*MISSING, "none")}
+        seen = [choice for choice in MISSING if masks[choice].mean() >= NOTICED]
         if not seen or not calibration.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
         rows = calibration.some_people(people, MOST_CHOOSING)
@@ -398,11 +399,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         input_checks.check_labels(y, data)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
-        texts = {isinstance(label, str) for label in labels.tolist()}
-        if texts != {isinstance(self.classes_.tolist()[0], str)}:  # together they would all become texts
-            raise ParameterError(
-                f"y must be labels like those of fit, such as {self.classes_.tolist()[0]!r:.40}; got {shown(labels)}"
-            )
+        input_checks.check_like_labels(labels, self.classes_)
         parts = self._decompose(data, missing)
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
@@ -421,7 +418,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ----------
         X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
-            Pixels to count as missing, besides those that `missing` finds.
+            Pixels to count as missing, besides those that `missing` finds. Their values, even NaN, do not matter.
 
         Returns
         -------
@@ -461,24 +458,24 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         -------
         list of Identity
         """
+        data, missing = self._check_new(X, mask)
         limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
         top = min(check_count(top, "top"), len(self.classes_))
-        data, missing = self._check_new(X, mask)
         parts = self._decompose(data, missing)
         ratios = relative_distances(self._distances(data, missing, parts))
-        order = np.argsort(ratios, axis=1, kind="stable")[:, :top]
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
-        allowed = self.unlike_[order[:, 0]]  # the unlikeness with which the nearest person may still be named
-        unlike_face, unlike_person = unlike > np.maximum(allowed, self.faceless_), unlike > allowed
         found = []
-        for row, nearest in enumerate(order):
+        for row, nearest in enumerate(np.argsort(ratios, axis=1, kind="stable")[:, :top]):
             ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
             person, distance = ranking[0]
-            reason = "unlike" if unlike_face[row] else "unknown" if unlike_person[row] or distance > limit else None
+            allowed = self.unlike_[nearest[0]]  # the unlikeness with which the nearest person may still be named
+            reason = "unknown" if unlike[row] > allowed or distance > limit else None
+            reason = "unlike" if unlike[row] > max(allowed, self.faceless_) else reason
             share, named = float(parts.corrupted[row].mean()), person if reason is None else None
             like = None if alike is None else bool(alike[row]) and threshold is None
-            found.append(Identity(named, person, distance, limit, share, like, ranking, reason))
+            coarse = [float(value) if np.isfinite(value) else None for value in (unlike[row], allowed)]
+            found.append(Identity(named, person, distance, limit, share, like, ranking, reason, *coarse))
         return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
@@ -497,24 +494,31 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Return new images and the mask of their missing pixels."""
         check_is_fitted(self)
         input_checks.check_images(X, self.image_shape)
-        data = validate_data(self, X, ensure_all_finite="allow-nan", reset=False, **FLOATS)
-        input_checks.check_values(data)
+        data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
         input_checks.check_scale(data, self.white_, self.brightest_)
-        return data, self._given(data, mask) | self._found(data, self.missing_)
+        return data, given | self._found(data, given, self.missing_)
 
-    def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
-        """Return the mask that the caller gave, in the shape of the images."""
+    def _masked(self, data: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
+        """Return checked images with 0 under the mask that the caller gave, and this mask in their shape.
+
+        Whatever lies under the mask, even NaN, is gone before anything is checked or measured.
+        """
         if mask is not None and not cleaning.takes_weights(self.model):
             raise ParameterError(f"mask must be None with {shown(self.model)}, which takes no weights; got a mask")
-        return input_checks.checked_mask(mask, data.shape)
+        given = input_checks.checked_mask(mask, data.shape)
+        data = cleaning.hidden(data, given, 0)
+        input_checks.check_values(data)
+        return data, given
 
-    def _found(self, data: Array, missing: str) -> Mask:
+    def _found(self, data: Array, given: Mask, missing: str) -> Mask:
         """Return the mask of the pixels that the search `missing`, "blocks", "saturated" or "none", finds in images.
 
-        It goes by the value of white, the largest value in training, and that of an even background, NaN without one.
+        The pixels of the mask `given` are neither found nor searched. The search goes by the value of white, the
+        largest value in training, and that of an even background, NaN without one.
         """
         if missing == "none" or (missing == "blocks" and self.image_shape is None):
             return np.zeros(data.shape, bool)
+        data = cleaning.hidden(data, given)
         images = self._as_images(data) if self.image_shape is not None else data[:, None]  # one row each
         found = cleaning.missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
         return found.reshape(data.shape)
@@ -531,7 +535,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
-        own = cleaning.noise_scale(residuals, axis=1)
+        own = cleaning.noise_scales(residuals, missing)
         outlying = ((residuals > self._judged(own)) & ~missing).mean(axis=1)
         # at least the scale of the training images, so that an image that fits well is left alone
         scale = np.maximum(own, self.scale_).astype(data.dtype)

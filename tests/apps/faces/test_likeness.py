@@ -103,8 +103,27 @@ def test_a_picture_that_is_too_unlike_for_a_name_and_not_for_a_face(model, folde
     save(FaceModel(recognizer), model[0], force=True)
     (one,) = recognizer.identify(rows(read_image(folder / "person 1" / "0.png")[None, ..., 0]))
     assert (one.person, one.reason, one.nearest) == (None, "unknown", "person 1") and one.distance <= one.threshold
+    assert one.unlikeness > one.unlikeness_limit == 0
     said = run("faces", "identify", model[0], folder / "person 1" / "0.png").stdout
-    assert "nobody known (nearest: person 1, but too unlike the training images for a name), distance" in said
+    but = f"but too unlike the training images for a name: unlikeness {one.unlikeness:.3f}, at most 0.000"
+    assert f"nobody known (nearest: person 1, {but}), distance" in said
+    told = run("faces", "identify", model[0], folder / "person 1" / "0.png", "--json").stdout
+    assert f'"unlikeness": {round(one.unlikeness, 4)}' in told and '"unlikeness_limit": 0.0' in told
+
+
+def test_an_identity_holds_the_numbers_that_decided(model, faces, photographs):
+    recognizer = model[1]
+    for one in recognizer.identify(rows(np.concatenate([faces.images, photographs]))):
+        nearest = list(recognizer.classes_).index(one.nearest)
+        assert one.unlikeness_limit == recognizer.unlike_[nearest]
+        assert (one.person is not None) == (one.distance <= one.threshold and one.unlikeness <= one.unlikeness_limit)
+        assert (one.reason == "unlike") == (one.unlikeness > max(one.unlikeness_limit, recognizer.faceless_))
+    recognizer.unlike_ = np.full(4, math.inf)
+    (one,) = recognizer.identify(rows(faces.images[:1]))
+    assert one.unlikeness_limit is None and one.unlikeness > 0
+    plain = FaceRecognizer(random_state=0).fit(rows(faces.images), faces.labels)
+    (one,) = plain.identify(rows(faces.images[:1]))
+    assert one.unlikeness is None and one.unlikeness_limit is None
 
 
 def test_a_face_in_a_part_of_the_picture(model, tmp_path, photographs, monkeypatch):

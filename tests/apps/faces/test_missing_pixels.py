@@ -1,5 +1,6 @@
 """Which pixels count as missing is chosen by what names left-out training images."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ from turntable import make_objects
 
 from visionnmf.apps.faces import FaceClustering, FaceRecognizer, clustering
 from visionnmf.apps.faces.calibration import some_people
-from visionnmf.apps.faces.cleaning import missing_pixels
+from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
@@ -109,3 +110,70 @@ def test_few_missing_pixels_of_training_images_are_left_as_they_are(quick, rng):
     assert FaceRecognizer(missing="blocks", **options).fit(rows(images), y).corrupted_[0].sum() >= 16
     assert chosen.missing_ == "blocks" and np.array_equal(chosen.cleaned_, plain.cleaned_)
     assert chosen.explain(rows(images[:1])).corrupted.reshape(SHAPE)[:4, :4].all()  # a new image's block is missing
+
+
+@pytest.fixture(scope="module")
+def masked():
+    """A fitted recognizer, new images, a mask of a third of each, and these images with other values under it."""
+    images, y = made_faces(np.random.default_rng(3), 5, 6)
+    X = rows(images)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(X[::2], y[::2])
+    new = X[1::2]
+    mask = np.zeros((len(new), *SHAPE), bool)
+    for number, image in enumerate(mask):
+        image[number % 6 : number % 6 + 9, 2:12] = True
+    mask = mask.reshape(len(new), -1)
+    rng = np.random.default_rng(4)
+    hidden = [0, 255, np.nan, np.inf, -1e6, 1e6, rng.uniform(0, 255, new.shape)]
+    return recognizer, new, y[1::2], mask, [np.where(mask, value, new).astype(np.float32) for value in hidden]
+
+
+@pytest.mark.slow
+def test_what_lies_under_a_mask_does_not_matter_on_new_images(masked):
+    recognizer, new, y, mask, others = masked
+    distances, parts, found = (getattr(recognizer, name)(new, mask) for name in ("distances", "explain", "identify"))
+    # twice as many people: copying the recognizer keeps the fixture as it is
+    added = copy.deepcopy(recognizer).add(new, np.char.add(y, "!"), mask)
+    for other in others:
+        assert np.array_equal(recognizer.distances(other, mask), distances)
+        assert all(np.array_equal(*pair) for pair in zip(recognizer.explain(other, mask), parts, strict=True))
+        assert recognizer.identify(other, mask) == found
+        again = copy.deepcopy(recognizer).add(other, np.char.add(y, "!"), mask)
+        assert np.array_equal(again.cleaned_, added.cleaned_) and np.array_equal(again.unlike_, added.unlike_)
+
+
+@pytest.mark.slow
+def test_the_noise_of_an_image_is_that_of_its_visible_pixels(masked):
+    recognizer, new, _, _, _ = masked
+    rng = np.random.default_rng(5)
+    noisy = np.maximum(new + rng.normal(0, 30, new.shape), 0).astype(np.float32)
+    mask = rng.random(new.shape) < 0.7  # so much that no estimate can take the others for outliers
+    whole, part = (recognizer.explain(noisy, given).noise[:, 0] * 255 for given in (None, mask))
+    assert part.mean() == pytest.approx(whole.mean(), rel=0.5)  # 5 times as much if hidden pixels count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [None, SHAPE])
+def test_what_lies_under_a_mask_does_not_matter_in_training(masked, shape):
+    _, new, y, mask, others = masked
+    fits = [
+        FaceRecognizer(image_shape=shape, n_components=8, random_state=0).fit(X, y, mask=mask) for X in (new, *others)
+    ]
+    for name in ("white_", "brightest_", "background_", "threshold_", "scale_", "outliers_", "cleaned_", "corrupted_"):
+        for other in fits[1:]:
+            assert np.array_equal(getattr(other, name), getattr(fits[0], name), equal_nan=name == "background_"), name
+    assert fits[0].white_ == 255 and fits[0].brightest_ == new[~mask].max()
+
+
+def test_a_mask_on_the_border_is_no_even_background(rng):
+    images = rng.uniform(0, 255, (6, 20, 20))
+    outside = np.ones((20, 20), bool)
+    outside[5:15, 5:15] = False
+    assert flat_background(np.where(outside, 0.0, images), 255) == 0
+    seen = np.where(outside, np.nan, images)
+    seen[:, 0, 0] = images[:, 0, 0]
+    assert np.isnan(flat_background(seen, 255)) and not missing_pixels(seen, "blocks", 255, 255).any()
+    seen[:, 5:15, 5:10] = 7  # half of what is seen is even
+    assert (missing_pixels(seen, "blocks", 255, 255) == (seen == 7)).all()
+    seen[:, 5:15, 5:15] = 7  # nearly everything that is seen is even: the search has failed
+    assert not missing_pixels(seen, "blocks", 255, 255).any()

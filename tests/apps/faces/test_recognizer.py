@@ -354,8 +354,11 @@ def test_what_is_not_allowed_is_said(people, parameters, sentence):
 def test_negative_and_unfitted(people):
     with pytest.raises(ValueError, match="Negative values"):
         FaceRecognizer().fit(-rows(people[0]), people[1])
-    with pytest.raises(NotFittedError):
-        FaceRecognizer().predict(rows(people[0]))
+    for name in ("predict", "identify", "distances", "explain"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(FaceRecognizer(), name)(rows(people[0]))
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        FaceRecognizer().add(rows(people[0]), people[1])
 
 
 # --- clusters and shadows ---------------------------------------------------------------------------------------------
