@@ -29,7 +29,7 @@ test-bounds:  ## the kernels' tests with every array index checked
 
 test-device:  ## fits of PyTorch's arrays; CI installs the release that was last on hand, and the extra "gpu" any
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'torch==2.13.*'
-	$(PYTHON) -m pytest -q tests/models/test_device.py
+	$(PYTHON) -m pytest -q tests/models/test_device.py tests/benchmarks/test_scripts.py -k 'device or gpu'
 
 MINUTES ?= 20
 SEED ?=

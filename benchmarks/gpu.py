@@ -1,17 +1,16 @@
-"""Robust factorisation on a GPU: time of an iteration against the floor of the device, of a whole fit, and agreement.
+"""Robust factorisation on a GPU: time of an iteration against the floor of the device, of whole fits, and of codes.
 
-    python benchmarks/gpu.py                        # 100,000 x 4,096, rank 100, Manhattan, float32
-    python benchmarks/gpu.py --samples 2000 --features 256 --rank 16
+- ``iteration``: one iteration of ADMM for the Manhattan loss in float32, beside the compiled kernels on the processor.
+  The floor is the larger of two times: the fewest bytes (the data read, the dual read and written) over the bandwidth
+  that a large copy reaches here, and the operations (three products with the data, and the sweeps of HALS over both
+  factors) over the rate that a product of large float32 matrices reaches here.
+- ``fits``: a first fit, which compiles, the same again, and the codes of all samples.
 
-The floor of an iteration is the larger of two times: the fewest bytes (the data read, the dual read and written) over
-the bandwidth that a large copy reaches here, and the operations (three products with the data, and the sweeps of HALS
-over both factors) over the rate that a product of large float32 matrices reaches here. Without a GPU the script runs on
-the processor, on a smaller problem, and says so.
+Without a GPU both run on the processor, on a smaller problem, and say so.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
@@ -22,7 +21,7 @@ os.environ["SCIPY_ARRAY_API"] = "1"  # scikit-learn asks for it before it leaves
 
 import numpy as np
 import sklearn
-import torch
+from _main import Missing, main
 
 from visionnmf import NMF
 from visionnmf.engine.arrays import factors
@@ -32,14 +31,44 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers.admm import SWEEPS, AdmmInMemory, follow
 
+SAMPLES, FEATURES, RANK = 100_000, 4_096, 100  # on a GPU
+SHARE = 25  # the processor gets this part of the samples, and an eighth of the features and a fifth of the rank
 OUTLIERS = 0.1  # share of the entries that are replaced
+ITERATIONS = 30
+CPU_ITERATIONS = 1  # of the compiled kernels on the processor; 0 leaves them out
+LARGE = 28  # logarithm of the entries of the copy that measures the bandwidth of a GPU
+WIDE = 8192  # side of the matrices whose product measures its rate
+
+QUICK: dict[str, Any] = {"SAMPLES": 2500, "FEATURES": 256, "RANK": 25, "ITERATIONS": 4, "LARGE": 16, "WIDE": 128}
 
 
-def made(samples: int, features: int, rank: int, device: str) -> torch.Tensor:
+def device_and_data() -> tuple[str, Any]:
+    """Return "cuda" or "cpu" and the data, after a line about both; raise Missing without PyTorch."""
+    try:
+        import torch
+    except ImportError:
+        raise Missing("no PyTorch here; `sh setup.sh gpu` installs it") from None
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    name = torch.cuda.get_device_name() if device == "cuda" else "no GPU: PyTorch on the processor"
+    shape = (SAMPLES, FEATURES) if device == "cuda" else (SAMPLES // SHARE, FEATURES // 8)
+    X = made(*shape, rank(device), device)
+    print(f"{name}, PyTorch {torch.__version__}; {shape[0]} x {shape[1]}, rank {rank(device)}, Manhattan, float32\n")
+    print("| what | figure |\n| --- | --- |")
+    return device, X
+
+
+def rank(device: str) -> int:
+    """Return the number of components."""
+    return RANK if device == "cuda" else RANK // 5
+
+
+def made(samples: int, features: int, rank: int, device: str) -> Any:
     """Return low-rank data in which a tenth of the entries are as large as the largest, made on the device."""
+    import torch
+
     generator = torch.Generator(device).manual_seed(0)
 
-    def drawn(*shape: int) -> torch.Tensor:
+    def drawn(*shape: int) -> Any:
         """Return skewed numbers: squares of normal ones."""
         return torch.randn(*shape, generator=generator, device=device) ** 2
 
@@ -51,6 +80,8 @@ def made(samples: int, features: int, rank: int, device: str) -> torch.Tensor:
 def wait(device: str) -> None:
     """Wait until the device has done its work."""
     if device == "cuda":
+        import torch
+
         torch.cuda.synchronize()
 
 
@@ -70,11 +101,13 @@ def seconds(function: Callable[[], Any], device: str, times: int = 10) -> float:
 
 def ceilings(device: str) -> tuple[float, float]:
     """Return the bytes a second of a large copy, read and written, and the operations a second of a large product."""
-    size = 1 << (28 if device == "cuda" else 24)
+    import torch
+
+    size = 1 << (LARGE if device == "cuda" else min(LARGE, 24))
     source = torch.randn(size, device=device)
     target = torch.empty_like(source)
     bandwidth = 2 * 4 * size / seconds(lambda: target.copy_(source), device)
-    n = 8192 if device == "cuda" else 1024
+    n = WIDE if device == "cuda" else min(WIDE, 1024)
     A, B = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
     return bandwidth, 2 * n**3 / seconds(lambda: A @ B, device)
 
@@ -99,70 +132,62 @@ def iteration_times(rows: Any, H: Any, iterations: int, device: str) -> list[flo
     return taken
 
 
-def main() -> None:
-    """Print one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int)
-    parser.add_argument("--features", type=int)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--iterations", type=int, default=30)
-    parser.add_argument("--cpu-iterations", type=int, default=4, help="iterations of the processor; 0 leaves it out")
-    parser.add_argument("--no-fit", action="store_true", help="only the iterations, not whole fits")
-    options = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    defaults = (100_000, 4_096, 100) if device == "cuda" else (4_000, 512, 20)
-    given = (options.samples, options.features, options.rank)
-    samples, features, rank = (value or default for value, default in zip(given, defaults, strict=True))
-    name = torch.cuda.get_device_name() if device == "cuda" else "no GPU: PyTorch on the processor"
-    print(f"{name}, PyTorch {torch.__version__}; {samples} x {features}, rank {rank}, Manhattan, float32")
+def row(what: str, figure: str) -> None:
+    """Print a row of the table."""
+    print(f"| {what} | {figure} |")
+
+
+def iteration() -> None:
+    """Print the time of an iteration, its floor, and that of the processor."""
+    device, X = device_and_data()
+    import torch
+
+    (samples, features), r = X.shape, rank(device)
     bandwidth, rate = ceilings(device)
-    print(f"ceilings: copy {bandwidth / 1e12:.2f} TB/s, product in float32 {rate / 1e12:.1f} TFLOP/s")
-    X = made(samples, features, rank, device)
+    row("copy; product in float32", f"{bandwidth / 1e12:.3f} TB/s; {rate / 1e12:.2f} TFLOP/s")
     problem = Problem(X, Loss("manhattan"))
-    Wt, H = (torch.asarray(F, device=device) for F in start(X.shape, rank))
-    taken = iteration_times(AdmmOnDevice(problem, Wt), H, options.iterations, device)
+    Wt, H = (torch.asarray(F, device=device) for F in start(X.shape, r))
+    taken = iteration_times(AdmmOnDevice(problem, Wt), H, ITERATIONS, device)
     moved = 3 * X.nbytes / bandwidth
-    worked = (6 * samples * features * rank + 2 * SWEEPS * rank**2 * (samples + features)) / rate
+    worked = (6 * samples * features * r + 2 * SWEEPS * r**2 * (samples + features)) / rate
     median = statistics.median(taken)
-    print(f"an iteration: {1e3 * median:.2f} ms ({1e3 * min(taken):.2f} to {1e3 * max(taken):.2f})")
-    print(
-        f"floor: bytes {1e3 * moved:.2f} ms, operations {1e3 * worked:.2f} ms; "
-        f"{median / max(moved, worked):.2f} times the larger, {median / (moved + worked):.2f} times the sum"
+    row("an iteration", f"{1e3 * median:.2f} ms ({1e3 * min(taken):.2f} to {1e3 * max(taken):.2f})")
+    row("its floor by bytes; by operations", f"{1e3 * moved:.2f} ms; {1e3 * worked:.2f} ms")
+    row(
+        "over the larger of both; over their sum",
+        f"{median / max(moved, worked):.2f}; {median / (moved + worked):.2f}",
     )
-    loss = factors.objective(problem, Wt, H)
-    if options.cpu_iterations:
+    row(f"objective after {ITERATIONS} iterations", f"{factors.objective(problem, Wt, H):.6g}")
+    if CPU_ITERATIONS:
         memory = Problem(X.cpu().numpy(), Loss("manhattan"))
-        Wt, H = start(X.shape, rank)
-        slow = iteration_times(AdmmInMemory(memory, Wt, rank), H, options.cpu_iterations + 2, "cpu")
-        print(
-            f"the processor, {n_threads()} threads: {statistics.median(slow):.3f} s, "
-            f"{statistics.median(slow) / median:.0f} times as long"
-        )
-        del memory
-    print(f"objective after {options.iterations} iterations: {loss:.6g}")
-    if options.no_fit:
-        return
+        Wt, H = start(X.shape, r)
+        slow = statistics.median(iteration_times(AdmmInMemory(memory, Wt, r), H, CPU_ITERATIONS + 2, "cpu"))
+        row(f"the processor, {n_threads()} threads", f"{slow:.3f} s, {slow / median:.3g} times as long")
+
+
+def fits() -> None:
+    """Print the seconds of a first fit, of the same again, and of the codes of all samples."""
+    device, X = device_and_data()
+    import torch
+
     with sklearn.config_context(array_api_dispatch=True):
         for words in ("a first fit, which compiles", "the same again"):
             wait(device)
             begin = time.perf_counter()
-            model = NMF(rank, random_state=0).fit(X)
+            model = NMF(rank(device), max_iter=400, random_state=0).fit(X)
             wait(device)
             whole = time.perf_counter() - begin
-            print(
-                f"{words}: {whole:.1f} s, {model.n_iter_} iterations ({model.n_iter_ * median:.1f} s), "
-                f"optimality {model.optimality_:.2g}"
-            )
+            row(words, f"{whole:.1f} s, {model.n_iter_} iterations, optimality {model.optimality_:.2g}")
             if device == "cuda":
-                print(
-                    f"  most memory in use {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB; "
-                    f"the data {X.nbytes / 2**30:.1f}"
-                )
+                used = torch.cuda.max_memory_allocated() / 2**30
+                row("most memory in use; the data", f"{used:.1f} GiB; {X.nbytes / 2**30:.1f} GiB")
         begin = time.perf_counter()
         model.transform(X)
         wait(device)
-        print(f"codes of all samples for fixed components: {time.perf_counter() - begin:.1f} s")
+        row("codes of all samples for fixed components", f"{time.perf_counter() - begin:.1f} s")
 
+
+PARTS = {"iteration": iteration, "fits": fits}
 
 if __name__ == "__main__":
-    main()
+    main(PARTS, globals(), QUICK)

@@ -30,6 +30,7 @@ OTHERS = [
     "divergences",
     "engine",
     "frobenius",
+    "gpu",
     "manhattan",
     "memory",
     "models",
@@ -40,6 +41,7 @@ OTHERS = [
     "startup",
     "streams",
 ]
+NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
 SHORTER = {"dask_blocks": ["disk", "files", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
@@ -81,6 +83,8 @@ def test_all_scripts_are_here():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("script", OTHERS)
 def test_it_runs_without_research_data(script, run, monkeypatch, tmp_path):
+    if script in NEEDED:
+        pytest.importorskip(NEEDED[script], reason=f"{NEEDED[script]} is not installed")
     monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path / "absent"))
     printed = run(script, "--quick", *SHORTER.get(script, []))
     assert "not to be published" in printed and "skipped" not in printed
