@@ -126,7 +126,9 @@ def _checked_images(images: ArrayLike) -> tuple[NDArray[Any], float]:
         )
     white = 1.0 if array.dtype.kind == "f" else float(np.iinfo(array.dtype).max)
     low, high = float(array.min()), float(array.max())
-    if not (low >= 0 and high <= white):  # true for NaN as well
+    if np.isnan(low):
+        raise ParameterError(f"images must not hold NaN; got {np.isnan(array).sum()} of them; fill them in")
+    if not (low >= 0 and high <= white):
         raise ParameterError(f"images must lie in [0, {white:g}]; got values from {low:g} to {high:g}; scale them")
     return array, white
 

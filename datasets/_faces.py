@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Faces:
 def load_faces(
     path: str | Path,
     *,
-    size: tuple[int, int] | None = None,
+    size: int | tuple[int, int] | None = None,
     read: Callable[[Path], NDArray[Any]] | None = None,
 ) -> Faces:
     """Read faces from a folder with one sub-folder per person, a .npz file, or a .mat file in Deng Cai's format.
@@ -78,8 +79,8 @@ def load_faces(
     ----------
     path : str or Path
         The folder or the file.
-    size : tuple of two ints, optional
-        Height and width that every image is scaled to. Without it all images must have the same size.
+    size : int or tuple of two ints, optional
+        Side, or height and width, that every image is scaled to. Without it all images must have the same size.
     read : callable, optional
         Reads one image of a folder, for example to cut out the face: takes its path, returns an array (height, width)
         or (height, width, 3) of uint8 or uint16, and raises :class:`~visionnmf.exceptions.MediaError` for an image to
@@ -93,7 +94,7 @@ def load_faces(
     Raises
     ------
     ParameterError
-        If `size` is not a height and a width.
+        If `size` is neither a side nor a height and a width.
     UnreadableError
         If nothing is there, no image can be used, or the file is damaged.
     UnsupportedError
@@ -129,7 +130,7 @@ def load_faces(
     check_is_path(path, "images")
     path = Path(path)
     if size is not None:
-        size = check_image_shape(size, "size")
+        size = check_image_shape((size, size) if isinstance(size, Integral) else size, "size")
     if path.is_dir():
         return _read_folder(path, size, read)
     if not path.is_file():
@@ -177,7 +178,7 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
         if image.shape != shape:
             raise UnsupportedError(
                 f"{picture} has {image.shape[0]}x{image.shape[1]} pixels (height x width), but {used[0][1]} has "
-                f"{shape[0]}x{shape[1]}; give size=(height, width) to scale all to one size."
+                f"{shape[0]}x{shape[1]}; give a size, such as size=32, to scale all of them."
             )
         if not images:  # before the others are read
             what = f"{folder} ({len(pictures)} images of {shape[0]}x{shape[1]} pixels)"
@@ -241,7 +242,9 @@ def _to_uint8(path: Path, values: NDArray[Any]) -> NDArray[np.uint8]:
     if values.dtype.kind not in "iuf":
         raise UnsupportedError(f"{path}: images must be numbers, got {values.dtype}.")
     low, high = float(values.min()), float(values.max())
-    if not (low >= 0 and high <= 255):  # true for NaN as well
+    if np.isnan(low):
+        raise UnsupportedError(f"{path}: grey values must be known, got NaN for {np.isnan(values).sum()} of them.")
+    if not (low >= 0 and high <= 255):
         raise UnsupportedError(f"{path}: grey values must lie in [0, 255], got values from {low:g} to {high:g}.")
     if values.dtype.kind == "f":
         return np.rint(values * 255 if high <= 1 else values).astype(np.uint8)

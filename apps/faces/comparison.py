@@ -25,7 +25,7 @@ class Comparison:
     """
 
     def __init__(self, rule: str, model: Any, image_shape: tuple[int, int] | None) -> None:
-        self.rule, self._model, self._image_shape = rule, model, image_shape  # (height, width), or None
+        self.rule, self._model, self.image_shape = rule, model, image_shape  # (height, width), or None
         norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
         self._norms = np.where(norms > 0, norms, 1)  # (n_components, 1)
         self.components = model.components_ / self._norms
@@ -55,7 +55,7 @@ class Comparison:
         distance, the others by the cosine, and "whitened" evens out the directions in which all faces vary.
         """
         if self.rule == "occluded" and not choosing:
-            return RobustResidual(self._image_shape)
+            return RobustResidual(self.image_shape)
         if self.rule in ("residual", "occluded"):
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)

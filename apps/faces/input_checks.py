@@ -5,6 +5,7 @@ scikit-learn checks the rest.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable
@@ -23,6 +24,8 @@ from visionnmf.exceptions import ParameterError
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+EMPTY = "X has images that show nothing"  # how the warning begins
+MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
 LIT = 0.2  # of white; only if the training images are that bright, new ones of at most 2 are doubted
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
@@ -73,11 +76,16 @@ def check_labels(y: Any, X: Any) -> None:
     labels = np.asarray(y).tolist() if hasattr(y, "__array__") else y  # of pandas, too
     if not isinstance(labels, list | tuple):
         return  # scikit-learn checks the rest
-    unnamed = [number for number, label in enumerate(labels) if label is None]
-    if unnamed:
-        raise ParameterError(f"y must say who is on each image; got None for image {unnamed[0]}; leave it out")
+    for number, label in enumerate(labels):
+        # NaN is not equal to itself, and pandas has further objects for labels that are not known.
+        if (
+            label is None
+            or type(label).__name__ in ("NAType", "NaTType")
+            or (isinstance(label, float) and label != label)
+        ):
+            raise ParameterError(f"y must say who is on each image; got {label} for image {number}; leave it out")
     if len({isinstance(label, str) for label in labels}) > 1:  # NumPy would make texts of numbers
-        raise ParameterError(f"y must be all texts or all numbers; got {shown(y)}")
+        raise ParameterError(f"y must be all texts or all numbers; got {shown(labels)}")
     if isinstance(X, list | tuple | np.ndarray) and len(labels) != len(X):
         raise ParameterError(f"y must have a label for each of the {len(X)} images; got {len(labels)}")
 
@@ -87,6 +95,50 @@ def check_like_labels(labels: Array, known: Array) -> None:
     first = known.tolist()[0]
     if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
         raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
+
+
+def check_same_shape(image_shape: Any, fitted: Any) -> None:
+    """Raise ParameterError if the `image_shape` of a recogniser is another than the one it was `fitted` with."""
+    now, then = (None if shape is None else tuple(shape) for shape in (image_shape, fitted))
+    if now != then:
+        raise ParameterError(f"image_shape must stay that of fit, {then}; got {now}; set it back, or fit again")
+
+
+def check_restored(
+    image_shape: tuple[int, int] | None, cleaned: Array, classes: Array, labels: Array, noise: Array | None
+) -> None:
+    """Raise ValueError if the fields of a recogniser that were read from a file disagree."""
+    n_pixels = cleaned.shape[1]
+    if image_shape is None or math.prod(image_shape) != n_pixels:
+        raise ValueError(f"image_shape must be that of images of {n_pixels} pixels")
+    if not (classes[1:] > classes[:-1]).all() or len(np.unique(labels)) != len(classes):
+        raise ValueError("classes_ must be sorted names, and labels_ must have all of them")
+    if noise is not None and noise.shape[1] not in (3, 4):
+        raise ValueError(f"noise_ must have 3 or 4 columns; got {noise.shape[1]}")
+
+
+def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:
+    """Return the numbers of the images that show nothing: all their visible pixels are equal, or none is visible."""
+    if images.shape[1] == 1:
+        return np.zeros(0, np.intp)
+    low, high = np.where(missing, math.inf, images).min(axis=1), np.where(missing, -math.inf, images).max(axis=1)
+    return np.flatnonzero(low >= high)
+
+
+def warn_of_empty(images: Array, missing: Mask, labels: Array) -> None:
+    """Warn if some of the images from which people are learnt show nothing, and name these images."""
+    empty = empty_images(images, missing)
+    if len(empty):
+        named = ", ".join(
+            f"{number} ({shown(labels[number : number + 1].tolist()[0])})" for number in empty[:MOST_NAMED]
+        )
+        more = f" and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
+        warnings.warn(
+            f"{EMPTY}: the visible pixels are all equal, or all pixels are masked, on images {named}{more}; leave them "
+            "out",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:

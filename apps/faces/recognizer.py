@@ -141,7 +141,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         The same of images of left-out people: a picture beyond this limit, and that of the nearest person, is probably
         not a face.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
+        As in scikit-learn. :func:`load` says which attributes a model that was read from a file does not have.
 
     References
     ----------
@@ -229,6 +229,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             self.background_ = cleaning.flat_background(seen, self.brightest_)
         if given.all():
             raise ParameterError("mask must leave pixels of the training images; got True for all of them")
+        input_checks.warn_of_empty(data, given, labels)
         self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
         missing = given | self._found(data, given, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
@@ -400,6 +401,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         input_checks.check_like_labels(labels, self.classes_)
+        input_checks.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
@@ -493,6 +495,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images and the mask of their missing pixels."""
         check_is_fitted(self)
+        input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)
         input_checks.check_images(X, self.image_shape)
         data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
         input_checks.check_scale(data, self.white_, self.brightest_)
@@ -586,13 +589,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def _restored(self) -> None:
         """Check the fields read from a file (ValueError if they disagree), and compute what is not stored."""
         self._check_parameters()
-        n_pixels = self.cleaned_.shape[1]
-        if self.image_shape is None or math.prod(self.image_shape) != n_pixels:
-            raise ValueError(f"image_shape must be that of images of {n_pixels} pixels")
-        if not (self.classes_[1:] > self.classes_[:-1]).all() or len(np.unique(self.labels_)) != len(self.classes_):
-            raise ValueError("classes_ must be sorted names, and labels_ must have all of them")
-        if self.noise_ is not None and self.noise_.shape[1] not in (3, 4):
-            raise ValueError(f"noise_ must have 3 or 4 columns; got {self.noise_.shape[1]}")
-        self.n_features_in_, self.missing_scores_, self.outliers_scores_ = n_pixels, {}, {}
+        input_checks.check_restored(self.image_shape, self.cleaned_, self.classes_, self.labels_, self.noise_)
+        self.n_features_in_, self.missing_scores_, self.outliers_scores_ = self.cleaned_.shape[1], {}, {}
         self._compare_with_model()
         self.classifier_ = self._comparison.classifier().fit(self._comparison.features(self.cleaned_), self.labels_)

@@ -77,6 +77,9 @@ FILE = ModelFile(
 def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = False) -> None:
     """Write a recogniser that was fitted with names as labels, the default model, and an image shape.
 
+    The file holds what new images need. It does not hold ``reconstructions_``, ``corrupted_``, ``threshold_pixels_``
+    and ``feature_names_in_``, which :func:`load` therefore cannot restore, nor the scores of what was chosen.
+
     Parameters
     ----------
     model : FaceModel or FaceRecognizer
@@ -88,7 +91,8 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     Raises
     ------
     ParameterError
-        If the labels are not texts, as `y.astype(str)`, there is no image_shape, or the model is another than an NMF.
+        If the labels are not texts, there is no image_shape, or the model is not an :class:`~visionnmf.NMF`. Integer
+        labels become texts by ``y.astype(str)`` before fit.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -107,14 +111,16 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     if not isinstance(model, FaceModel):
         raise ParameterError(f"model must be a FaceModel or a FaceRecognizer, and comes first; got {shown(model)}")
     recognizer = model.recognizer
-    nmf = recognizer.model_
     names = recognizer.classes_.tolist()
-    if type(nmf) is not NMF or recognizer.image_shape is None or not all(isinstance(name, str) for name in names):
+    if not all(isinstance(name, str) for name in names):
         raise ParameterError(
-            "recognizer must have named people, an image_shape and an NMF as its model to be saved; got "
-            f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}; names are "
-            "texts, as y.astype(str)"
+            f"recognizer must have texts as labels to be saved; got {names[0]!r:.40}; fit it with "
+            "numpy.asarray(y).astype(str)"
         )
+    if recognizer.image_shape is None:
+        raise ParameterError("recognizer must have an image_shape to be saved; got None; give the height and width")
+    if type(recognizer.model_) is not NMF:
+        raise ParameterError(f"recognizer must have an NMF as its model to be saved; got {shown(recognizer.model_)}")
     FILE.save(model, path, force=force)
 
 
@@ -128,6 +134,8 @@ def load(path: str | Path) -> FaceModel:
     Returns
     -------
     FaceModel
+        Its recogniser judges images as before. It has no ``reconstructions_``, ``corrupted_``, ``threshold_pixels_``
+        and ``feature_names_in_``, and its ``missing_scores_`` and ``outliers_scores_`` are empty.
 
     Raises
     ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from visionnmf.io.inputs import check_is_path
 
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
-from .input_checks import named_alike
+from .input_checks import EMPTY, empty_images, named_alike
 from .likeness import IN_WORDS
 from .reading import as_rows, open_faces, read_probe
 from .recognizer import Array, FaceRecognizer
@@ -165,14 +166,16 @@ def train(
     if pictures is not None:
         output_folder(pictures)
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
-    notes = _shared_images(faces)
+    notes = [*_shared_images(faces), *_empty_images(faces)]
     alike = named_alike(faces.names)
     if alike is not None:
         notes.append(_two_people(*alike))
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
-    recognizer.fit(as_rows(faces.images), names, progress=progress)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", EMPTY)  # the notes have the names of the files
+        recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)
     with transaction():
         if pictures is not None:
@@ -197,6 +200,17 @@ def train(
 def _two_people(one: str, other: str) -> str:
     """Return a sentence about two names that are hardly different."""
     return f"{one!r} and {other!r} are two people to the model; if they are one, use one name for all images"
+
+
+def _empty_images(faces: Faces) -> list[str]:
+    """Return a sentence if images are even pictures, which names one of them."""
+    rows = as_rows(faces.images)
+    empty = empty_images(rows, np.zeros(rows.shape, bool))
+    if not len(empty):
+        return []
+    first = faces.files[empty[0]] if faces.files else f"image {empty[0]}"
+    more = f", and so do {len(empty) - 1} further images" if len(empty) > 1 else ""
+    return [f"{first} shows nothing, because all its pixels are equal{more}; remove it, and train again"]
 
 
 def _shared_images(faces: Faces) -> list[str]:

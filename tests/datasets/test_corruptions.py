@@ -146,7 +146,7 @@ def test_integers_are_rounded_and_clipped_not_wrapped():
             {},
             r"images must lie in \[0, 1\]; got values from 63.75 to 191.25; scale them",
         ),
-        (np.full((1, 2, 2), np.nan), {}, "got values from nan to nan"),
+        (np.full((1, 2, 2), np.nan), {}, "images must not hold NaN; got 4 of them; fill them in"),
         (ramp(), {"severity": 2.5}, "severity must be a whole number >= 0; got 2.5"),
         (ramp(), {"severity": -1}, "severity must be a whole number >= 0; got -1"),
         (ramp(), {"kind": "laplace", "severity": -1}, "severity must be a finite number >= 0; got -1"),

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
+from PIL import Image
 
 import visionnmf
 from visionnmf.apps.faces import (
@@ -70,6 +71,8 @@ def test_what_is_no_rows_of_images_is_refused_in_one_line(fitted, X, sentence):
         (["ada"] * 9 + [None] * 7, "y must say who is on each image; got None for image 9"),
         (["ada", 3] * 8, "y must be all texts or all numbers; got"),
         (np.array(["ada"] * 15 + [None], object), "y must say who is on each image; got None for image 15"),
+        ([float("nan")] + ["p01"] * 15, "y must say who is on each image; got nan for image 0; leave it out"),
+        ([0.5, "p01"] * 8, r"y must be all texts or all numbers; got \[0.5, 'p01', 0.5"),
         (["ada"] * 12, "y must have a label for each of the 16 images; got 12"),
     ],
 )
@@ -82,6 +85,13 @@ def test_labels_of_pandas_are_looked_at(fitted):
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ParameterError, match="y must say who is on each image; got None for image 3"):
         FaceRecognizer().fit(fitted[1], pandas.Series(["ada"] * 3 + [None] * 13, dtype=object))
+    for kind in (None, "string"):
+        with pytest.raises(
+            ParameterError, match=r"y must say who is on each image; got (None|nan|<NA>) for image 1; le"
+        ):
+            FaceRecognizer().fit(fitted[1], pandas.Series(["ada", None] * 8, dtype=kind))
+    with pytest.raises(ParameterError, match=r"y must be all texts or all numbers; got \['ada', 3, 'ada'"):
+        FaceRecognizer().fit(fitted[1], pandas.Series(["ada", 3] * 8))
 
 
 def test_one_label_for_all_images_is_refused_when_they_are_added(fitted):
@@ -230,3 +240,33 @@ def test_names_that_differ_in_case_only_are_told(model, folder, tmp_path):
     (folder / name / "0.png").rename(folder / name.swapcase() / "0.png")
     report = train(folder, tmp_path / "case.npz", training=FaceTraining(n_components=4, missing="none"))
     assert "are two people to the model" in report.summary()
+
+
+def test_the_shape_of_images_stays_that_of_fit(fitted):
+    recognizer, images, labels = copy.copy(fitted[0]), fitted[1], fitted[2]
+    for shape, said in ((None, "None"), ((8, 32), r"\(8, 32\)")):
+        recognizer.set_params(image_shape=shape)
+        sentence = rf"image_shape must stay that of fit, \(16, 16\); got {said}; set it back, or fit again"
+        for call in (recognizer.identify, recognizer.predict, recognizer.explain, lambda X: recognizer.add(X, labels)):
+            with pytest.raises(ParameterError, match=sentence):
+                call(images)
+    recognizer.set_params(image_shape=list(SHAPE))
+    assert (recognizer.predict(images) == fitted[0].predict(images)).all()
+
+
+def test_training_images_that_show_nothing_are_named_in_one_warning(fitted, folder, tmp_path):
+    _, images, labels = fitted
+    images, mask = images.copy(), np.zeros(images.shape, bool)
+    images[2], images[5], mask[9], mask[10, 1:] = 0, 90, True, True
+    sentence = (
+        r"X has images that show nothing: .*, on images 2 \('person 0'\), 5 \(.*\), 9 \(.*\), 10 \('person 2'\); le"
+    )
+    with pytest.warns(UserWarning, match=sentence) as caught:
+        recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images, labels, mask=mask)
+    assert [str(one.message).partition(":")[0] for one in caught] == ["X has images that show nothing"]
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"show nothing: .*, on images 1 \('person 1'\); leave them out"):
+        recognizer.add(fitted[1][3:5] * [[1], [0]], labels[3:5])
+    Image.new("L", SHAPE, 70).save(folder / "person 1" / "0.png")
+    report = train(folder, tmp_path / "m.npz", training=FaceTraining(n_components=4, missing="none"))
+    assert "person 1/0.png shows nothing, because all its pixels are equal; remove it, and train again" in report.notes

@@ -1,11 +1,15 @@
 """Model files of faces: what was learnt comes back, and what is damaged is refused."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers import SHAPE, rows
 from model_files import rewrite
+from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF
+from visionnmf import NMF, ProjectiveNMF
 from visionnmf.apps.faces import FaceModel, FaceRecognizer, load, save
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
 
@@ -66,10 +70,43 @@ def test_a_model_is_not_overwritten_unasked(model):
         save(FaceModel(model[1]), model[0])
 
 
-def test_only_named_people_and_known_shapes_are_saved(faces, tmp_path):
-    recognizer = FaceRecognizer(random_state=0).fit(rows(faces.images), faces.labels)
-    with pytest.raises(ParameterError, match="recognizer must have named people, an image_shape"):
-        save(FaceModel(recognizer), tmp_path / "m.npz")
+@pytest.mark.parametrize(
+    ("options", "numbers", "sentence"),
+    [
+        (
+            {"image_shape": None},
+            True,
+            r"must have texts as labels to be saved; got 1; fit it with numpy.asarray\(y\).astype\(str\)$",
+        ),
+        ({"image_shape": None}, False, "must have an image_shape to be saved; got None; give the height and width$"),
+        (
+            {"image_shape": SHAPE, "model": ProjectiveNMF(3, random_state=0)},
+            False,
+            r"must have an NMF as its model to be saved; got ProjectiveNMF\(",
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_the_only_thing_that_is_said(faces, tmp_path, options, numbers, sentence):
+    labels = faces.labels if numbers else np.array(faces.names)[faces.labels - 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        recognizer = FaceRecognizer(random_state=0, **options).fit(rows(faces.images), labels)
+    for store in (recognizer.save, partial(save, FaceModel(recognizer))):
+        with pytest.raises(ParameterError, match=sentence):
+            store(tmp_path / "m.npz")
+
+
+def test_a_loaded_model_lacks_only_what_the_guide_says(model):
+    def attributes(recognizer):
+        return {name for name in vars(recognizer) if name.endswith("_") and not name.startswith("_")}
+
+    path, recognizer = model
+    read = FaceRecognizer.load(path)
+    lacking = attributes(recognizer) - attributes(read)
+    assert lacking == {"reconstructions_", "corrupted_", "threshold_pixels_"}
+    assert read.outliers_scores_ == {} == read.missing_scores_
+    said = load.__doc__ + save.__doc__
+    assert all(said.count(f"``{name}``") == 2 for name in lacking)
 
 
 def fitted(**changed):
