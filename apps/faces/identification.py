@@ -26,7 +26,7 @@ from visionnmf.io import check_outputs, output_folder, read_image, stem_of, writ
 from .calibration import Identity
 from .figures import residual_picture
 from .likeness import IN_WORDS
-from .reading import Box, ProbeFaces, find_faces, read_probe
+from .reading import Box, ProbeFaces, Source, find_faces, name_of, read_probe
 from .recognizer import FaceRecognizer
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
@@ -37,7 +37,7 @@ PART_OF_PICTURE = (
     "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
 )
 
-Rows = NDArray[np.float32]
+Rows = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -178,18 +178,18 @@ class Identifier:
                 for source, (faces, messages) in found.items():
                     self._prepared[source] = faces, list(islice(identities, len(faces.rows))), messages
 
-    def identify(self, source: str | Path, *, out: str | Path | None = None) -> IdentificationReport:
+    def identify(self, source: Source, *, out: str | Path | None = None) -> IdentificationReport:
         """Identify the people on an image, and draw its picture in `out`, which is made if missing, or in `pictures`.
 
         The image is scaled to the size of the training images; if theirs were, its face is cut out first. Raises
         MediaError if the image cannot be read, has no face, or a file cannot be written.
         """
-        recognizer = self.model.recognizer
-        path = self._picture(source, out)
+        recognizer, name = self.model.recognizer, name_of(source)
+        path = self._picture(name, out)
         if path is not None:
-            check_outputs([path], self.force, inputs=[source])
-        if str(source) in self._prepared:  # the image was looked at with others, by `prepare`
-            faces, identities, messages = self._prepared.pop(str(source))
+            check_outputs([path], self.force, inputs=[] if isinstance(source, np.ndarray) else [source])
+        if name in self._prepared:  # the image was looked at with others, by `prepare`
+            faces, identities, messages = self._prepared.pop(name)
             for message in messages:
                 warnings.warn(message, stacklevel=2)
         else:
@@ -205,10 +205,11 @@ class Identifier:
             outputs.append(str(path))
         notes = self._doubts(identities)
         # A model of whole images takes a photograph with a small face for a picture of something else.
-        if not self.model.detect and identities[0].reason == "unlike" and find_faces(read_image(source)):
+        whole = not self.model.detect and identities[0].reason == "unlike"
+        if whole and not isinstance(source, np.ndarray) and find_faces(read_image(source)):
             notes.append(PART_OF_PICTURE)
         return IdentificationReport(
-            identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
+            identities[0], faces.boxes, identities[1:], inputs=[name], outputs=outputs, notes=notes
         )
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
@@ -251,7 +252,7 @@ def _look(
 
 def identify(
     model: FaceModel | FaceRecognizer | str | Path,
-    source: str | Path,
+    source: str | Path | NDArray[Any],
     *,
     identification: FaceIdentification = FaceIdentification(),
     pictures: str | Path | None = None,
@@ -263,8 +264,9 @@ def identify(
     ----------
     model : FaceModel, FaceRecognizer, str or Path
         A model, a recogniser of whole images, or the file of either.
-    source : str or Path
-        An image. It is scaled to the size of the training images; if theirs were, its face is cut out first.
+    source : str, Path or ndarray [shape=(height, width) or (n_pixels,), >= 0]
+        The file of an image, which is scaled to the size of the training images; if theirs were, its face is cut out
+        first. An array has the size and the units of the training images, and is called "array" in the report.
     identification : FaceIdentification
         What is reported.
     pictures : str or Path, optional
@@ -278,6 +280,8 @@ def identify(
 
     Raises
     ------
+    ParameterError
+        If an array has another shape, other units, or holds values that are negative or not finite.
     MediaError
         If the image cannot be read, has no face, or a file cannot be written.
 

@@ -6,6 +6,7 @@ cascades any more, and its ``FaceDetectorYN`` needs a model that no package inst
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -34,12 +35,13 @@ LEAST_SIZE = 24  # pixels of the cascade's window
 CROP = 0.84  # share of the box that is cut out: from the brows to the chin, without background
 
 Box = tuple[int, int, int, int]
+Source = str | Path | NDArray[Any]  # an image: its file, or its pixels
 
 
 class ProbeFaces(NamedTuple):
     """The faces on one image: rows of pixels, and their boxes, which are empty if the image is taken whole."""
 
-    rows: NDArray[np.float32]
+    rows: NDArray[Any]
     boxes: list[Box]
 
 
@@ -83,13 +85,25 @@ def open_faces(
     return faces, skipped
 
 
-def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str | Path) -> ProbeFaces:
+def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: Source) -> ProbeFaces:
     """Read an image, or up to `most` faces on it with the largest first, scaled to `shape` as a model needs them.
 
-    Grey values are scaled as well, so that white has the value `white` of the model.
+    Grey values are scaled as well, so that white has the value `white` of the model. An array is taken as it is: it has
+    the shape and the units of the training images.
     """
+    if isinstance(source, np.ndarray):
+        if source.shape not in (tuple(shape), (math.prod(shape),)):
+            raise ParameterError(
+                f"source must be one image of shape {tuple(shape)}, or the row of its pixels, if it is an array; got "
+                f"the shape {source.shape}; the methods of FaceRecognizer take many images as rows"
+            )
+        row = source.reshape(1, -1)
+        return ProbeFaces(row.astype(np.float32) if row.dtype.kind in "biu" else row, [])
     if not isinstance(source, str | Path):
-        raise ParameterError(f"source must be the file of one image; got {shown(source)}; call it for each image")
+        raise ParameterError(
+            f"source must be the file of one image, or its pixels as an array; got {shown(source)}; call it for each "
+            "image"
+        )
     if Path(source).is_dir():
         raise UnreadableError(f"{source} is a folder, and one image is needed; give its files one by one")
     if Path(source).suffix.lower() in FILES_OF_SETS:
@@ -99,6 +113,11 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: fl
     rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
     rows *= np.float32(white / 255)
     return ProbeFaces(rows, [box for box, _ in found])
+
+
+def name_of(source: Source, name: str = "array") -> str:
+    """Return how a report calls an image: its path, or `name` for an array."""
+    return name if isinstance(source, np.ndarray) else str(source)
 
 
 def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:

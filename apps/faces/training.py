@@ -294,7 +294,9 @@ def add_person(
     if isinstance(sources, str | Path):
         raise ParameterError(f"sources must be a list of images; got {shown(str(sources))}; put it into a list")
     if not isinstance(sources, Iterable) or not all(isinstance(source, str | Path) for source in sources):
-        raise ParameterError(f"sources must be a list of files of images; got {shown(sources)}")
+        raise ParameterError(
+            f"sources must be a list of files of images; got {shown(sources)}; FaceRecognizer.add takes arrays"
+        )
     check_outputs([Path(out)], force, inputs=sources)
     known = loaded(model)
     reading = (known.image_shape, known.detect, 1, known.recognizer.white_)

@@ -20,7 +20,7 @@ from .calibration import Identity, some_people
 from .classifiers import Labels
 from .identification import doubtful
 from .likeness import IN_WORDS
-from .reading import read_probe
+from .reading import Source, name_of, read_probe
 from .recognizer import FaceRecognizer
 from .store import FaceModel, loaded
 
@@ -196,8 +196,8 @@ class Verifier:
 
     def verify(
         self,
-        first: str | Path,
-        second: str | Path,
+        first: Source,
+        second: Source,
         *,
         threshold: float | None = None,
         progress: Progress | None = None,
@@ -210,7 +210,7 @@ class Verifier:
         """
         step = progress or (lambda *_: None)
         model, recognizer = self.model, self.model.recognizer
-        inputs = [str(first), str(second)]
+        inputs = [name_of(first, "first array"), name_of(second, "second array")]
         limit = self.threshold if threshold is None else check_number(threshold, "threshold", 0)
         reading = (model.image_shape, model.detect, 1, recognizer.white_)
         faces = [read_probe(*reading, source) for source in (first, second)]
@@ -251,8 +251,8 @@ class Verifier:
 
 def verify(
     model: FaceModel | FaceRecognizer | str | Path,
-    first: str | Path,
-    second: str | Path,
+    first: str | Path | NDArray[Any],
+    second: str | Path | NDArray[Any],
     *,
     threshold: float | None = None,
     progress: Progress | None = None,
@@ -268,7 +268,7 @@ def verify(
     ----------
     model : FaceModel, FaceRecognizer, str or Path
         A model, a recogniser of whole images, or the file of either.
-    first, second : str or Path
+    first, second : str, Path or ndarray [shape=(height, width) or (n_pixels,), >= 0]
         Images; see :func:`identify`.
     threshold : float or None, default=None
         Replaces the threshold of the distance of the images from each other.
@@ -282,6 +282,8 @@ def verify(
 
     Raises
     ------
+    ParameterError
+        If an array is not an image like the training images; see :func:`identify`.
     MediaError
         If an image cannot be read, or has no face.
 

@@ -13,6 +13,7 @@ from visionnmf.apps.faces import (
     FaceClustering,
     FaceEvaluation,
     FaceIdentification,
+    FaceModel,
     FaceReading,
     FaceRecognizer,
     FaceTraining,
@@ -209,7 +210,9 @@ def test_exchanged_arguments_are_told(model, folder):
         identify(image, path)
     with pytest.raises(UnreadableError, match="an image, and a model of faces is needed, which comes before the image"):
         verify(image, recognizer, image)
-    with pytest.raises(ParameterError, match="source must be the file of one image; got None"):
+    with pytest.raises(
+        ParameterError, match="source must be the file of one image, or its pixels as an array; got None"
+    ):
         verify(path, image, None)
     with pytest.raises(ParameterError, match="model must have an image_shape, to which images are scaled; got None"):
         identify(FaceRecognizer(random_state=0).fit(np.random.default_rng(0).random((6, 9)), list("aabbcc")), image)
@@ -270,3 +273,43 @@ def test_training_images_that_show_nothing_are_named_in_one_warning(fitted, fold
     Image.new("L", SHAPE, 70).save(folder / "person 1" / "0.png")
     report = train(folder, tmp_path / "m.npz", training=FaceTraining(n_components=4, missing="none"))
     assert "person 1/0.png shows nothing, because all its pixels are equal; remove it, and train again" in report.notes
+
+
+def test_arrays_are_identified_and_verified_like_files(model, folder, faces, tmp_path):
+    path, recognizer = model
+    for detect in (False, True):  # an array is a face that was cut out
+        known = FaceModel(recognizer, detect)
+        for image in (faces.images[7], rows(faces.images)[7], faces.images[7].astype(float)):
+            found = identify(known, image, pictures=tmp_path / "out", force=True)
+            (expected,) = recognizer.identify(image.reshape(1, -1).astype(np.float32))
+            assert found.identity.person == expected.person == "person 1" and found.inputs == ["array"]
+            assert found.identity.distance == pytest.approx(expected.distance, abs=1e-4)
+        assert (tmp_path / "out" / "array_corrupted.png").is_file()
+    files = [folder / f"person {person}" / f"{number}.png" for person, number in ((0, 0), (0, 1), (2, 3))]
+    pictures = [faces.images[6 * person + number] for person, number in ((0, 0), (0, 1), (2, 3))]
+    for one, other in ((0, 1), (0, 2)):
+        by_file, by_array = (verify(recognizer, some[one], some[other]) for some in (files, pictures))
+        assert (by_array.same, by_array.people, by_array.rule) == (by_file.same, by_file.people, by_file.rule)
+        assert by_array.distance == pytest.approx(by_file.distance, abs=1e-4)
+        assert by_array.summary().startswith("first array (person 0) and second array (person ")
+    assert verify(path, files[0], pictures[2]).same is False
+
+
+@pytest.mark.parametrize(
+    ("image", "sentence"),
+    [
+        (
+            np.ones((8, 32)),
+            r"source must be one image of shape \(16, 16\), or the row .*; got the shape \(8, 32\); the me",
+        ),
+        (np.ones((3, PIXELS)), r"got the shape \(3, 256\); the methods of FaceRecognizer take many images as rows"),
+        (np.full(SHAPE, np.nan), "X must not hold NaN"),
+        (np.full(SHAPE, -1.0), "Negative values"),
+        (np.full(SHAPE, 65535, np.uint16), "X must have grey values from 0 to 255"),
+        ([[1, 2], [3, 4]], r"source must be the file of one image, or its pixels as an array; got \[\[1, 2\]"),
+    ],
+)
+def test_arrays_that_are_no_image_like_the_others_are_refused(fitted, image, sentence):
+    for call in (lambda: identify(fitted[0], image), lambda: verify(fitted[0], fitted[1][0], image)):
+        with pytest.raises(ValueError, match=sentence):
+            call()
