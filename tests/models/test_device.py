@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from visionnmf import NMF, OnlineNMF, Penalty, load_model
+from visionnmf import NMF, RPCA, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF, load_model
 from visionnmf.engine.arrays import factors, medians, passes
 from visionnmf.engine.arrays.exact import box_squares
 from visionnmf.engine.kernels import admm as kernels
@@ -196,9 +196,26 @@ def test_what_fits_elsewhere_do_not_take(xp, case, rng):
         NMF(3, **options).fit(there(xp, change(data(rng))))
 
 
-def test_other_estimators_name_the_one_that_takes_the_array(xp, rng):
-    with pytest.raises(ValueError, match=r"array of NumPy for OnlineNMF.*visionnmf\.NMF"):
-        OnlineNMF(3).fit(there(xp, data(rng)))
+@pytest.mark.parametrize("other", [OnlineNMF, SymmetricNMF, RPCA, MultiviewNMF, ProjectiveNMF])
+def test_other_estimators_name_the_one_that_takes_the_array(xp, other, rng):
+    X = there(xp, data(rng, (24, 24)))
+    with pytest.raises(ValueError, match=r"array of NumPy here; got one of .*visionnmf\.NMF"):
+        other(3).fit([X, X] if other is MultiviewNMF else X) if other is not RPCA else other().fit(X)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_tensors_with_gradients_or_without_storage(monkeypatch, rng):
+    import torch
+
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    torch.set_num_threads(1)
+    X = torch.asarray(data(rng))
+    with sklearn.config_context(array_api_dispatch=True):
+        codes = NMF(3, random_state=0, max_iter=5, tol=0).fit_transform(X.clone().requires_grad_(True))
+        assert not codes.requires_grad
+        assert (codes == NMF(3, random_state=0, max_iter=5, tol=0).fit_transform(X)).all()
+        with pytest.raises(ValueError, match=r"layout torch.sparse_coo; call X.to_dense\(\)"):
+            NMF(3).fit(X.to_sparse())
 
 
 def test_codes_of_another_shape(xp, rng):

@@ -116,11 +116,6 @@ def check_data(
     Raises ValueError for data that `check_kind` refuses, NaN (unless it stands for missing entries), infinity, negative
     numbers, a wrong number of features, or a mean for which products could leave the range of the dtype.
     """
-    if is_on_device(X):
-        raise ParameterError(
-            f"X must be an array of NumPy for {type(estimator).__name__}; got one of {type(X).__module__}; "
-            "visionnmf.NMF takes it where it is"
-        )
     with_nan = missing is not None and math.isnan(missing)
     try:
         data: Any = validate_data(
@@ -309,9 +304,14 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
 def check_kind(X: Any) -> Any:
     """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
 
-    Raises ParameterError for more than two axes, rows of different lengths, masked entries, text, dates, and sparse
-    matrices whose indices are out of range.
+    Raises ParameterError for more than two axes, rows of different lengths, masked entries, text, dates, sparse
+    matrices whose indices are out of range, and arrays that scikit-learn is told to leave on their device.
     """
+    if is_on_device(X):
+        raise ParameterError(
+            f"X must be an array of NumPy here; got one of {type(X).__module__}; visionnmf.NMF takes it where it is, "
+            "in fit, fit_transform and transform"
+        )
     check_sparse(X, "X")
     check_rows(X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):

@@ -51,13 +51,22 @@ TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a dev
 PIECES = 5  # arrays as large as the rows that are worked on at a time: model, target, and what a pass needs
 
 
+def plain(X: Any) -> Any:
+    """Return an array without the record of gradients that PyTorch may keep; raise ParameterError for sparse ones."""
+    if not is_torch(X):
+        return X
+    if str(X.layout) != "torch.strided":
+        raise ParameterError(f"X must be dense on a device; got a tensor of layout {X.layout}; call X.to_dense()")
+    return X.detach()
+
+
 def checked_data(model: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
     """Return the data of an array on a device, with 0 for missing entries, and the observed entries (None: all).
 
     float32 stays float32, and everything else becomes float64. `reset` is true in a fit, which sets the number of
     features. Raises ParameterError for what :func:`.data_checks.check_data` refuses.
     """
-    xp = namespace_of(X)
+    X, xp = plain(X), namespace_of(X)
     if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
         raise ParameterError(f"X must have two dimensions, with samples and features; got shape {tuple(X.shape)}")
     if xp.isdtype(X.dtype, ("complex floating", "bool")):
