@@ -22,8 +22,8 @@ from visionnmf.io import check_outputs, write_csv
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .classifiers import whitening
-from .cleaning import flat_background, missing_pixels
-from .input_checks import check_images
+from .cleaning import flat_background, hidden, missing_pixels
+from .input_checks import check_images, checked_mask
 from .reading import as_rows, open_faces
 from .settings import FaceClustering, FaceReading
 
@@ -55,7 +55,7 @@ def cluster_faces(
         An estimator with ``fit_transform`` and ``components_``. None is an NMF with the Manhattan loss, ``nuclear=1``
         and up to 100 components.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
-        Missing pixels, for models that take ``weights``.
+        Missing pixels, for models that take ``weights``. Their values, even NaN, do not matter.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the default model and of k-means.
     progress : callable, optional
@@ -82,6 +82,8 @@ def cluster_faces(
     """
     check_images(X)
     data = np.asarray(X)
+    given = checked_mask(mask, data.shape)
+    data = hidden(data, given, 0)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)
     if model is None:
@@ -89,7 +91,7 @@ def cluster_faces(
         if progress is not None:
             model.set_params(callback=lambda done, _: progress("learning components", done, ITERATIONS))
     fitted = clone(model)
-    known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
+    known = {"weights": ~given} if given.any() else {}
     # Codes are scaled as if the components had unit norm, so that their sizes can be compared.
     codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)

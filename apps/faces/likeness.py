@@ -45,25 +45,27 @@ def unlikeness(
     :func:`cells_of`, `noise` (n_images,) is the standard deviation of the noise of a pixel, and `white` the value of
     white. The result (n_images,) is NaN for an image of which nothing is seen.
     """
-    # For each cell, by image: the medians of its pixels and of their residuals, and the variance that noise gives both.
-    values: list[Array] = []
-    residuals: list[Array] = []
-    variances: list[Array] = []
-    for cell in np.unique(cells):
-        own = cells == cell
-        unseen = missing[:, own]
-        seen = (~unseen).sum(axis=1)
-        hidden = seen < LEAST_SHOWN * own.sum()  # too little of the cell is seen, so it does not count
-        for medians, pixels in ((values, images[:, own]), (residuals, images[:, own] - reconstructions[:, own])):
-            # Without the missing pixels, whose NaN are sorted to the end.
-            ordered = np.sort(np.where(unseen, np.nan, pixels), axis=1)
-            last = np.maximum(seen - 1, 0)
-            # The median is the mean of the two middle values, which are one if the number of values is odd.
-            middle = [np.take_along_axis(ordered, half[:, None], axis=1)[:, 0] for half in (last // 2, -(-last // 2))]
-            medians.append(np.where(hidden, np.nan, sum(middle) / 2))
-        # The variance of a median of n normal values is pi / 2n times theirs.
-        variances.append(np.where(hidden, np.nan, math.pi / 2 * noise**2 / np.maximum(seen, 1)))
-    coarse, squares, variance = np.stack(values), np.stack(residuals) ** 2, np.stack(variances)
+    numbers = np.unique(cells, return_inverse=True)[1]
+    sizes = np.bincount(numbers)
+    # The pixels of each cell (n_cells, largest size). Places beyond a cell's size count as missing.
+    places = np.arange(sizes.max()) < sizes[:, None]
+    pixels = np.zeros(places.shape, np.intp)
+    pixels[places] = np.argsort(numbers, kind="stable")
+    unseen = missing[:, pixels] | ~places  # (n_images, n_cells, largest size)
+    seen = (~unseen).sum(axis=2)
+    last = np.maximum(seen - 1, 0)
+    hidden = seen < LEAST_SHOWN * sizes  # too little of the cell is seen, so it does not count
+
+    def medians(values: Array) -> Array:
+        """Return the medians (n_cells, n_images) of values (n_images, n_pixels) without missing ones."""
+        ordered = np.sort(np.where(unseen, np.nan, values[:, pixels]), axis=2)  # NaN are sorted to the end
+        # The median is the mean of the two middle values, which are one if the number of values is odd.
+        middle = [np.take_along_axis(ordered, half[..., None], axis=2)[..., 0] for half in (last // 2, -(-last // 2))]
+        return np.asarray(np.where(hidden, np.nan, sum(middle) / 2).T)
+
+    coarse, squares = medians(images), medians(images - reconstructions) ** 2
+    # The variance of a median of n normal values is pi / 2n times theirs.
+    variance = np.where(hidden, np.nan, math.pi / 2 * noise[:, None] ** 2 / np.maximum(seen, 1)).T
     count = (~np.isnan(coarse)).sum(axis=0)
     known = np.flatnonzero(count)
     result = np.full(len(images), np.nan)

@@ -10,7 +10,7 @@ from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
 from turntable import make_objects
 
-from visionnmf.apps.faces import FaceClustering, FaceRecognizer, clustering
+from visionnmf.apps.faces import FaceClustering, FaceRecognizer, cluster_faces, clustering
 from visionnmf.apps.faces.calibration import some_people
 from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
 from visionnmf.datasets import corrupt
@@ -177,3 +177,13 @@ def test_a_mask_on_the_border_is_no_even_background(rng):
     assert (missing_pixels(seen, "blocks", 255, 255) == (seen == 7)).all()
     seen[:, 5:15, 5:15] = 7  # nearly everything that is seen is even: the search has failed
     assert not missing_pixels(seen, "blocks", 255, 255).any()
+
+
+def test_what_lies_under_a_mask_does_not_matter_for_clusters(rng):
+    images, _ = made_faces(rng, 4, 5)
+    mask = rng.random((len(images), SHAPE[0] * SHAPE[1])) < 0.3
+    groups = cluster_faces(rows(images), 4, mask=mask)
+    for value in (np.nan, -1.0, 1e6):
+        assert np.array_equal(cluster_faces(np.where(mask, value, rows(images)), 4, mask=mask), groups)
+    with pytest.raises(ParameterError, match=r"mask must have the shape of X, \(20, 256\); got \(16, 16\)"):
+        cluster_faces(rows(images), 4, mask=np.zeros(SHAPE, bool))
