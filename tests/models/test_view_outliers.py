@@ -212,3 +212,18 @@ def test_what_cannot_be_judged_counts(made):
 def test_the_threshold_is_checked(made):
     with pytest.raises(ParameterError, match="view_outliers must be a finite number > 0; got -1"):
         MultiviewNMF(2, view_outliers=-1).fit(made[0])
+
+
+@NOT_CONVERGED
+def test_new_clean_views_are_left_out_as_seldom_as_those_of_training():
+    """The limits were those of small models, of three of which the best counted, and too tight for the final model."""
+    X, _ = load_digits(return_X_y=True)
+    X = X[np.random.default_rng(0).permutation(len(X))[:1600]]
+    views = {"top": X[:, :24], "middle": X[:, 24:40], "bottom": X[:, 40:]}
+    training, new = ({name: view[rows] for name, view in views.items()} for rows in (slice(800), slice(800, None)))
+    model = MultiviewNMF(20, loss="frobenius", view_outliers=3, random_state=1).fit(training)
+    np.testing.assert_array_equal(model.outlying_views(training), model.outlying_views_)
+    assert model.outlying_views_.mean(axis=0).max() < 0.02
+    assert model.outlying_views(new).mean(axis=0).max() < 0.02
+    noise = {**new, "top": 16 * np.random.default_rng(0).random((800, 24))}
+    assert model.outlying_views(noise)[:, 0].mean() > 0.9

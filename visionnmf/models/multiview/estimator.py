@@ -27,8 +27,8 @@ from visionnmf.models.nmf_parameters import check_parameters
 
 from .components import Components, GroupSparsity, fit_components, second_iterations
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
-from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
-from .outlying_views import judge_new, judge_training
+from .missing_views import CROWDED, CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
+from .outlying_views import judge_new, judge_training, limits_for_new
 from .view_weights import choose_view_weights, noise_views, view_noises
 from .views import (
     Views,
@@ -107,8 +107,9 @@ class MultiviewNMF(LinearModel):
     view_outliers : float or None, default=None
         The view of a sample is left out, as if missing, if its mean absolute residual is more than this many robust
         standard deviations above its median (Hampel) and the other views of the sample do not predict it better than
-        its mean. 3 finds noise and, of three views or more, some views of other samples; it also leaves out a few clean
-        views. None keeps every view, as do fewer than 12 training samples.
+        its mean. 3 finds noise and, of three views or more, some views of other samples; it also leaves out clean
+        views, which makes codes of clean data slightly less accurate, so it is for data with damaged views only. None
+        keeps every view, as do fewer than 12 training samples.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN are missing entries, and a row of them is a missing view. None refuses NaN.
     solver : str, default="auto"
@@ -143,9 +144,10 @@ class MultiviewNMF(LinearModel):
         (means for a beta-divergence, medians for the robust losses). 0 is a perfect model, and 1 one that says no more
         than the constants. A view that is constant itself is compared with a model of zeros.
     outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
-        Views of training samples that were left out; only with `view_outliers`.
+        Views of training samples that :meth:`fit_transform` leaves out, which are those that :meth:`outlying_views`
+        finds in the training samples; only with `view_outliers`. Files do not keep it.
     view_residuals_ : ndarray [shape=(n_views, 4)]
-        Median and robust standard deviation of each view's residuals by models of other samples, and the same of its
+        Median and robust standard deviation of each view's residuals by fits to the other half, and the same of its
         surprise, the error of what the other views let expect relative to that of the mean; likewise.
     codes_mean_, codes_covariance_, view_noise_ : ndarray
         Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
@@ -400,9 +402,8 @@ class MultiviewNMF(LinearModel):
             weights = self._weights_without_noise(given)
         if self.view_outliers is not None:
             known = np.where(weights > 0, weights, JUDGED)
-            judged = judge_training(given, known, model, self.view_outliers, step)
-            self.outlying_views_, self.view_residuals_ = judged
-            views = given.keep(~self.outlying_views_)
+            left_out, self.view_residuals_ = judge_training(given, known, model, self.view_outliers, step)
+            views = given.keep(~left_out)
         sizes = np.ones(views.n_views)  # what each view is divided by
         if self.scale != "none":
             sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
@@ -428,7 +429,9 @@ class MultiviewNMF(LinearModel):
         codes, outlying = judge_new(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         if self.view_outliers is not None:
+            self._learn_limits(views, weights / sizes, sparsity, self.view_outliers)
             codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
+            self.outlying_views_ = outlying
         scales = np.where(parts.scales > 0, parts.scales, 1.0)
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
         return given, codes, outlying
@@ -544,6 +547,27 @@ class MultiviewNMF(LinearModel):
         """
         usual = None if self.view_outliers is None else self.view_residuals_
         return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
+
+    def _learn_limits(self, views: Views, scales: Array, sparsity: GroupSparsity, threshold: float) -> None:
+        """Set the figures of views that are usual for new samples, by fits like the main one to parts of the samples.
+
+        `views` are without the outlying ones, and `scales` (n_views,) what they are multiplied by. ``view_residuals_``
+        (n_views, 4) holds the figures of the small fits, which are infinite for views that are never outlying.
+        `components_` is (n_components, n_features).
+        """
+        rank = len(self.components_)
+
+        def fit(part: Views) -> Components:
+            """Return the components of some of the samples."""
+            model = self._plain_model()
+            # Many components for few samples reconstruct them perfectly, so a part then gets a part of them, too.
+            model.set_params(n_components=min(rank, max(1, rank * len(part) // len(views), len(part) // CROWDED)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the main fit has warned already
+                return fit_components(model, complete_views(model, part, part, scales), scales, sparsity)[0]
+
+        common = np.isinf(self.view_residuals_[:, 1])
+        self.view_residuals_ = limits_for_new(views, common, fit, threshold, check_random_state(self.random_state))
 
     def _prior(self) -> CodesPrior:
         """Return the mean and covariance of the training codes and the noise of the views as one record."""

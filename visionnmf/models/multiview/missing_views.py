@@ -20,7 +20,7 @@ from visionnmf.models.nmf import NMF
 from .components import SHARE, Components, find_view_codes, fit_components
 from .views import Views, dense, row_slices
 
-__all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "learn_prior"]
+__all__ = ["CROWDED", "CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "learn_prior"]
 
 Array = NDArray[Any]
 

@@ -26,8 +26,8 @@ from .missing_views import CodesPrior, fill_views, learn_prior
 from .views import Views, dense, row_slices
 
 __all__ = [
-    *("JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "strangeness", "surprises"),
-    "usual_figures",
+    *("JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "limits_for_new", "strangeness"),
+    *("surprises", "usual_figures"),
 ]
 
 Array = NDArray[Any]
@@ -45,6 +45,7 @@ STRICTER = 3.5 / 3  # times the threshold: a surprise that is enough; its tail i
 TO_DEVIATION = 1.4826  # from the median absolute deviation to the standard deviation of normal residuals
 LEAST_SPREAD = 0.05, 0.01  # of a view's residuals, as shares of their median and of the mean of its data
 LEAST_SURPRISE_SPREAD = 0.1
+PARTS = 2  # of the samples, each judged by a model of the others as new samples are
 COMMON = 0.3  # if a larger share of a view is outlying, its figures only have long tails, and all of it is kept
 MEAN_DEVIATION = 0.8  # from the standard deviation to the mean absolute deviation of normal data
 
@@ -211,6 +212,48 @@ def judge_training(
             break
     progress(JUDGING, total, total)
     return outlying, usual
+
+
+def limits_for_new(
+    views: Views,
+    common: Array,
+    fit: Callable[[Views], Components],
+    threshold: float,
+    rng: np.random.RandomState,
+) -> Array:
+    """Return the usual figures (n_views, 4) by which :func:`judge_new` judges samples that a model has not seen.
+
+    A model reconstructs its own training samples better than others, and the small models of :func:`judge_training`
+    are not the final one. So the samples are cut into parts, and each part is judged as new samples are, by
+    ``fit(views)``, the components that are learnt from the other parts. `views` are without the outlying views of
+    training. The deviations are infinite for views of which more than 30 % would be left out, and for those
+    that `common` (n_views,) marks.
+    """
+    observed = views.observed()
+    if len(views) < FEWEST:
+        return np.tile([0.0, np.inf] * 2, (views.n_views, 1))
+    part_of = rng.permutation(len(views)) % PARTS
+    fits: list[tuple[Array, Components, CodesPrior]] = []
+    for k in range(PARTS):
+        rest = views.rows(part_of != k)
+        components = fit(rest)
+        prior = learn_prior(rest, find_view_codes(rest, components), components.H)
+        fits.append((part_of == k, components, prior))
+
+    def judge(rows: Array, kept: Array) -> Array:
+        """Return the figures (len(rows), n_views, 2) of the samples `rows` by the model of the other parts."""
+        found = np.full((*kept.shape, 2), np.nan)
+        for judged, components, prior in fits:
+            here = judged[rows]
+            if here.any():
+                part = views.rows(rows[here]).keep(kept[here])
+                found[here] = _figures(part, find_view_codes(part, components), components.H, prior)
+        return found
+
+    means = np.array([float(views.data[:, own].mean(dtype=np.float64)) for own in views.columns()])
+    outlying, usual = find_outlying(judge, observed, threshold, means=means)
+    usual[common | (outlying.sum(axis=0) > COMMON * observed.sum(axis=0)), 1::2] = np.inf
+    return usual
 
 
 def judge_new(
