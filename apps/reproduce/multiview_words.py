@@ -14,7 +14,7 @@ from visionnmf.apps.multiview.compared_methods import METHODS
 from visionnmf.apps.multiview.evaluation import fit_classifier, mean_average_precision
 from visionnmf.apps.multiview.model_choice import ModelChoice
 from visionnmf.datasets.local import COREL_FEATURES, load_corel
-from visionnmf.models.multiview.views import sparseness
+from visionnmf.models.multiview.view_measures import sparseness
 
 from .drawing import Panel, curve_figure
 from .experiments import Experiment, Result, Row, Sizes

@@ -22,7 +22,7 @@ from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 from visionnmf.io import read_arrays
-from visionnmf.models.multiview.views import sparseness
+from visionnmf.models.multiview.view_measures import sparseness
 
 from .drawing import Panel, curve_figure, sheet_figure
 from .experiments import Experiment, Result, Row, Sizes, compared

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, select_rank
 from visionnmf.exceptions import ParameterError
+from visionnmf.models.multiview.view_measures import plot_usage
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "coming_from.md").read_text()
 
@@ -224,6 +225,9 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
         ),
         (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "name the view of each feature; got None for feature 0; give"),
         (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "name the view of each feature; got nan for feature 6; give"),
+        ({"a": [[1.0, 2.0], [3.0]]}, {}, "view a must be an array of shape .*; got rows of different lengths"),
+        (VIEWS, {"init": "custom"}, r"init must be one of \['random', .*'nndsvdar'\]; got 'custom'"),
+        (JOINED, {"groups": [np.ones(6, bool)]}, "groups must hold indices from 0 to 6; got 0"),
         (JOINED, {"groups": {"a": ["x"], "b": [1]}}, "name columns of X; got 'x' in a; X has no column names"),
         (JOINED, {"groups": {"a": "x", "b": [1]}}, r"list the features of each view; got a: 'x'; pass \['x'\]"),
     ],
@@ -289,3 +293,48 @@ def test_views_warn_once_and_in_their_own_name(rng):
     assert messages[0].startswith("MultiviewNMF stopped after 2 iterations")
     assert messages[1].startswith("MultiviewNMF found codes 0") and "zero_weight" not in messages[1]
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_views_may_be_given_by_masks_of_their_features():
+    mask = np.arange(7) < 4
+    for groups in ([mask, ~mask], {"sounds": mask, "images": list(~mask)}):
+        np.testing.assert_array_equal(several(groups=groups).fit_transform(JOINED), several().fit_transform(VIEWS))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_views_are_no_codes():
+    with pytest.raises(ParameterError, match="X must be the codes of samples; got a dict; views get"):
+        several().fit(VIEWS).inverse_transform(VIEWS)
+
+
+def test_codes_of_0_are_blamed_on_the_penalty_that_causes_them(rng):
+    """The warning said that the loss treats all entries as outliers."""
+    views = [rng.gamma(1, size=(60, 3)) @ rng.random((3, 20)) for _ in range(2)]
+    for options, name in (({"group_l1": 100}, "group_l1"), ({"group_l1": 100, "loss": "frobenius"}, "group_l1")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            MultiviewNMF(3, random_state=0, **options).fit(views)
+        told = [str(warning.message) for warning in caught if "codes 0" in str(warning.message)]
+        assert len(told) == 1 and f"{name} is stronger than the data; use a weaker {name}" in told[0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_samples_with_nothing_but_noise_are_named(rng):
+    codes = rng.gamma(1, size=(60, 2))
+    views = {"a": codes @ rng.random((2, 10)), "b": codes @ rng.random((2, 12)), "noise": rng.random((60, 15))}
+    with pytest.warns(UserWarning, match="leaves out views that look like noise: noise"):
+        model = several().fit(views)
+    observed = np.ones((60, 3), bool)
+    observed[[7, 9], :2] = False
+    with pytest.warns(UserWarning, match="views of weight 0: 2 samples, the first of which is sample 7"):
+        codes = model.transform(views, observed=observed)
+    np.testing.assert_allclose(codes[7], codes[9])
+
+
+def test_no_share_is_drawn_unlike_the_smallest_share():
+    pytest.importorskip("matplotlib")
+    picture = plot_usage(np.array([[0.0, 1.0], [0.02, 0.98]]), ["a", "b"]).images[0]
+    drawn = picture.to_rgba(picture.get_array())
+    assert (drawn[..., 3] == 0).sum() == 1  # nothing is drawn for 0
+    assert drawn[..., 0][drawn[..., 3] > 0].max() < 0.9

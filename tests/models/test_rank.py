@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from visionnmf import NMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
 from visionnmf.models import rank as module
-from visionnmf.models.multiview.views import plot_usage
+from visionnmf.models.multiview.view_measures import plot_usage
 from visionnmf.models.rank import RankSelection
 
 QUICK = NMF(loss="frobenius", max_iter=30, tol=0)

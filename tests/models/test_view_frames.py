@@ -222,3 +222,61 @@ def test_a_frame_of_observed_views_is_matched_by_name(frames):
     there = pandas.DataFrame({"images": [True] * 12, "sounds": [False] * 4 + [True] * 8}, index=ROWS)
     expected = quick().fit_transform(frames, observed=there[["sounds", "images"]].to_numpy())
     np.testing.assert_array_equal(quick().fit_transform(frames, observed=there), expected)
+    model = quick().fit(frames)
+    message = "observed must have the index of X, because rows are matched by position; got the same labels in another"
+    for call in (quick().fit, model.transform):
+        with pytest.raises(ParameterError, match=message):
+            call(frames, observed=there[::-1])
+    with pytest.raises(ParameterError, match=r"observed must have the views .* as columns; got no column 'sounds'"):
+        model.transform(frames, observed=there.rename(columns={"sounds": "sound"}))
+    numbered = there[["sounds", "images"]].set_axis([0, 1], axis=1)  # by position
+    np.testing.assert_array_equal(quick().fit_transform(frames, observed=numbered), expected)
+    matrix = frames["sounds"].join(frames["images"])
+    with pytest.raises(ParameterError, match="observed must have the index of X"):
+        quick(groups=["a", "a", "a", "b", "b"]).fit(matrix, observed=there.set_axis(["a", "b"], axis=1)[::-1])
+
+
+def test_slices_of_a_frame_without_labels_are_not_joined(frames):
+    """Rows 0 to 99 of one frame were joined with rows 100 to 199 of another without a word."""
+    whole = {name: pandas.concat([frame, frame], ignore_index=True) for name, frame in frames.items()}
+    for rows in (slice(12, None), slice(6, 18)):
+        with pytest.raises(ParameterError, match=r"must have the index of view images.*; got other labels; pass"):
+            quick().fit({"sounds": whole["sounds"][:12], "images": whole["images"][rows]})
+    shuffled = whole["images"].sample(12, random_state=0)
+    with pytest.raises(ParameterError, match="got other labels"):
+        quick().fit({"sounds": whole["sounds"][:12], "images": shuffled})
+    quick().fit({name: frame[12:] for name, frame in whole.items()})
+
+
+def test_levels_without_a_name_are_refused(frames):
+    levels = pandas.concat(frames, axis=1)
+    for blank in (None, np.nan):
+        columns = pandas.MultiIndex.from_tuples([(blank, "x"), *levels.columns[1:]])
+        with pytest.raises(ParameterError, match="X must name the view of each column; got None or NaN"):
+            quick().fit(levels.set_axis(columns, axis=1))
+
+
+def test_a_model_of_one_frame_refuses_views_in_another_order(frames):
+    """It only warned that scikit-learn's names were missing."""
+    matrix = frames["sounds"].join(frames["images"])
+    model = quick(groups={"sounds": ["low", "middle", "high"], "images": ["red", "blue"]}).fit(matrix)
+    with pytest.raises(ParameterError, match="view sounds must have the feature names of training"):
+        model.transform({**frames, "sounds": frames["sounds"][["high", "low", "middle"]]})
+
+
+def test_a_feature_that_is_never_there_is_named_and_predicted_as_0(frames):
+    """It kept the numbers of its random start, which `impute` then returned."""
+    frames["images"]["blue"] = np.nan
+    arrays = [frame.to_numpy() for frame in frames.values()]
+    message = "view {} has no entry of feature 1{} in training, so it is predicted as 0; leave it out"
+    for X, groups, view, label in (
+        (frames, None, "images", r" \('blue'\)"),
+        (arrays, None, "1", ""),
+        (frames["sounds"].join(frames["images"]), list("aaabb"), "b", r" \('blue'\)"),
+        (np.hstack(arrays), list("aaabb"), "b", ""),
+    ):
+        with pytest.warns(UserWarning, match=message.format(view, label)):
+            model = quick(groups=groups, missing_values=np.nan).fit(X)
+        filled = model.impute(X)
+        last = filled if groups else list(filled.values())[1] if view == "images" else filled[1]
+        assert not np.asarray(last)[:, -1].any() and np.asarray(last)[:, -2].all()

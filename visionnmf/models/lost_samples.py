@@ -40,17 +40,25 @@ class ZeroCodesWarning(UserWarning):
 
 
 def warn_zero_codes(
-    loss: Loss, lost: Lost, stacklevel: int, *, name: str = "NMF", has_zero_weight: bool = True
+    loss: Loss,
+    lost: Lost,
+    stacklevel: int,
+    *,
+    name: str = "NMF",
+    has_zero_weight: bool = True,
+    penalty: str | None = None,
 ) -> None:
     """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure.
 
     `lost` has their numbers, `stacklevel` is that of :func:`warnings.warn`, and `name` that of the estimator, which has
-    a parameter `zero_weight` or not. The warning has `loss` and `lost` as attributes, for estimators that fit an NMF
-    and warn in their own name.
+    a parameter `zero_weight` or not. `penalty` is its parameter that is known to be the cause, if one is. The warning
+    has `loss` and `lost` as attributes, for estimators that fit an NMF and warn in their own name.
     """
     if 2 * lost.n_lost <= lost.n_full:
         return
-    if loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
+    if penalty is not None:
+        why, cure = f"{penalty} is stronger than the data", f"a weaker {penalty}"
+    elif loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
         why = f"{loss.label} treats the entries that are not 0 ({lost.share:.2g} of all) as outliers"
         # whether the loss can give the entries that a sparse X does not store a smaller weight
         weighted = has_zero_weight and loss.record.sparse is not None and loss.record.sparse.weighted

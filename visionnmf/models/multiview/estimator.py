@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -29,20 +29,9 @@ from .components import Components, GroupSparsity, fit_components, second_iterat
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
 from .missing_views import CROWDED, CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
 from .outlying_views import judge_new, judge_training, limits_for_new
+from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors
 from .view_weights import choose_view_weights, noise_views, view_noises
-from .views import (
-    Views,
-    check_view_weight,
-    check_views,
-    given_views,
-    join_new,
-    join_training,
-    plot_usage,
-    sparseness,
-    usage,
-    view_energies,
-    view_errors,
-)
+from .views import Views, check_view_weight, check_views, given_views, join_new, join_training
 
 __all__ = ["MultiviewNMF"]
 
@@ -80,7 +69,7 @@ class MultiviewNMF(LinearModel):
         name. None if the views are given separately.
     loss : str or float, default="manhattan"
     loss_parameter : float or None, default=None
-        As for :class:`NMF`.
+        As for :class:`NMF`. Without outliers in the data, "frobenius" is faster and usually better.
     scale : {"energy", "noise", "none"}, default="energy"
         What each view is divided by. "energy" is the root mean square norm of its samples, so that views of any size
         and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
@@ -88,8 +77,9 @@ class MultiviewNMF(LinearModel):
     view_weight : None, "cv", sequence or dict of float, default=None
         What each scaled view is multiplied by, > 0. None is 1, but 0 for a view of noise, which a warning names: of at
         least 40 samples, its features are related neither to each other nor to the other views. Such a view is left
-        out, and its entries are predicted as 0. "cv" chooses the weights of the other views by how well hidden entries
-        of all views are predicted.
+        out, and its entries are predicted as 0. If all views look like noise, all are kept without a warning. Numbers
+        turn this search off. "cv" chooses the weights of the other views by how well hidden entries of all views are
+        predicted, which takes up to 1 + 4 n_views further fits.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -131,7 +121,7 @@ class MultiviewNMF(LinearModel):
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H`` in the units of the data, the views side by side.
     views_ : ndarray of str [shape=(n_views,)]
-        Names of the views, or their numbers if they have no names.
+        Names of the views as text, or their numbers if they have no names. Dicts that are returned have these keys.
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     view_scales_, view_weights_ : ndarray [shape=(n_views,), >= 0]
@@ -316,6 +306,8 @@ class MultiviewNMF(LinearModel):
         a data frame, and are numbered if not.
         """
         check_is_fitted(self)
+        if isinstance(X, Mapping):
+            raise ParameterError("X must be the codes of samples; got a dict; views get codes by transform")
         W = check_code_matrix(X, len(self.components_))
         with one_blas_thread():
             reconstruction = W @ self.components_
@@ -367,6 +359,7 @@ class MultiviewNMF(LinearModel):
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
+        check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
         check_number(self.codes_l2, "codes_l2", without_low=True)  # > 0
         if self.group_bound is not None:
@@ -458,18 +451,21 @@ class MultiviewNMF(LinearModel):
         cure = f"increase max_iter={self.max_iter}"
         if second:
             cure += " (the step that finds shared and private components has a quarter of it)"
-        name, issued, zero = type(self).__name__, False, None
+        name, issued, zero = type(self).__name__, False, []
         for warning in (item.message for item in caught):
             result = getattr(warning, "result", None)
             if isinstance(warning, ZeroCodesWarning):
-                zero = warning
+                zero.append(warning)
             elif result is None:
                 warnings.warn(warning, stacklevel=4)
             elif not issued:
                 issued = True
                 warn_not_converged(name, result, self.tol, cure=cure, stacklevel=5)
-        if zero is not None:
-            warn_zero_codes(zero.loss, zero.lost, 5, name=name, has_zero_weight=False)
+        if zero:
+            penalty = None
+            if second and len(zero) == 1:  # the first step, which has no penalty, found codes
+                penalty = "group_l1" if self.group_bound is None else "group_bound"
+            warn_zero_codes(zero[-1].loss, zero[-1].lost, 5, name=name, has_zero_weight=False, penalty=penalty)
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
         """Let the iterations of `model` and of the second step be reported; return what prints them.
@@ -495,6 +491,8 @@ class MultiviewNMF(LinearModel):
         those of the views, given or chosen. `scales` (n_views,) are the factors of the views in the fit, `groups`
         (n_features,) the view of each feature, and `view_usage_` says which view uses which component.
         """
+        if views.entries is not None:  # features of which nothing is known still have the numbers of the start
+            found.scaled_H[:, ~views.entries.any(axis=0)] = 0
         norms = norms_of(found.scaled_H)
         H = found.scaled_H / norms[:, None]
         self.views_ = np.array(views.names, object)
@@ -527,7 +525,10 @@ class MultiviewNMF(LinearModel):
         of each view that was a data frame in training. `observed` (n_samples, n_views) is false for missing views.
         """
         check_is_fitted(self)
-        joined = join_new(X, self.views_.tolist(), self.view_groups_, self.view_feature_names_)
+        features = self.view_feature_names_
+        if self.view_form_ == "matrix" and hasattr(self, "feature_names_in_"):
+            features = [list(self.feature_names_in_[self.view_groups_ == v]) for v in range(len(self.views_))]
+        joined = join_new(X, self.views_.tolist(), self.view_groups_, features)
         return check_views(self, joined, observed, reset=False, missing=self.missing_values)
 
     def _fitted_form(self) -> FittedForm:
@@ -551,11 +552,10 @@ class MultiviewNMF(LinearModel):
     def _learn_limits(self, views: Views, scales: Array, sparsity: GroupSparsity, threshold: float) -> None:
         """Set the figures of views that are usual for new samples, by fits like the main one to parts of the samples.
 
-        `views` are without the outlying ones, and `scales` (n_views,) what they are multiplied by. ``view_residuals_``
-        (n_views, 4) holds the figures of the small fits, which are infinite for views that are never outlying.
-        `components_` is (n_components, n_features).
+        `views` are without the outlying ones, multiplied by `scales` (n_views,) for a fit. ``view_residuals_``
+        (n_views, 4) holds the figures of the small fits, infinite for views that are never outlying.
         """
-        rank = len(self.components_)
+        rank = self.n_components_
 
         def fit(part: Views) -> Components:
             """Return the components of some of the samples."""

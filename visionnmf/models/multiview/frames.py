@@ -17,6 +17,7 @@ from visionnmf.exceptions import ParameterError
 __all__ = [
     "FittedForm",
     "check_feature_names",
+    "check_same_labels",
     "check_sample_labels",
     "feature_names",
     "is_frame",
@@ -59,10 +60,17 @@ def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] 
 def check_sample_labels(views: Mapping[str, Any]) -> None:
     """Raise ParameterError if data frames label their rows differently, because rows are matched by position.
 
-    Frames that only number their rows from 0 have no labels. They are refused only beside a frame that has the same
-    numbers in another order.
+    :func:`check_same_labels` says which labels differ.
     """
-    labels = {name: view.index for name, view in views.items() if is_frame(view)}
+    check_same_labels({f"view {name}": view.index for name, view in views.items() if is_frame(view)})
+
+
+def check_same_labels(labels: Mapping[str, Any]) -> None:
+    """Raise ParameterError if indexes, by what they belong to, are different.
+
+    An index that only numbers the rows from 0 holds no labels, and is right beside labels of another kind. Beside other
+    whole numbers it is refused, because slices of one frame have such indexes.
+    """
     first = next((name for name, index in labels.items() if not _is_count(index)), None)
     if first is None:
         return
@@ -70,7 +78,7 @@ def check_sample_labels(views: Mapping[str, Any]) -> None:
         if index.equals(labels[first]):
             continue
         same = set(index) == set(labels[first])
-        if same or not _is_count(index):
+        if same or not _is_count(index) or labels[first].dtype.kind in "iu":
             got = "the same labels in another order" if same else "other labels"
             cure = "both after reset_index(drop=True) if their rows match as they are"
             twice = next((index[index.duplicated()] for index in (index, labels[first]) if not index.is_unique), None)
@@ -79,8 +87,7 @@ def check_sample_labels(views: Mapping[str, Any]) -> None:
             else:  # reindex cannot tell such rows apart
                 got += f", and {shown(twice[0])} for several rows"
             raise ParameterError(
-                f"view {name} must have the index of view {first}, because rows are matched by position; got {got}; "
-                f"pass {cure}"
+                f"{name} must have the index of {first}, because rows are matched by position; got {got}; pass {cure}"
             )
 
 

@@ -157,9 +157,18 @@ def complete_codes(
 
     `codes` (n_samples, n_components), found from the views that count, are changed in place and returned; rows of
     complete samples stay as they are. `outlying`, bool (n_samples, n_views), marks views that are there but do not
-    belong to their sample. `loss` is the estimator's parameter; for some losses predictions must be above 0.
+    belong to their sample. `loss` is the estimator's parameter; for some losses predictions must be above 0. A warning
+    names samples that have only views of weight 0, whose codes are the mean.
     """
     kept = views.observed() & ~outlying
+    lost = np.flatnonzero(~(views.observed() & (components.scales > 0)).any(axis=1))
+    if len(lost):
+        warnings.warn(
+            f"MultiviewNMF gives the mean codes to samples that only have views of weight 0: {len(lost)} samples, the "
+            f"first of which is sample {lost[0]}; leave them out",
+            UserWarning,
+            stacklevel=4,
+        )
     gaps = np.flatnonzero(~kept.all(axis=1))
     for block in row_slices((len(gaps), components.H.shape[1])):
         rows = gaps[block]

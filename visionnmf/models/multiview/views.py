@@ -1,8 +1,9 @@
-"""Views of the same samples as one record, however they are given, and what is measured on it."""
+"""Views of the same samples as one record, however they are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -11,13 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_number, check_rows, plot_axes, shown
-from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import Loss, loss_value
+from visionnmf._checks import check_number, check_rows, shown
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
 
-from .frames import check_feature_names, check_sample_labels, feature_names, is_frame
+from .frames import check_feature_names, check_same_labels, check_sample_labels, feature_names, is_frame, labels_of
 
 __all__ = [
     "Views",
@@ -27,12 +26,7 @@ __all__ = [
     "given_views",
     "join_new",
     "join_training",
-    "plot_usage",
     "row_slices",
-    "sparseness",
-    "usage",
-    "view_energies",
-    "view_errors",
 ]
 
 Array = NDArray[Any]
@@ -156,6 +150,7 @@ class JoinedViews(NamedTuple):
     feature_names: Sequence[list[str] | None] = ()  # of each view, None without names; of separate views only
     some_absent: bool = False
     framed: tuple[bool, ...] = ()  # whether each training view was a data frame
+    index: Any = None  # the labels of the samples, None without a data frame
 
 
 def join_training(X: Any, groups: Any) -> JoinedViews:
@@ -180,7 +175,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         if len(shape) != 2:  # scikit-learn's check of the data will say so
             return JoinedViews(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
         names, labels = _named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
-        return JoinedViews(matrix, tuple(names), labels, "matrix", framed=(is_frame(X),))
+        return JoinedViews(matrix, tuple(names), labels, "matrix", framed=(is_frame(X),), index=labels_of([X]))
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
     form, views = parts
@@ -190,7 +185,8 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
     features, framed = [*map(feature_names, given.values())], tuple(map(is_frame, given.values()))
-    return JoinedViews(_side_by_side(given), tuple(given), labels, form, features, framed=framed)
+    index = labels_of(given.values())
+    return JoinedViews(_side_by_side(given), tuple(given), labels, form, features, framed=framed, index=index)
 
 
 def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequence[list[str] | None]) -> JoinedViews:
@@ -202,7 +198,7 @@ def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequen
     _check_not_samples(X)
     parts = _parts(X)
     if parts is None:
-        return JoinedViews(check_kind(X), tuple(names), groups, "matrix")
+        return JoinedViews(check_kind(X), tuple(names), groups, "matrix", index=labels_of([X]))
     form, views = parts
     if form == "list" and len(views) != len(names):
         raise ParameterError(
@@ -232,7 +228,8 @@ def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequen
     # The columns of `joined` are sorted by view. The inverse of that permutation restores the order of training.
     if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
         joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
-    return JoinedViews(joined, tuple(names), groups, form, some_absent=len(there) < len(names))
+    index = labels_of(there.values())
+    return JoinedViews(joined, tuple(names), groups, form, some_absent=len(there) < len(names), index=index)
 
 
 def check_views(
@@ -265,7 +262,25 @@ def check_views(
     if reset and not there.any(axis=0).all():
         view = given.names[int(there.any(axis=0).argmin())]
         raise ParameterError(f"X must have samples of each view in training; got none of view {view}")
+    if reset and not entries.any(axis=0).all():
+        _warn_unknown(int(entries.any(axis=0).argmin()), given)
     return views
+
+
+def _warn_unknown(feature: int, given: JoinedViews) -> None:
+    """Warn that a feature of training views, numbered over all views, has no entry that is there."""
+    v = given.groups[feature]
+    number = int(np.count_nonzero(given.groups[:feature] == v))
+    names, place = list(getattr(given.X, "columns", ())), feature
+    if given.feature_names:
+        names, place = given.feature_names[v] or [], number
+    label = f" ({names[place]!r:.60})" if names else ""
+    warnings.warn(
+        f"view {given.names[v]} has no entry of feature {number}{label} in training, so it is predicted as 0; leave it "
+        "out",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def _check_not_samples(X: Any) -> None:
@@ -294,8 +309,8 @@ def _check_observed(observed: Any, given: JoinedViews) -> Array:
     if isinstance(observed, Mapping):
         got, cure = "a dict", f"numpy.column_stack([observed[name] for name in {names}])"
     else:
-        if is_frame(observed) and {*map(str, observed.columns)} == {*names}:  # a frame with the names of the views
-            observed = observed.set_axis([*map(str, observed.columns)], axis=1)[names]
+        if is_frame(observed):
+            observed = _ordered_mask(observed, names, given.index)
         try:
             mask = np.asarray(observed)
         except ValueError:  # rows of different lengths
@@ -312,6 +327,23 @@ def _check_observed(observed: Any, given: JoinedViews) -> Array:
     raise ParameterError(
         f"observed must be True or False for each sample and view, of shape {shape}; got {got}; pass {cure}"
     )
+
+
+def _ordered_mask(observed: Any, names: list[str], index: Any) -> Any:
+    """Return a frame of observed views with its columns in the order of `names`.
+
+    Columns that are only numbered stay as they are. Raises ParameterError for other names, and for rows whose labels
+    differ from `index`, the labels of the samples.
+    """
+    if index is not None:
+        check_same_labels({"X": index, "observed": observed.index})
+    columns = [*map(str, observed.columns)]
+    if {*columns} == {*names}:
+        return observed.set_axis(columns, axis=1)[names]
+    if columns != [str(number) for number in range(len(columns))]:
+        odd = next((f"no column {name!r:.60}" for name in names if name not in columns), f"the columns {columns}")
+        raise ParameterError(f"observed must have the views {names} as columns; got {odd}; rename its columns")
+    return observed
 
 
 def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterError | None:
@@ -382,6 +414,8 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
             chosen = _columns_of(name, members, columns)
         else:
             chosen = np.asarray(members)
+            if chosen.dtype == bool and chosen.shape == (n_features,):
+                chosen = np.flatnonzero(chosen)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (chosen < 0).any() or (chosen >= n_features).any():
             raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(members)}")
         if not len(chosen) or len(set(chosen)) < len(chosen) or (labels[chosen] >= 0).any():
@@ -413,7 +447,10 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     if isinstance(X, Mapping):
         form, views = "dict", {str(name): view for name, view in X.items()}
     elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # columns with the levels view and feature
-        form, views = "frame", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
+        labels = list(dict.fromkeys(X.columns.get_level_values(0)))
+        if any(label is None or label != label for label in labels):  # None or NaN
+            raise ParameterError("X must name the view of each column; got None or NaN; rename it, or leave it out")
+        form, views = "frame", {str(name): X[name] for name in labels}
     elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
         form, views = "list", {str(i): view for i, view in enumerate(X)}
     else:
@@ -422,8 +459,14 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
         raise ParameterError(f"X must name each view differently, also as text; got {shown([*X])}")
     for name, view in views.items():
         check_rows(view, name=f"view {name}")
-        if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
-            got, shape = shown(view), np.shape(view)
+        try:
+            shape = np.shape(view)
+        except ValueError:  # NumPy's sentence does not name the view
+            raise ParameterError(
+                f"view {name} must be an array of shape (n_samples, n_features); got rows of different lengths"
+            ) from None
+        if view is not None and (len(shape) != 2 or not shape[1]):
+            got = shown(view)
             if len(shape) == 1:
                 got = f"one of shape {shape}; numpy.reshape(view, (1, -1)) is one sample, and (-1, 1) is one feature"
             raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {got}")
@@ -483,9 +526,6 @@ def _array(view: Any) -> Array:
     return array
 
 
-# --- what is measured on views ---------------------------------------------------------------------------------------
-
-
 def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
     """Return the weights of the views `names` for the parameter `view_weight`; None if the data decide."""
     if given is None or (isinstance(given, str) and given == "cv"):
@@ -501,91 +541,3 @@ def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
     if np.ndim(given) != 1 or len(given) != len(names):
         raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
     return np.array([check_number(value, "view_weight", without_low=True) for value in given])  # each > 0
-
-
-def view_energies(views: Views) -> Array:
-    """Return the root mean square norm of the samples of each view; 1 for a view of zeros.
-
-    Where entries are missing, it is the norm that a complete sample with the same mean square would have.
-    """
-    energies = np.ones(views.n_views)
-    for v, own in enumerate(views.columns()):
-        view = views.data[:, own]
-        values = view.data if sp.issparse(view) else view
-        count = view.shape[0] * view.shape[1] if views.entries is None else np.count_nonzero(views.entries[:, own])
-        energies[v] = np.sqrt(float((values**2).sum(dtype=np.float64)) / count * len(own)) or 1.0
-    return energies
-
-
-def usage(H: Array, groups: Array, n_views: int) -> Array:
-    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component."""
-    energy = np.array([(H[:, groups == v].astype(np.float64) ** 2).sum(axis=1) for v in range(n_views)]).T
-    total = energy.sum(axis=1, keepdims=True)
-    return np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)
-
-
-def sparseness(H: Array, groups: Array, n_views: int) -> Array:
-    """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views).
-
-    It is ``(sqrt(N) - |x|_1 / |x|_2) / (sqrt(N) - 1)`` of a block x of N entries: 0 if all are alike, 1 if only one is
-    not 0. It is also 1 for a block of zeros, or of one feature.
-    """
-    result = np.ones((len(H), n_views))
-    for v in range(n_views):
-        block = H[:, groups == v].astype(np.float64)
-        root = np.sqrt(block.shape[1])
-        norms = np.linalg.norm(block, axis=1)
-        used = norms > 0
-        if root > 1:
-            result[used, v] = (root - block[used].sum(axis=1) / norms[used]) / (root - 1)
-    return result
-
-
-@one_blas_thread()
-def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss: Loss) -> Array:
-    """Return the loss of the model in each view (n_views,), as a share of the loss of the best constants.
-
-    `codes` (n_samples, n_components) and `scaled_H` reconstruct the views multiplied by `scales` (n_views,). The
-    constants, one for each feature, are the means for a beta-divergence, and the medians for the other, robust losses.
-    A view that is constant itself is compared with the model 0; the share is 0 if that has no loss either.
-    """
-    columns = views.columns()
-    constants = [_constants(views, own, np.median if np.isnan(loss.beta) else np.mean) for own in columns]
-    left, total = np.zeros(views.n_views), np.zeros(views.n_views)
-    for rows, block, entries in views.blocks():
-        Wt, ones = np.ascontiguousarray(codes[rows].T), np.ones((1, len(block)), block.dtype)
-        for v, own in enumerate(columns):
-            X = np.ascontiguousarray(block[:, own] * scales[v].astype(block.dtype))
-            M = None if entries is None else np.ascontiguousarray(entries[:, own], block.dtype)
-            level = (scales[v] * constants[v]).astype(block.dtype)[None]
-            left[v] += loss_value(X, Wt, np.ascontiguousarray(scaled_H[:, own]), loss, weights=M)
-            total[v] += loss_value(X, ones, level, loss, weights=M)
-    return np.divide(left, total, out=np.zeros_like(left), where=total > 0)
-
-
-def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
-    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant."""
-    found, varies = np.zeros(len(own)), False
-    step = max(1, BLOCK // len(views))
-    for start in range(0, len(own), step):
-        some = own[start : start + step]
-        block = dense(views.data[:, some])
-        for k, values in enumerate(block.T, start):
-            if views.entries is not None:
-                values = values[views.entries[:, own[k]]]
-            if values.size:
-                found[k], varies = middle(values.astype(np.float64)), varies or bool(np.ptp(values))
-    return found if varies else np.zeros_like(found)
-
-
-def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
-    """Draw the shares that :func:`usage` returns, and return the matplotlib axes."""
-    ax = plot_axes(ax)
-    # Components that more views use come first; then they are ordered by their main view and its share.
-    order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
-    picture = ax.imshow(shares[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)
-    ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
-    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
-    ax.set_xlabel("component, shared ones first")
-    ax.figure.colorbar(picture, ax=ax, label="share of energy")
-    return ax
