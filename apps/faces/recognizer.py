@@ -467,13 +467,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ratios = relative_distances(self._distances(data, missing, parts))
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
+        empty = set(input_checks.empty_images(data, missing).tolist())  # they show nothing, and so nobody
         found = []
         for row, nearest in enumerate(np.argsort(ratios, axis=1, kind="stable")[:, :top]):
             ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
             person, distance = ranking[0]
             allowed = self.unlike_[nearest[0]]  # the unlikeness with which the nearest person may still be named
             reason = "unknown" if unlike[row] > allowed or distance > limit else None
-            reason = "unlike" if unlike[row] > max(allowed, self.faceless_) else reason
+            reason = "unlike" if row in empty or unlike[row] > max(allowed, self.faceless_) else reason
             share, named = float(parts.corrupted[row].mean()), person if reason is None else None
             like = None if alike is None else bool(alike[row]) and threshold is None
             coarse = [float(value) if np.isfinite(value) else None for value in (unlike[row], allowed)]

@@ -39,6 +39,18 @@ def people(rng):
     return images[train], labels[train], images[~train], labels[~train]
 
 
+def test_an_image_that_shows_nothing_is_nobody(people):
+    images, labels, new, _ = people
+    images, new = (rows.reshape(len(rows), -1) for rows in (images, new))
+    recognizer = FaceRecognizer(image_shape=(16, 16), random_state=0).fit(images, labels)
+    blank = np.stack([np.zeros_like(new[0]), np.full_like(new[0], 0.4), new[0]])
+    found = recognizer.identify(blank)
+    assert [identity.reason for identity in found[:2]] == ["unlike", "unlike"] and found[2].reason != "unlike"
+    assert [identity.person for identity in found[:2]] == [None, None]
+    mask = np.ones_like(blank, dtype=bool)
+    assert {identity.reason for identity in recognizer.identify(blank, mask)} == {"unlike"}
+
+
 # --- classifiers ------------------------------------------------------------------------------------------------------
 
 
