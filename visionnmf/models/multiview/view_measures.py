@@ -19,6 +19,8 @@ __all__ = ["plot_usage", "sparseness", "usage", "view_energies", "view_errors"]
 
 Array = NDArray[Any]
 
+MOST_TICKS = 30  # numbers of components below a picture
+
 
 def view_energies(views: Views) -> Array:
     """Return the root mean square norm of the samples of each view; 1 for a view of zeros.
@@ -106,7 +108,8 @@ def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
     greys = LinearSegmentedColormap.from_list("shares", ["0.88", "black"])
     picture = ax.imshow(np.ma.masked_equal(shares[order].T, 0), aspect="auto", cmap=greys, vmin=0, vmax=1)
     ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
-    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
+    shown = range(0, len(order), -(-len(order) // MOST_TICKS))  # their numbers, as in `view_usage_`
+    ax.set_xticks(shown, order[shown].tolist())
     ax.set_xlabel("component, shared ones first")
     ax.figure.colorbar(picture, ax=ax, label="share of energy")
     return ax
