@@ -24,6 +24,7 @@ from visionnmf.exceptions import ParameterError
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+FEW_PIXELS = 16  # no image is smaller than this
 EMPTY = "X has images that show nothing"  # how the warning begins
 MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
@@ -118,8 +119,11 @@ def check_restored(
 
 
 def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:
-    """Return the numbers of the images that show nothing: all their visible pixels are equal, or none is visible."""
-    if images.shape[1] == 1:
+    """Return the numbers of the images that show nothing: all their visible pixels are equal, or none is visible.
+
+    Rows of fewer than :data:`FEW_PIXELS` pixels are no images, and equal by chance.
+    """
+    if images.shape[1] < FEW_PIXELS:
         return np.zeros(0, np.intp)
     low, high = np.where(missing, math.inf, images).min(axis=1), np.where(missing, -math.inf, images).max(axis=1)
     return np.flatnonzero(low >= high)
