@@ -71,7 +71,7 @@ def is_dask(X: Any) -> bool:
 def is_on_device(X: Any) -> bool:
     """Return whether `X` is an array of another library than NumPy, such as PyTorch, that stays where it is.
 
-    That is so if scikit-learn is told to dispatch such arrays (``array_api_dispatch=True``); otherwise they become
+    That is so with scikit-learn's setting ``array_api_dispatch=True``; otherwise such arrays become
     arrays of NumPy. Raises ParameterError for an array on a GPU that may not stay there.
     """
     library = type(X).__module__.partition(".")[0]
@@ -305,7 +305,7 @@ def check_kind(X: Any) -> Any:
     """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
 
     Raises ParameterError for more than two axes, rows of different lengths, masked entries, text, dates, sparse
-    matrices whose indices are out of range, and arrays that scikit-learn is told to leave on their device.
+    matrices whose indices are out of range, and arrays of other libraries that stay on their device.
     """
     if is_on_device(X):
         raise ParameterError(

@@ -20,7 +20,7 @@ __all__ = ["fit_elsewhere", "is_elsewhere", "transform_elsewhere"]
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Return whether `X` is an array of Dask, or of another library to which scikit-learn is told to dispatch."""
+    """Return whether `X` is an array of Dask, or of another library that stays on its device."""
     return is_dask(X) or is_on_device(X)
 
 

@@ -249,8 +249,8 @@ class NMF(WithPenalties, LinearModel):
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
             and "kullback-leibler", and with ``missing_values=0`` also for "itakura-saito" and numbers. An array of Dask
             is fitted block by block, on the workers of the active client if there is one (docs/dask.md); its codes are
-            an array of Dask as well. An array of PyTorch or CuPy is fitted where it lies if scikit-learn is told to
-            dispatch it (docs/gpu.md); components and codes are then arrays of that library.
+            an array of Dask as well. An array of PyTorch or CuPy is fitted where it lies with scikit-learn's
+            setting ``array_api_dispatch`` (docs/gpu.md); components and codes are then arrays of that library.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.

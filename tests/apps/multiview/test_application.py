@@ -234,9 +234,9 @@ def test_evaluate_goes_on_and_tells_methods_apart(files):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_beats_chance_by_far(made, method):
     views, labels = made
-    rows = evaluate_views(views, labels, Comparison(methods=(method,), ranks=(6,), n_splits=1))
+    rows = evaluate_views(views, labels, Comparison(methods=(method,), ranks=(6,), n_splits=3))
     assert tuple(rows[0]) and set(rows[0]) == set(COLUMNS)
-    assert summarise(rows)[0]["accuracy"] > 0.65  # of one split into 30 and 30 samples; chance is 0.25
+    assert summarise(rows)[0]["accuracy"] > 0.7  # of three splits into 30 and 30 samples; chance is 0.25
 
 
 def test_words_are_scored_by_average_precision(made):

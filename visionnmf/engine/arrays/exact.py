@@ -60,8 +60,8 @@ def box_squares(grams: Any, right: Any, penalty: Penalties, start: Any = None) -
     """Return the minimisers F (n_rows, r) of ``f G f / 2 - b f + penalty(f)``, one for each row, in a box.
 
     `grams` (n_rows or 1, r, r) are the matrices G and `right` (n_rows, r) the vectors b, in double precision. Variables
-    are low, high or free; all that are wrong change sides, and from then on that this no longer helps, the last one
-    alone (Júdice & Pires 1994). `start` are feasible codes to begin from; by default HALS sweeps find some. Rows for
+    are low, high or free. All that are wrong change sides; once this no longer helps, only the last of them does
+    (Júdice & Pires 1994). `start` are feasible codes to begin from; by default HALS sweeps find some. Rows for
     which rounding prevents the end keep what is best of their sets, clipped.
     """
     xp = namespace_of(right)
@@ -98,15 +98,13 @@ class _Box:
         """Return each row's minimiser (r,) whose variables are at the low or high bound on the `sides` -1 and 1."""
         xp = namespace_of(self.B)
         free = sides == 0
-        top = self.high if np.isfinite(self.high) else 0.0
-        fixed = xp.where(sides < 0, self.low + xp.zeros_like(self.B), top + xp.zeros_like(self.B))
-        fixed = xp.where(free, xp.zeros_like(self.B), fixed)
+        zero, top = xp.zeros_like(self.B), self.high if np.isfinite(self.high) else 0.0
+        fixed = xp.where(free, zero, xp.where(sides < 0, self.low + zero, top + zero))
         right = self.B - xp.matmul(self.grams, fixed[:, :, None])[:, :, 0]
         both = free[:, :, None] & free[:, None, :]
         identity = xp.eye(sides.shape[1], dtype=self.B.dtype, device=self.B.device)
-        system = xp.where(both, self.grams + 0 * identity, identity + xp.zeros_like(self.grams))
-        system = xp.where(both | (identity > 0), system, xp.zeros_like(system))
-        solution = xp.linalg.solve(system, xp.where(free, right, xp.zeros_like(right))[:, :, None])[:, :, 0]
+        system = xp.where(both, self.grams, identity)
+        solution = xp.linalg.solve(system, xp.where(free, right, zero)[:, :, None])[:, :, 0]
         return xp.where(free, solution, fixed)
 
     def slopes(self, F: Any) -> Any:

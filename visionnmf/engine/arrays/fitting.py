@@ -10,7 +10,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers.admm import follow
 from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.stopping import EXACT, Stopping
-from visionnmf.exceptions import ParameterError
 
 from . import accelerated, admm, descent, exact, factors, multiplicative
 from .namespace import chunks, doubled, namespace_of, parts_of, total
@@ -51,10 +50,10 @@ def _exact_objective(problem: Problem) -> float:
 
 
 def solve_codes(problem: Problem, H: Any) -> Any:
-    """Return the codes ``Wt`` (r, n_samples) of the data of a problem for fixed components `H` (r, n)."""
-    kinds = sorted(problem.penalty_W.kinds - {"box", "l1", "l2"})
-    if kinds:
-        raise ParameterError(f"penalty_W must be of box, l1 and l2 for arrays on a device; got {' and '.join(kinds)}")
+    """Return the codes ``Wt`` (r, n_samples) of the data of a problem for fixed components `H` (r, n).
+
+    The penalty of the codes consists of a box, l1 and l2.
+    """
     xp = namespace_of(H)
     Wt = xp.zeros((H.shape[0], problem.X.shape[0]), dtype=H.dtype, device=H.device)
     same = problem.loss.record.codes_as

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-CHUNK_ENTRIES = {
-    True: 1 << 28,
-    False: 1 << 18,
-}  # most entries of the data worked on at a time: on a GPU, on a processor
+# The most entries of the data that are worked on at a time, on a GPU (True) and on a processor.
+CHUNK_ENTRIES = {True: 1 << 28, False: 1 << 18}
 
 VARIANTS = 64  # of one function that PyTorch compiles
 
