@@ -85,9 +85,12 @@ class Timed:
         """Note the time; that of the processors in the first iteration and in the last one before the end."""
         self.times.append(time.monotonic())
         if iteration in (1, ITERATIONS - 1):
-            here = [time.process_time()]
-            self.processor.append(list(self.client.run(time.process_time).values()) if self.client else here)
+            self.processor.append(self.used())
         return False
+
+    def used(self) -> list[float]:
+        """Return the processor seconds so far of each process that fits."""
+        return list(self.client.run(time.process_time).values()) if self.client else [time.process_time()]
 
     @property
     def seconds(self) -> float:
@@ -102,10 +105,11 @@ class Timed:
 
 
 class Fitted(NamedTuple):
-    """A fit, the seconds that it took, those of an iteration, and its processor seconds in the busiest process."""
+    """A fit, its seconds and processor seconds in all processes, and those of an iteration in the busiest process."""
 
     model: NMF
     total: float
+    processor: float
     each: float
     busiest: float
 
@@ -113,16 +117,19 @@ class Fitted(NamedTuple):
     def row(self) -> str:
         """The columns of a table."""
         objective = repr(float(self.model.objective_history_[-2]))  # before the final codes, with all digits
-        return f"{objective} | {self.total:.1f} | {self.each:.3f} | {self.busiest:.3f}"
+        return f"{objective} | {self.total:.1f} | {self.processor:.1f} | {self.each:.3f} | {self.busiest:.3f}"
 
 
 def fitted(X: Any, client: Any = None) -> Fitted:
     """Fit, and measure it."""
     timed = Timed(client)
     model = NMF(RANK, max_iter=ITERATIONS, tol=0, random_state=0, callback=timed)
-    start = time.monotonic()
+    start, before = time.monotonic(), sum(timed.used())
     model.fit(X)
-    return Fitted(model, time.monotonic() - start, timed.seconds, timed.busiest)
+    return Fitted(model, time.monotonic() - start, sum(timed.used()) - before, timed.seconds, timed.busiest)
+
+
+HEAD = "| arrangement | objective | s of the fit | processor s of it | s of an iteration | processor s, busiest process |"
 
 
 def compile_on(client: Any, size: int) -> None:
@@ -134,8 +141,7 @@ def workers() -> None:
     """Print objective and seconds in memory, on one worker, and on two."""
     X = made(SAMPLES, SAMPLES // N_BLOCKS)
     print(f"{SAMPLES} x {FEATURES} float32, {RANK} components, {N_BLOCKS} blocks, {ITERATIONS} iterations\n")
-    print("| arrangement | objective | s of the fit | s of an iteration | processor s of it, busiest process |")
-    print("| --- | --- | --- | --- | --- |")
+    print(HEAD + "\n" + "| --- " * 6 + "|")
     whole = X.compute()
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     NMF(RANK, max_iter=1, tol=0).fit(whole[:100])  # compiles
@@ -222,11 +228,7 @@ def disk(megabytes: float = 0, block: float = 0) -> None:
         made(n_samples, size).to_zarr(str(folder / "X.zarr"), compute=True)
         stored = da.from_zarr(str(folder / "X.zarr"))
         print(f"{n_samples} x {FEATURES} float32, blocks of {size}, {ITERATIONS} iterations, {MEMORY} a worker\n")
-        print(
-            "| arrangement | objective | s of the fit | s of an iteration | processor s of it, busiest process |",
-            end="",
-        )
-        print(" peak of a process, MB | without files | recovery error |\n" + "| --- " * 8 + "|")
+        print(HEAD + " peak of a process, MB | without files | recovery error |\n" + "| --- " * 9 + "|")
         with cluster(2, MEMORY) as client:
             compile_on(client, 100)
             peak = Peak(list(client.run(os.getpid).values()))
@@ -240,8 +242,10 @@ def disk(megabytes: float = 0, block: float = 0) -> None:
         peak.stop()
         error = recovery(second.model, n_samples, size)
         print(f"| in memory, 2 threads | {second.row} | {peak.total:.0f} | {peak.anonymous:.0f} | {error:.6f} |")
-        ratios = [first.total / second.total, first.each / second.each, 2 * first.busiest / second.busiest]
-        print("\ndisk against memory, fit, iteration, processor seconds of it:", *(f"{ratio:.2f}" for ratio in ratios))
+        print("\ndisk against memory: fit", f"{first.total / second.total:.2f}", end="")
+        print(f", its processor seconds {first.processor / second.processor:.2f}", end="")
+        print(f", an iteration {first.each / second.each:.2f}", end="")
+        print(f", its processor seconds {2 * first.busiest / second.busiest:.2f}")
     finally:
         shutil.rmtree(folder)
 

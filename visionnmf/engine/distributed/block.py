@@ -87,6 +87,7 @@ class Block:
         self.problem: Problem  # with the weights of samples; set by `begin`
         self.given: Problem  # without them
         self.Wt: Array  # codes of `problem`
+        self._written: Array | None = None  # array as large as the data that each pass writes to, as the dual
         self._half: admm.Half  # the pass of ADMM, with its dual
         self._halves: Any  # updates of least squares: `hals.Gram`, `hals.Filled` or `hals.Clipped`
         self._codes: hals.ExtrapolatedCodes  # the codes before and after extrapolation
@@ -184,10 +185,13 @@ class Block:
     def _large_zeros(self) -> Array:
         """Return an array of zeros of the shape and dtype of the data, in a file if the data are in one.
 
-        `_mapped` maps files into memory, and can give that memory back between messages.
+        `_mapped` maps files into memory, and can give that memory back between messages. Each pass writes to the array,
+        so that its pages are worth loading before (`_written`).
         """
         X, directory = self.problem.X, self.data.directory
-        return np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
+        zero = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
+        self._written = zero
+        return zero
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
         """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
@@ -195,6 +199,7 @@ class Block:
         `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. The
         dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
         """
+        self._mapped.load(self._written)
         return self._half.step(self.Wt, H, bound, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
@@ -224,6 +229,7 @@ class Block:
         Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
         with the data (r, n), their penalty, and the largest code of each component (r,).
         """
+        self._mapped.load(self._written)
         self._codes.step(self._halves, H, momentum)
         new = self._codes.next
         penalty = self.problem.penalty_W.value(new)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import sys
 import tempfile
 import weakref
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+MADV_POPULATE_WRITE = 23  # of Linux; Python has no name for it
 
 
 class ArrayFile(NamedTuple):
@@ -48,22 +51,35 @@ class Mapped:
     """The arrays of a block in mapped files."""
 
     def __init__(self) -> None:
-        self._maps: list[mmap.mmap] = []
+        self._maps: list[tuple[mmap.mmap, Array]] = []
 
     def open(self, stored: ArrayFile) -> Array:
         """Map a file that :func:`store` or :func:`zeros` has written, and return its array, which may be changed.
 
-        The file is removed when this object is. `_maps` keeps the mappings for :meth:`release`.
+        The file is removed when this object is. `_maps` keeps the mappings, with their arrays, for :meth:`release`
+        and :meth:`load`.
         """
         with open(stored.path, "r+b") as file:
             mapped = mmap.mmap(file.fileno(), 0)
         weakref.finalize(self, _remove, stored.path)
-        self._maps.append(mapped)
-        return np.frombuffer(mapped, stored.dtype).reshape(stored.shape)
+        array = np.frombuffer(mapped, stored.dtype).reshape(stored.shape)
+        self._maps.append((mapped, array))
+        return array
+
+    def load(self, array: Array | None) -> None:
+        """Map all pages of an array for writing in one call, where the system can; others than mapped ones are left.
+
+        Otherwise the first write to each page would interrupt the pass over the array.
+        """
+        if sys.platform == "linux":
+            for mapped, opened in self._maps:
+                if opened is array:
+                    with contextlib.suppress(OSError):  # Linux before 5.14
+                        mapped.madvise(MADV_POPULATE_WRITE)
 
     def release(self) -> None:
         """Give back the memory of all arrays to the system, which reads it from the files again when it is needed."""
-        for mapped in self._maps:  # the memory maps of all arrays that were opened
+        for mapped, _ in self._maps:  # the memory maps of all arrays that were opened
             if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
                 mapped.madvise(mmap.MADV_DONTNEED)
 
