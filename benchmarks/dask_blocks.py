@@ -129,7 +129,9 @@ def fitted(X: Any, client: Any = None) -> Fitted:
     return Fitted(model, time.monotonic() - start, sum(timed.used()) - before, timed.seconds, timed.busiest)
 
 
-HEAD = "| arrangement | objective | s of the fit | processor s of it | s of an iteration | processor s, busiest process |"
+HEAD = (
+    "| arrangement | objective | s of the fit | processor s of it | s of an iteration | processor s, busiest process |"
+)
 
 
 def compile_on(client: Any, size: int) -> None:

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from visionnmf import NMF, Penalty
 from visionnmf.exceptions import ParameterError, TooLargeError
@@ -135,14 +136,68 @@ def test_bad_blocks_are_refused_as_in_memory(change, message):
         NMF(2).fit(in_blocks(bad))
 
 
-def test_arrays_without_samples_of_unknown_size_or_with_sparse_blocks_are_refused():
+def test_arrays_without_samples_or_of_unknown_size_are_refused():
     with pytest.raises(ParameterError, match="at least one sample"):
         NMF(2).fit(in_blocks(X)[:0])
     with pytest.raises(ParameterError, match="compute_chunk_sizes"):
         NMF(2).fit(in_blocks(X)[in_blocks(X)[:, 0] > 0])
-    scipy_sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(ParameterError, match="dense blocks"):
-        NMF(2).fit(in_blocks(X).map_blocks(scipy_sparse.csr_matrix))
+
+
+COUNTS = np.where(RNG.random(X.shape) < 0.7, 0.0, X)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fit": {"sample_weight": SAMPLES}},
+        {"penalty_W": Penalty(l1=0.05, high=3.0), "penalty_H": Penalty(l2=0.1)},
+    ],
+    ids=["plain", "sample weights", "penalties"],
+)
+def test_sparse_blocks_reach_the_minimum_of_the_dense_fit_whatever_their_sizes(kind, options):
+    options = {"loss": "frobenius", "max_iter": 300, "tol": 0, "random_state": 0, **options}
+    arguments = options.pop("fit", {})
+    memory = NMF(4, **options).fit(COUNTS, **arguments)
+    found = [NMF(4, **options).fit(in_blocks(COUNTS, rows).map_blocks(kind), **arguments) for rows in (40, len(COUNTS))]
+    for model in found:
+        assert model.reconstruction_err_ == pytest.approx(memory.reconstruction_err_, rel=1e-6)
+        assert model.optimality_ == pytest.approx(memory.optimality_, abs=1e-4)
+        np.testing.assert_allclose(model.components_, memory.components_, atol=2e-3)
+    np.testing.assert_allclose(found[0].components_, found[1].components_, rtol=1e-6, atol=1e-6)
+
+
+def test_codes_of_sparse_blocks_are_those_of_the_fit_in_memory():
+    model, blocks = NMF(4, loss="frobenius", random_state=0), in_blocks(COUNTS).map_blocks(sp.csr_matrix)
+    codes = model.fit_transform(blocks)
+    expected = model.transform(sp.csr_array(COUNTS))
+    np.testing.assert_allclose(codes.compute(), expected, atol=1e-9)
+    np.testing.assert_allclose(model.transform(blocks).compute(), expected, atol=1e-9)
+
+
+def test_sparse_blocks_in_single_precision_stay_so():
+    data = in_blocks(COUNTS.astype(np.float32)).map_blocks(sp.csr_matrix)
+    model = NMF(3, loss="frobenius", random_state=0).fit(data)
+    assert model.components_.dtype == np.float32 and model.transform(data).compute().dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments", "message"),
+    [
+        ({"loss": "manhattan"}, {}, "does not take sparse X|takes? .*sparse"),
+        ({"loss": "frobenius", "missing_values": 0}, {}, "missing_values must be None for sparse blocks"),
+        ({"loss": "frobenius"}, {"weights": WEIGHTS}, "weights and missing_values must be None"),
+    ],
+)
+def test_what_sparse_blocks_cannot_do_is_refused(parameters, arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        NMF(2, **parameters).fit(in_blocks(COUNTS).map_blocks(sp.csr_matrix), **arguments)
+
+
+def test_negative_numbers_in_sparse_blocks_are_refused():
+    with pytest.raises(ValueError, match="Negative"):
+        NMF(2, loss="frobenius").fit(in_blocks(-COUNTS).map_blocks(sp.csr_matrix))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from visionnmf import NMF
 
@@ -55,6 +56,18 @@ def test_least_squares_on_two_workers(client, rows):
     memory = NMF(4, loss="frobenius", random_state=0, max_iter=40, tol=0).fit(X)
     model, _ = fitted(rows, loss="frobenius")
     np.testing.assert_allclose(model.components_, memory.components_, rtol=1e-8, atol=1e-10)
+
+
+def test_sparse_blocks_on_two_workers_equal_those_of_one_process(client, rows):
+    import dask
+
+    blocks = rows.map_blocks(sp.csr_matrix)
+    model, codes = fitted(blocks, loss="frobenius")
+    with dask.config.set(scheduler="threads"):
+        here, codes_here = fitted(blocks, loss="frobenius")
+        codes_here = codes_here.compute()
+    np.testing.assert_allclose(model.components_, here.components_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(codes.compute(), codes_here, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("loss", ["manhattan", "frobenius"])

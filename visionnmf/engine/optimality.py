@@ -58,9 +58,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     if size == 0:
         return 0.0
     with one_blas_thread():
-        if problem.is_sparse:
-            G_W, G_H, derivative = _sparse_gradients(problem, W64, H64)
-        elif problem.loss.record.kink:
+        if problem.loss.record.kink and not problem.is_sparse:
             G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
         else:
             G_W, G_H, derivative = gradients(problem, W64, H64)
@@ -114,12 +112,14 @@ def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: f
 
 
 def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the size of its derivative.
+    """Return the gradients of a smooth loss, or of sparse data, with respect to `Wt` and `H`, and its derivative's size.
 
     `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
     (for a divergence, of its positive part at this model), which the record of the loss returns as `at_zero`. Rows are
     processed in chunks, which threads share, and a chunk in blocks that stay in cache.
     """
+    if problem.is_sparse:
+        return _sparse_gradients(problem, Wt, H)
     X, M = problem.X, problem.weights
     loss = problem.loss
     G_W = np.empty_like(Wt)

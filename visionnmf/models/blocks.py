@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
@@ -84,10 +85,15 @@ class DaskBlocks:
             )
         if not X.shape[0] or not X.shape[1]:
             raise ParameterError(f"X must have at least one sample and one feature; got shape {X.shape}")
-        kind = type(meta_from_array(X))
-        if kind.__module__.partition(".")[0] != "numpy":
+        meta = meta_from_array(X)
+        self.is_sparse = sp.issparse(meta)
+        if not self.is_sparse and not isinstance(meta, np.ndarray):
             raise ParameterError(
-                f"X must have dense blocks; got blocks of {kind.__name__}; call toarray() in map_blocks"
+                f"X must have blocks of NumPy arrays or SciPy sparse matrices; got blocks of {type(meta).__name__}"
+            )
+        if self.is_sparse and (weights is not None or model.missing_values is not None):
+            raise ParameterError(
+                "weights and missing_values must be None for sparse blocks; got some; call toarray() in map_blocks"
             )
         self.X = X.rechunk({1: -1})  # one chunk along the features, so that blocks hold whole rows
         self.X = self.X.rechunk({0: tuple(size for size in X.chunks[0] if size)}) if 0 in X.chunks[0] else self.X
@@ -113,10 +119,14 @@ class DaskBlocks:
         return [int(size) for size in self.X.chunks[0]]
 
     def memory(self, loss: str, n_components: int) -> MemoryEstimate:
-        """Return the bytes that a fit with the loss of this name needs; weights and missing values need more."""
+        """Return the bytes that a fit with the loss of this name needs; weights and missing values need more.
+
+        Dask does not know how many entries sparse blocks store, so these count as nothing.
+        """
         weighted = any(array is not None for array in (self.weights, self.sample_weight, self.model.missing_values))
         shape = (int(self.X.shape[0]), int(self.X.shape[1]))
-        return estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
+        need = estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
+        return need._replace(data=0, total=need.total - need.data) if self.is_sparse else need
 
     def recipes(self, check: BlockCheck) -> list[Any]:
         """Return for each block a delayed object of Dask that reads and checks it when it is computed.
@@ -135,14 +145,15 @@ class DaskBlocks:
 class BlockCheck:
     """What the check of a block needs to know.
 
-    `loss` and `penalised`, whether there is a penalty of the codes, decide how samples are weighted. `in_files` says
-    that the checked data go to files of the worker.
+    `loss` and `penalised`, whether there is a penalty of the codes, decide how samples are weighted. `is_sparse` says
+    that the blocks are sparse, and `in_files` that the checked data go to files of the worker.
     """
 
     model: Any
     loss: str
     penalised: bool
     n_components: int
+    is_sparse: bool = False
     in_files: bool = False
 
 
@@ -174,13 +185,14 @@ def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any
     """
     model = check.model
     # `part`: the mean, by which products stay in the range of the dtype, is checked for all blocks together
-    data, observed = check_data(model, X, reset=False, missing=model.missing_values, sparse=False, part=True)
+    missing = model.missing_values
+    data, observed = check_data(model, X, reset=False, missing=missing, sparse=check.is_sparse, part=True)
     data, entries = check_weights(weights, observed, data, fitting=False)  # the weights of one block may all be 0
     if codes is not None:
-        codes = check_nonnegative_array(codes, "W", (len(data), check.n_components), data.dtype)
+        codes = check_nonnegative_array(codes, "W", (data.shape[0], check.n_components), data.dtype)
     if sample_weight is None:
         return BlockData(data, entries, codes=codes)
-    s = check_nonnegative_array(sample_weight, "sample_weight", (len(data),), np.float64)
+    s = check_nonnegative_array(sample_weight, "sample_weight", data.shape[:1], np.float64)
     problem = Problem(data, Loss(check.loss), weights=entries)  # how samples are weighted depends on the loss's name
     # A penalty of the codes forbids weighting samples by scaling rows; any one will do, because only that counts.
     if check.penalised:
@@ -250,19 +262,20 @@ def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew
         share = max((part / limit for part, limit in zip(parts, limits, strict=True)), default=0.0)
     # rows of the largest block, and the bytes for reading and checking it
     largest = max(data.sizes)
-    block = COPIES * largest * data.X.shape[1] * data.dtype.itemsize
+    block = 0 if data.is_sparse else COPIES * largest * data.X.shape[1] * data.dtype.itemsize
     if block > min(limits, default=math.inf):
         raise TooLargeError(
             f"a block of {largest} samples: {block / 2**30:.2f} GiB of memory are needed and "
             f"{min(limits) / 2**30:.2f} GiB are there; pass float32, or smaller blocks by X.rechunk"
         )
     # delayed objects of Dask, each of which reads and checks a block
-    recipes = data.recipes(replace(check, in_files=share > ROOM))
+    in_files = share > ROOM and not data.is_sparse
+    recipes = data.recipes(replace(check, in_files=in_files))
     if client is not None:
         from visionnmf.engine.distributed.cluster import ClusterCrew
 
-        return ClusterCrew(client, recipes, data.sizes, in_files=share > ROOM)
-    if share > ROOM:
+        return ClusterCrew(client, recipes, data.sizes, in_files=in_files)
+    if in_files:
         _check_disk(need)
     return LocalCrew(dask.compute(*recipes), data.sizes)
 
@@ -306,13 +319,15 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
     penalties = _penalties(model, data)
     record = find_loss(model.loss)
     assert record is not None
-    check = BlockCheck(data.model, record.name, bool(penalties["W"].kinds), start.n_components)
+    check = BlockCheck(data.model, record.name, bool(penalties["W"].kinds), start.n_components, data.is_sparse)
     crew = open_crew(data, check, data.memory(record.name, start.n_components))
     try:
         sums = checked_sums(crew, data.dtype)
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
         weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None
-        problem = Problem(None, loss, penalties["W"], penalties["H"], weights)
+        # an empty matrix in place of the data says that they are sparse
+        like = sp.csr_array((1, 1), dtype=data.dtype) if data.is_sparse else None
+        problem = Problem(like, loss, penalties["W"], penalties["H"], weights)
         solver = choose(model.solver, problem, elsewhere="blocks")  # one that can work on blocks, without the data here
         check_codes(problem)
         rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])

@@ -40,14 +40,15 @@ class BlockData(NamedTuple):
     """The checked data of a block: what a worker reads, or computes again if another worker was lost.
 
     Matrices are arrays, or files (:class:`.ArrayFile`) in a `directory` of this machine, where the dual then lies, too.
-    `X` (n_rows, n) and the weights of its entries, or None, are the data as they were given. With weights of samples,
+    `X` (n_rows, n), an array or a csr_array, and the weights of its entries, or None, are the data as they were given.
+    With weights of samples,
     `fitted` and `entries` take their place in the fit, and the rows of `fitted` were multiplied by `row_scale`
     (n_rows,) if that is not None. `codes` (n_rows, r) are given codes to start from, or None.
     """
 
-    X: Array
+    X: Any
     weights: Array | None = None
-    fitted: Array | None = None
+    fitted: Any = None
     entries: Array | None = None
     row_scale: Array | None = None
     codes: Array | None = None
@@ -99,7 +100,7 @@ class Block:
         self._mapped.release()
 
     @property
-    def fitted_rows(self) -> Array:
+    def fitted_rows(self) -> Any:
         """The data that enter the fit: those given, or what weights of samples have made of them."""
         return self.data.X if self.data.fitted is None else self.data.fitted
 
@@ -113,11 +114,12 @@ class Block:
         """
         data, X = self.data, self.fitted_rows
         weights = data.weights if data.fitted is None else data.entries
-        given = data.X.size if data.weights is None else np.count_nonzero(data.weights)
+        n_entries = X.shape[0] * X.shape[1]  # also those that sparse data do not store
+        given = n_entries if data.weights is None else np.count_nonzero(data.weights)
         largest = 1.0 if weights is None else float(weights.max(initial=0))
-        n_observed = X.size if weights is None else np.count_nonzero(weights)
+        n_observed = n_entries if weights is None else np.count_nonzero(weights)
         return Sums(
-            float(X.sum(dtype=np.float64)), float(X.size), float(n_observed), float(data.X.sum(dtype=np.float64)),
+            float(X.sum(dtype=np.float64)), float(n_entries), float(n_observed), float(data.X.sum(dtype=np.float64)),
             float(given), sum_squares(X), float(weights is not None), Largest(largest),
         )  # fmt: skip
 
@@ -140,7 +142,7 @@ class Block:
 
     def empty_codes(self, n_components: int) -> None:
         """Make room for the codes `Wt` (n_components, n_rows) of this block, without setting them."""
-        self.Wt = np.empty((n_components, len(self.data.X)), self.data.X.dtype)
+        self.Wt = np.empty((n_components, self.data.X.shape[0]), self.data.X.dtype)
 
     def draw_codes(self, seed: int, scale: float) -> None:
         """Draw the codes from a seed of this block, as absolute normal numbers of standard deviation `scale`."""
@@ -283,7 +285,7 @@ class Block:
         lost = full & ~self.Wt.any(axis=0)
         return (
             *self.objective(H), self.Wt.any(axis=1).astype(np.float64), float(full.sum()), float(lost.sum()),
-            float(np.count_nonzero(X)),
+            float(np.count_nonzero(X.data if self.problem.is_sparse else X)),
         )  # fmt: skip
 
     def code_squares(self) -> tuple[Array, float]:

@@ -35,7 +35,10 @@ LIMIT = np.iinfo(np.int32).max
 
 @dataclass
 class RowsInBlocks:
-    """Rows that a crew holds; `problem` has the loss and the penalties, but no data, and `sums` describes the data."""
+    """Rows that a crew holds; `problem` has the loss and the penalties, but no data, and `sums` describes the data.
+
+    If the data are sparse, ``problem.X`` is an empty sparse matrix, otherwise None.
+    """
 
     crew: Crew
     problem: Problem
@@ -152,8 +155,9 @@ class DescentRowsInBlocks:
         # factor of the penalties: with weights, the loss that is majorised is divided by the largest one
         self._scale = 1 / largest if rows.weighted else 1.0
         self._largest_codes: Array  # (r,) largest code of each component, set by `improve`
-        # only for the number of sweeps, so its data do not matter
-        self._halves = hals.Gram(replace(rows.problem, X=np.zeros((1, 1), rows.dtype), weights=None))
+        # only for the number of sweeps, for which it matters whether the data are sparse, but not what they are
+        like = rows.problem.X if rows.problem.is_sparse else np.zeros((1, 1), rows.dtype)
+        self._halves = hals.Gram(replace(rows.problem, X=like, weights=None))
         self._crew.tell("prepare_descent", kind, largest)
 
     def objective(self, H: Array) -> float:
