@@ -8,26 +8,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from visionnmf import __version__
 from visionnmf._text import one_line
-from visionnmf.apps import cluster_address
-from visionnmf.exceptions import VisionNMFError, installed_by
+from visionnmf.apps import cluster_address, files_travel
+from visionnmf.exceptions import MediaError, VisionNMFError, installed_by
+
+from . import upload
 
 PATIENCE = 10.0  # seconds in which a scheduler must answer and have a worker
+AHEAD = 2  # jobs for each worker whose files are under way at a time
 
 T = TypeVar("T")
 
 
 class LostJobError(VisionNMFError):
-    """Several workers were lost, one after the other, while they had this job; other jobs can go on."""
+    """A job was lost with several workers, one after the other, or its files did not travel; others can go on."""
+
+
+class UnseenError(VisionNMFError):
+    """A worker (the first argument) does not see a file or folder of the command (the second)."""
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return f"worker {self.args[0]}: does not see {self.args[1]}; workers need a shared path, or upload=True"
 
 
 @contextmanager
@@ -46,7 +60,8 @@ def open_workers() -> Iterator[Executor | None]:
     try:
         with _client(scheduler) as client:
             _check_workers(scheduler, client)
-            yield _Workers(scheduler, client)
+            with closing(_Uploads(scheduler, client) if files_travel() else _Workers(scheduler, client)) as workers:
+                yield workers
     finally:
         logs.setLevel(level)
 
@@ -109,11 +124,32 @@ class _Workers(Executor):
     def __init__(self, scheduler: str, client: Any) -> None:
         self._scheduler, self._client = scheduler, client
         self._pool = client.get_executor(pure=False)
-        self._place = __version__, os.getcwd(), time.time()  # what `_do` needs to know
+        self._place = _Place(__version__, os.getcwd(), time.time())
         self._sent: dict[int, tuple[partial[Any], Any]] = {}  # by id: partial functions, and those on the cluster
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call. What is bound to a partial function is sent once for all its calls."""
+        seen: list[str] = []
+        if upload.takes_files(fn):
+            names = upload.names_of(fn, args, kwargs)
+            seen = [name for name in (*names.inputs, *names.outs) if os.path.lexists(name)]
+        found: Future[T] = Future()
+        self._start(found, self._hand_on, _do, replace(self._place, seen=seen), fn, args, kwargs)
+        return found
+
+    def close(self) -> None:
+        """Give up what the pool holds besides its client."""
+
+    def _start(
+        self,
+        found: Future[Any],
+        hand_on: Callable[[Future[Any], Future[Any]], None],
+        do: Callable[..., Any],
+        place: _Place,
+        fn: Callable[..., Any],
+        *more: Any,
+    ) -> None:
+        """Let a worker call ``do(place, fn, *more)``, and then ``hand_on(found, task)`` with the task of Dask."""
         import dask
 
         sent: Any = fn
@@ -122,55 +158,187 @@ class _Workers(Executor):
                 if id(fn) not in self._sent:
                     self._sent[id(fn)] = fn, self._client.submit(_itself, fn, pure=False)
                 sent = self._sent[id(fn)][1]
-            task = self._pool.submit(_do, self._place, sent, args, kwargs)
-        found: Future[T] = Future()
-        task.add_done_callback(partial(self._hand_on, found))
-        return found
+            self._pool.submit(do, place, sent, *more).add_done_callback(partial(hand_on, found))
 
     def _hand_on(self, found: Future[T], task: Future[T]) -> None:
         """Give the outcome of a task of Dask to the future that `submit` has returned, with errors of ours."""
+        try:
+            found.set_result(self._result(task))
+        except BaseException as error:
+            found.set_exception(error)
+
+    def _lost(self) -> VisionNMFError:
+        """Return the error of a scheduler that is gone."""
+        return VisionNMFError(f"scheduler {self._scheduler}: was lost; start it and the run again")
+
+    def _result(self, task: Future[T]) -> T:
+        """Return the result of a task of Dask, or raise an error of ours."""
         from distributed import KilledWorker
 
         try:
-            found.set_result(task.result())
-        except CancelledError:
-            found.set_exception(VisionNMFError(f"scheduler {self._scheduler}: was lost; start it and the run again"))
+            return task.result()
+        except CancelledError as error:
+            raise self._lost() from error
         except KilledWorker:
             sentence = "workers were lost while they had it, perhaps because memory ran out; give them more"
-            found.set_exception(LostJobError(sentence))
+            raise LostJobError(sentence) from None
+        except UnseenError as error:
+            if os.path.lexists(error.args[1]):
+                raise
+            raise LostJobError(f"{error.args[1]}: was removed before its turn came") from None
+
+
+class _Uploads(_Workers):
+    """The workers of a cluster that see no files of ours: those of a job travel with it, and its results travel back.
+
+    One thread reads and sends them, for a few jobs ahead of the workers, and another one writes what comes back.
+    """
+
+    def __init__(self, scheduler: str, client: Any) -> None:
+        if os.name == "nt":  # names with drives cannot lie below another folder
+            raise VisionNMFError("upload=True is not possible on Windows; use a shared path")
+        super().__init__(scheduler, client)
+        self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._change = threading.Condition()  # of these two
+        self._under_way, self._closed = 0, False
+        self._contents: dict[str, Any] = {}  # by name: inputs of several jobs, on the cluster; None after the first
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit a call, whose files are read when its turn has nearly come."""
+        found: Future[T] = Future()
+        self._reader.submit(self._send, found, fn, args, kwargs)
+        return found
+
+    def close(self) -> None:
+        """Send and write nothing more; a job whose results are being written is completed."""
+        with self._change:
+            self._closed = True
+            self._change.notify()
+        self._reader.shutdown(cancel_futures=True)
+        self._writer.shutdown(cancel_futures=True)
+
+    def _send(self, found: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Send a call and its files, once there are fewer than `AHEAD` for each worker under way."""
+        try:
+            limit = self._wait()
+            found.add_done_callback(self._ended)
+            place = replace(self._place, folder=None)
+            if not upload.takes_files(fn):
+                self._start(found, self._hand_on, _do, place, fn, args, kwargs)
+                return
+            try:
+                names = upload.names_of(fn, args, kwargs)
+                upload.check_size(names.inputs, limit)
+                contents = [self._content(name) for name in names.inputs]
+                sent = upload.parcel(names, args, kwargs, limit)
+            except (MediaError, OSError) as error:
+                raise LostJobError(one_line(error)) from error
+            self._start(found, self._later, _do_uploaded, place, fn, sent, *contents)
+        except BaseException as error:
+            found.set_exception(error)
+
+    def _wait(self) -> float:
+        """Wait until a job may be sent, and return how many bytes its files, and its results, may have."""
+        with self._change:
+            while True:
+                try:
+                    workers = self._client.scheduler_info()["workers"].values()
+                except OSError as error:
+                    raise self._lost() from error
+                if self._closed:
+                    raise CancelledError
+                if self._under_way < AHEAD * max(1, len(workers)):
+                    self._under_way += 1
+                    return min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
+                self._change.wait(1.0)  # workers may come
+
+    def _ended(self, _found: Future[Any]) -> None:
+        """Count a job that is not under way any more."""
+        with self._change:
+            self._under_way -= 1
+            self._change.notify()
+
+    def _content(self, name: str) -> Any:
+        """Return the content of an input, or the task that keeps it on the cluster from the second job on."""
+        if self._contents.get(name) is not None:
+            return self._contents[name]
+        content = upload.content_of(name)
+        if name in self._contents:
+            content = self._contents[name] = self._client.submit(_itself, content, pure=False)
+        else:
+            self._contents[name] = None
+        return content
+
+    def _later(self, found: Future[Any], task: Future[Any]) -> None:
+        """Let the other thread write what a task has sent back; this one is that of the client."""
+        with suppress(RuntimeError):  # after `close` nobody waits for it
+            self._writer.submit(self._take_back, found, task)
+
+    def _take_back(self, found: Future[Any], task: Future[Any]) -> None:
+        """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
+        try:
+            returned = self._result(task)
+            try:
+                result, error = upload.take_back(returned)
+            except (MediaError, OSError) as problem:
+                raise LostJobError(one_line(problem)) from problem
+            if error is not None:
+                raise error
+            found.set_result(result)
         except BaseException as error:
             found.set_exception(error)
 
 
 def _itself(function: T) -> T:
-    """Return a function: the result of a task, and so kept by the cluster."""
+    """Return a function, or contents of files: the result of a task, and so kept by the cluster."""
     return function
 
 
-def _do(place: tuple[str, str, float], function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-    """Call a function on a worker, in one thread and in the folder of the process that has submitted it.
+@dataclass(frozen=True)
+class _Place:
+    """What a worker needs to know about the process that has submitted a job.
 
-    `place` has the version of that process, its folder, and the time at which it began. Files written since then are
-    results of this run: perhaps those of a worker that was lost before it could report them, so they are replaced.
+    Its version, its folder (None if files travel), the time at which it began, and names that the worker must see.
+    Files written since `began` are results of this run: perhaps those of a worker that was lost before it could report
+    them, so they are replaced.
     """
+
+    version: str
+    folder: str | None
+    began: float
+    seen: Sequence[str] = ()
+
+
+def _do(place: _Place, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    """Call a function on a worker, in one thread and in the folder of the process that has submitted it."""
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 
     from visionnmf.io import replacing_since
 
-    version, folder, began = place
     worker = get_worker()
-    _check_worker(worker.address, __version__, version, worker.state.nthreads)
+    _check_worker(worker.address, __version__, place.version, worker.state.nthreads)
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     before = os.getcwd()
     try:
-        os.chdir(folder)
+        os.chdir(place.folder or before)
     except OSError as error:
-        raise VisionNMFError(
-            f"worker {worker.address}: cannot enter {folder} ({error.strerror}); workers need a shared path"
-        ) from error
+        raise UnseenError(worker.address, place.folder) from error
     try:
-        with threadpool_limits(1), replacing_since(began):
+        for name in place.seen:
+            if not os.path.lexists(name):
+                raise UnseenError(worker.address, name)
+        with threadpool_limits(1), replacing_since(place.began):
             return function(*args, **kwargs)
     finally:
         os.chdir(before)
+
+
+def _do_uploaded(
+    place: _Place, function: Callable[..., Any], sent: upload.Parcel, *contents: dict[str, bytes]
+) -> upload.Returned:
+    """Call a function on a worker, on files that were sent to it; return what it has returned and written."""
+    from distributed import get_worker
+
+    work = partial(upload.work_in_private, function, sent, contents, get_worker().local_directory)
+    return _do(place, work, (), {})

@@ -23,7 +23,7 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
-from visionnmf.io import output_folder, read_image, to_grey8, write_image
+from visionnmf.io import output_folder, read_image, takes_files, to_grey8, write_image
 from visionnmf.io.inputs import read_text
 
 from .baselines import make_separator
@@ -182,15 +182,16 @@ def evaluate(
     )
 
 
-def _work(source: str, method: str, folder: str | None) -> Rows:
+@takes_files
+def _work(source: str, method: str, out: str | None) -> Rows:
     """Return the row of one clip and method; if the clip cannot be read, ``problem`` says why, and the rest is None.
 
-    `source` is a clip as :func:`find_clips` returns it. `folder` also gets the masks, unless it is None.
+    `source` is a clip as :func:`find_clips` returns it. The folder `out` also gets the masks, unless it is None.
     """
     empty = dict.fromkeys((*COLUMNS, "problem"))
     try:
         clip = read_clip(source)
-        return [empty | score_clip(clip, method, folder)]
+        return [empty | score_clip(clip, method, out)]
     except MediaError as error:
         return [empty | {"clip": source, "method": method, "problem": str(error)}]
 

@@ -25,7 +25,7 @@ from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
 
 from .console import say, set_verbosity
-from .options import PlainUsage, Quiet, Scheduler, Verbose
+from .options import PlainUsage, Quiet, Scheduler, Upload, Verbose
 from .records import name_flags
 from .signals import ending_code, on_signal
 
@@ -151,7 +151,7 @@ def _common(
 
 
 def _with_common(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --quiet and --verbose and, if it has --jobs, --scheduler.
+    """Give a command the options --quiet and --verbose and, if it has --jobs, --scheduler and --upload.
 
     Typer reads a command's options from its signature, so they are added there and to the annotations.
     """
@@ -159,20 +159,24 @@ def _with_common(function: Callable[..., None]) -> Callable[..., None]:
     shares = "jobs" in signature.parameters  # its work
 
     @functools.wraps(function)
-    def command(*, quiet: bool, verbose: bool, scheduler: str | None = None, **arguments: Any) -> None:
+    def command(
+        *, quiet: bool, verbose: bool, scheduler: str | None = None, upload: bool = False, **arguments: Any
+    ) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. The names of its options are
         # remembered first, because messages use them; `arguments` are those of the command itself.
         name_flags(signature)
         set_verbosity(quiet, verbose)
         if scheduler is None:
+            if upload:
+                raise typer.BadParameter("--upload needs --scheduler; give that, too")
             function(**arguments)
         elif arguments["jobs"] != signature.parameters["jobs"].default:
             raise typer.BadParameter("--jobs and --scheduler exclude each other; leave out --jobs")
         else:
-            with on_cluster(scheduler):
+            with on_cluster(scheduler, upload=upload):
                 function(**arguments)
 
-    more: dict[str, tuple[Any, Any]] = {"scheduler": (Scheduler, None)} if shares else {}
+    more: dict[str, tuple[Any, Any]] = {"scheduler": (Scheduler, None), "upload": (Upload, False)} if shares else {}
     more |= {"quiet": (Quiet, False), "verbose": (Verbose, False)}
     added = [
         inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in more.items()

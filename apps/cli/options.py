@@ -34,10 +34,13 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Write names to CSV as they are, also where spreadsheets see formulas.")
 ]
-# `apps/cli/__init__.py` adds this option to every command that has --jobs ...
+# `apps/cli/__init__.py` adds these options to every command that has --jobs ...
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Let the workers of this Dask scheduler do the work."),
+]
+Upload = Annotated[
+    bool, typer.Option("--upload", help="With --scheduler: send files to workers that have no shared path.")
 ]
 # ... and these two to every command.
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what failed.")]

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from visionnmf.exceptions import MediaError
+from visionnmf.io.inputs import takes_files
+
 
 @dataclass(frozen=True)
 class Work:
@@ -63,14 +66,21 @@ def call_in_processes(
     """Process inputs in processes of one thread each, or on a cluster; `keep` gets each outcome as soon as it is there.
 
     `jobs` has an input and its keyword arguments by a key, with which `keep` is called. An interrupt ends all of the
-    processes. An input that has ended several workers of a cluster has the error as its outcome.
+    processes. An input that has ended several workers of a cluster, or whose files could not travel, has the error as
+    its outcome.
     """
     from visionnmf.apps.runner import run_parallel
 
     work = {key: (process, *job) for key, job in jobs.items()}
-    run_parallel(work, _attempt, processes, keep, lost=lambda error: Outcome(error=error))
+    run_parallel(work, _attempt, processes, keep, lost=_outcome_of)
 
 
+def _outcome_of(error: Exception) -> Outcome:
+    """Return the outcome of a lost job: with the error of a file that led to it, or the loss itself."""
+    return Outcome(error=error.__cause__ if isinstance(error.__cause__, MediaError) else error)
+
+
+@takes_files
 def _attempt(process: Work, source: str, options: Mapping[str, Any]) -> Outcome:
     """Process an input in another process, where an exception is an outcome too, so that the other inputs go on."""
     try:

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
+from visionnmf.apps.cluster import UnseenError
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, output_folder, read_image, stem_of, write_image
+from visionnmf.io import check_outputs, output_folder, read_image, stem_of, takes_files, write_image
 
 from .calibration import Identity
 from .figures import residual_picture
@@ -164,7 +165,7 @@ class Identifier:
         """
         self._prepared = {}
         # All faces of the batch are identified in one call; `islice` deals the identities out to their images again.
-        with suppress(Exception):  # `identify` reports it when the image's turn comes
+        try:
             wanted = [source for source, out in zip(sources, folders, strict=True) if self._may_draw(source, out)]
             found = {}
             looks = self._map(partial(_look, *self._reading), wanted)
@@ -177,6 +178,10 @@ class Identifier:
                 identities = iter(self._identities(np.concatenate([faces.rows for faces, _ in found.values()])))
                 for source, (faces, messages) in found.items():
                     self._prepared[source] = faces, list(islice(identities, len(faces.rows))), messages
+        except UnseenError:  # workers that see none of the images; looking at them here would take the whole time
+            raise
+        except Exception:  # `identify` reports it when the image's turn comes
+            return
 
     def identify(self, source: Source, *, out: str | Path | None = None) -> IdentificationReport:
         """Identify the people on an image, and draw its picture in `out`, which is made if missing, or in `pictures`.
@@ -236,6 +241,7 @@ class Identifier:
         return self.model.recognizer.identify(rows, threshold=asked.threshold, top=asked.top)
 
 
+@takes_files
 def _look(
     shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str
 ) -> tuple[ProbeFaces, list[Warning | str]] | None:

@@ -24,7 +24,7 @@ from visionnmf._progress import Progress
 from visionnmf._version import __version__
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
-from visionnmf.io import ArrayCache, image_digest
+from visionnmf.io import ArrayCache, image_digest, takes_files
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images
 from .extractor_kinds import make_extractors
@@ -286,6 +286,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return tags
 
 
+@takes_files
 def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
     """Return the features of each image by the numbers of the extractors, or the error of one that cannot be read.
 

@@ -16,6 +16,7 @@ from .inputs import (
     place_results as place_results,
     regular_file as regular_file,
     stem_of as stem_of,
+    takes_files as takes_files,
 )
 from .keywords import (
     clean_words as clean_words,

@@ -7,8 +7,9 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from visionnmf._text import without_password
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
@@ -22,8 +23,20 @@ CGROUPS = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
+F = TypeVar("F", bound=Callable[..., Any])
 MOST_TEXT = 256 << 20  # bytes of a text that is read whole
 MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
+
+
+def takes_files(function: F) -> F:
+    """Mark the function of a job whose arguments name files, so that a pool can send these to another machine.
+
+    Names are texts and paths, also in lists, tuples, mappings and records. One called ``source`` may be a file, a
+    folder or a pattern, and one called ``out`` is the folder for results, whose names begin as :func:`stem_of` says and
+    go on with ``_``. All others are files if there is such a file. Arguments must not hold texts from inside a file.
+    """
+    function.takes_files = True  # type: ignore[attr-defined]
+    return function
 
 
 def expand_inputs(arguments: Sequence[str]) -> list[str]:
