@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from . import likeness
 from .classifiers import ClassResidual, Labels, Nearest, relative_distance
+from .comparison import Comparison
 
 Array = NDArray[Any]
 
@@ -180,6 +181,13 @@ def left_out(
         distances = fitted.distances(features[new])
         nearest[new], relative[new] = present[distances.argmin(axis=1)], relative_distance(distances)
     return nearest, relative
+
+
+def identified(comparison: Comparison, cleaned: Array, people: Labels) -> float:
+    """Return the share of cleaned images (n_images, n_pixels) whose nearest person is theirs if they are left out."""
+    classifier, features = comparison.classifier(choosing=True), comparison.features(cleaned)
+    nearest, _ = left_out(classifier, features, people, image_folds(people))  # the distances are not needed
+    return float((nearest == people).mean())
 
 
 def _fitted(

@@ -20,6 +20,8 @@ QUANTILE = 0.25  # of the absolute residuals; outliers do not move it while they
 SCALE_ROUNDS = 5
 OUTLYING = 4.0  # standard deviations
 MOST_OUTLYING = 0.6  # share of the pixels
+JUDGED = 4.0  # a pixel is called corrupted beyond this many standard deviations of the noise ...
+VISIBLE = 0.15  # ... and this share of white
 LEAST_BLOCK = 4  # pixels
 # Share of the brightest value. Most of a patch stays this even after JPEG at quality 95, and so do deep shadows.
 FLAT = 4.5 / 255
@@ -153,6 +155,11 @@ def grain(images: Array) -> Array:
         detail = low - 2 * middle + high
     # The weights of this difference, 1, -2, 1 along both axes, have the root of their sum of squares 6.
     return np.asarray(noise_scale(detail.reshape(len(images), -1) / 6, axis=1))[:, 0]
+
+
+def judged(scale: Any, white: float) -> Any:
+    """Return the residual beyond which a pixel is corrupted: visible, and an outlier of noise with this `scale`."""
+    return np.maximum(JUDGED * scale, VISIBLE * white)
 
 
 def pull_limit(outliers: float, scale: Any) -> Any:

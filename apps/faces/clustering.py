@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF
-from visionnmf._checks import RandomState, brief, check_count, check_seed
+from visionnmf._checks import RandomState, brief, check_callable, check_count, check_seed, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, write_csv
+from visionnmf.io import check_outputs, output_folder, write_csv
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .classifiers import whitening
 from .cleaning import flat_background, hidden, missing_pixels
-from .input_checks import check_images, checked_mask
+from .input_checks import check_values, checked_mask, image_rows
 from .reading import as_rows, open_faces
 from .settings import FaceClustering, FaceReading
 
@@ -69,7 +72,7 @@ def cluster_faces(
     Raises
     ------
     ParameterError
-        If there are more groups than images.
+        If there are more groups than images, or an argument is not allowed.
 
     Examples
     --------
@@ -80,22 +83,43 @@ def cluster_faces(
     >>> len(set(labels[:4])), len(set(labels))
     (1, 2)
     """
-    check_images(X)
-    data = np.asarray(X)
+    step = check_callable(progress, "progress")
+    data = image_rows(X)
     given = checked_mask(mask, data.shape)
+    if given.all():
+        raise ParameterError("mask must leave pixels of the images; got True for all of them")
     data = hidden(data, given, 0)
+    check_values(data)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)
     if model is None:
         model = NMF(min(100, *data.shape), nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=seed)
-        if progress is not None:
-            model.set_params(callback=lambda done, _: progress("learning components", done, ITERATIONS))
+        if step is not None:
+            model.set_params(callback=lambda done, _: step("learning components", done, ITERATIONS))
+    elif isinstance(model, type) or not hasattr(model, "fit_transform"):
+        raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}")
+    elif given.any() and "weights" not in signature(model.fit_transform).parameters:
+        raise ParameterError(f"mask must be None with {shown(model)}, which takes no weights; got a mask")
     fitted = clone(model)
     known = {"weights": ~given} if given.any() else {}
     # Codes are scaled as if the components had unit norm, so that their sizes can be compared.
-    codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
+    codes = fitted.fit_transform(data, **known)
+    if not hasattr(fitted, "components_"):
+        raise ParameterError(f"model must have components_ after fit; got {shown(model)}; choose an NMF, say")
+    codes = codes * np.linalg.norm(fitted.components_, axis=1)
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
-    return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the warning below says the same of images
+        found = np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
+    n_found = len(np.unique(found))
+    if n_found < n_clusters:
+        warnings.warn(
+            f"X has only {n_found} different image{'s' * (n_found > 1)} to the model, and {n_clusters} groups were "
+            "asked for; ask for fewer, or remove copies of images",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -191,6 +215,7 @@ def cluster(
     )
     names = faces.files or tuple(str(number) for number in range(len(found)))
     if path is not None:
+        output_folder(path.parent)
         write_csv(path, [("file", "cluster"), *zip(names, found.tolist(), strict=True)], force=force)
     accuracy = clustering_accuracy(faces.labels, found) if known else None
     information = clustering_information(faces.labels, found) if known else None

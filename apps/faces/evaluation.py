@@ -48,7 +48,7 @@ from .classifiers import ClassResidual, Nearest
 from .figures import draw_curves, draw_rows
 from .reading import open_faces
 from .recognizer import FaceRecognizer
-from .settings import FaceEvaluation, FaceReading, check_some_of, parse_corruption
+from .settings import FaceEvaluation, FaceReading, parse_corruption
 
 Array = NDArray[Any]
 Means = dict[tuple[str, str, int | None, str], tuple[float, float]]
@@ -282,7 +282,6 @@ def compare(
 
     `also` names other files that the caller will write to `out`; they are protected as ``results.csv`` is.
     """
-    check_some_of(evaluation.methods, "methods", list(METHODS))
     people, counts = np.unique(faces.labels, return_counts=True)
     if len(people) < 2:
         raise ParameterError("faces must have at least two people; got 1")

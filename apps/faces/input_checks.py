@@ -14,11 +14,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import check_non_negative
+from scipy import sparse
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_count, check_flag, check_image_shape, check_number, check_rows, shown
+from visionnmf._checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_image_shape,
+    check_number,
+    check_numbers,
+    check_rows,
+    shown,
+)
 from visionnmf.exceptions import ParameterError
 
 Array = NDArray[Any]
@@ -29,6 +37,7 @@ EMPTY = "X has images that show nothing"  # how the warning begins
 MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
 LIT = 0.2  # of white; only if the training images are that bright, new ones of at most 2 are doubted
+TWICE = 2.0 / 255  # white is 1, and images up to this were probably divided by 255 twice
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
 
 
@@ -68,6 +77,22 @@ def check_images(X: Any, image_shape: tuple[int, int] | None = None) -> None:
             f"X must have images as rows; got an array of shape {shape}, which is that of one image; make a row of it "
             "by reshape(1, -1)"
         )
+
+
+def image_rows(X: Any) -> Array:
+    """Return images as rows, in an array of real numbers that has some; ParameterError for anything else."""
+    if sparse.issparse(X):
+        raise ParameterError(f"X must be a dense array with images as rows; got {shown(X)}; pass X.toarray()")
+    check_images(X)
+    data = check_numbers(X, "X", None)
+    if data.dtype == object:
+        data = check_numbers(data, "X", np.float64)
+    if data.dtype.kind not in "buif":
+        cure = "take its real part" if data.dtype.kind == "c" else "convert it by X.astype(float), if that is meant"
+        raise ParameterError(f"X must hold real numbers; got {data.dtype}; {cure}")
+    if data.ndim != 2 or not data.size:
+        raise ParameterError(f"X must have images as rows, with a pixel at least; got an array of shape {data.shape}")
+    return data
 
 
 def check_labels(y: Any, X: Any) -> None:
@@ -129,8 +154,8 @@ def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:
     return np.flatnonzero(low >= high)
 
 
-def warn_of_empty(images: Array, missing: Mask, labels: Array) -> None:
-    """Warn if some of the images from which people are learnt show nothing, and name these images."""
+def warn_of_empty(images: Array, missing: Mask, labels: Array) -> list[int]:
+    """Warn if some of the images from which people are learnt show nothing, and return their numbers."""
     empty = empty_images(images, missing)
     if len(empty):
         named = ", ".join(
@@ -143,6 +168,7 @@ def warn_of_empty(images: Array, missing: Mask, labels: Array) -> None:
             UserWarning,
             stacklevel=3,
         )
+    return [int(number) for number in empty]
 
 
 def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:
@@ -160,17 +186,58 @@ def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:
 
 
 def check_values(images: Array) -> None:
-    """Raise ParameterError if images hold NaN, and ValueError if they hold negative or infinite values."""
+    """Raise ParameterError if images hold NaN, infinity or negative values."""
     unknown = int(np.isnan(images).sum())
     if unknown:
         raise ParameterError(f"X must not hold NaN; got {unknown} of them; give a mask that is True for these pixels")
-    assert_all_finite(images, estimator_name="FaceRecognizer", input_name="X")
-    check_non_negative(images, "FaceRecognizer (input X)")
+    infinite = int(np.isinf(images).sum())
+    if infinite:
+        raise ParameterError(
+            f"X must not hold infinity; got {infinite} of them; give a mask that is True for these pixels"
+        )
+    least = float(images.min(initial=0))
+    if least < 0:  # scikit-learn's checks of estimators ask for the first words
+        raise ParameterError(
+            f"Negative values in data passed to X, which must hold grey values from 0 on; got {least:.3g}; add "
+            f"{-least:.3g} to X, or clip it"
+        )
 
 
 def white_of(brightest: float) -> float:
     """Return the value of white, 1, 255 or 65535, in images whose largest value is `brightest`."""
     return next((white for white in WHITES if brightest <= ABOVE * white), WHITES[-1])
+
+
+def check_one_scale(images: Array, white: float) -> None:
+    """Raise ParameterError if some training images have another value of white than others; warn if all are too dark.
+
+    Fractions up to 1 among values up to 255 or 65535 are another unit. Dark images of whole grey values are not.
+    """
+    largest = images.max(axis=1, initial=0)
+    brightest, small = float(largest.max(initial=0)), (largest > 0) & (largest <= ABOVE)
+    if brightest > LIT * white > ABOVE:
+        for number in np.flatnonzero(small & (images % 1 > 0).any(axis=1))[:1]:
+            raise ParameterError(
+                f"X must have images of one unit of grey values; got values up to {largest[number]:.3g} in image "
+                f"{number}, and up to {brightest:g} in others; multiply all images of that unit by {white:g}"
+            )
+    if 0 < brightest <= TWICE and images.shape[1] >= FEW_PIXELS:
+        warnings.warn(
+            f"X has grey values up to {brightest:.3g} only, and white is {white:g}; if X was divided by 255 twice, "
+            "multiply X by 255",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def check_weights_of_images(sample_weight: Any) -> None:
+    """Raise ParameterError for weights of images with more than one axis, which are probably a mask of pixels."""
+    shape = np.shape(sample_weight) if hasattr(sample_weight, "shape") else ()
+    if len(shape) > 1:
+        raise ParameterError(
+            f"sample_weight must have a weight for each image; got an array of shape {shape}; if it is a mask of "
+            "pixels, write mask= before it"
+        )
 
 
 def check_scale(images: Array, white: float, brightest: float) -> None:
@@ -184,6 +251,13 @@ def check_scale(images: Array, white: float, brightest: float) -> None:
         raise ParameterError(
             f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
             f"{white:g} / {white_of(largest):g}"
+        )
+    if 0 < largest <= TWICE and brightest > LIT * white == LIT:
+        warnings.warn(
+            f"X has grey values up to {largest:.3g}, and the training images up to {brightest:.3g}; if X was divided "
+            "by 255 twice, multiply X by 255",
+            UserWarning,
+            stacklevel=4,
         )
     if 0 < largest <= ABOVE and brightest > LIT * white > ABOVE and (images % 1).any():
         warnings.warn(

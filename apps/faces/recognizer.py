@@ -20,7 +20,7 @@ from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
-from . import calibration, cleaning, input_checks, likeness
+from . import calibration, cleaning, doubts, input_checks, likeness
 from .calibration import Identity
 from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
@@ -38,8 +38,6 @@ CHOOSING_ITERATIONS = 30  # of fits that only serve a choice: distances and nois
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # limits among which cross-validation chooses
 OUTLIERS_UNSURE = 3.0  # the limit where there is nothing to choose by
 QUERY_FACTOR = 2.0  # new images are cleaned less, because their errors do not spread to other images
-JUDGED = 4.0  # a pixel is called corrupted beyond this many standard deviations of the noise ...
-VISIBLE = 0.15  # ... and this share of white
 CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
 FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
@@ -223,6 +221,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))
         self.white_ = input_checks.white_of(self.brightest_)
+        input_checks.check_one_scale(data, self.white_)
         self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
             seen = self._as_images(cleaning.hidden(data, given))
@@ -279,7 +278,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS)
             self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
-        self.corrupted_ = missing | (np.abs(residuals) > self._judged(self.scale_))
+        self.corrupted_ = missing | (np.abs(residuals) > cleaning.judged(self.scale_, self.white_))
         self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
         features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
         self.classifier_ = self._comparison.classifier().fit(features, people)
@@ -291,17 +290,15 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
         """Return for each of the `limits` of cleaning the share of training images that are identified if left out."""
-        scores = {}
         # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
-        for outliers in limits:  # standard deviations of the noise that a pixel may be away from the model
-            limit = cleaning.pull_limit(outliers, self.scale_)
-            cleaned = cleaning.winsorise(data, self.reconstructions_, limit, missing)
-            folds = calibration.image_folds(self.labels_)
-            classifier, features = self._comparison.classifier(choosing=True), self._comparison.features(cleaned)
-            # who is nearest to each image, left out in its turn; the distances are not needed
-            nearest, _ = calibration.left_out(classifier, features, self.labels_, folds)
-            scores[outliers] = float((nearest == self.labels_).mean())
-        return scores
+        return {
+            outliers: calibration.identified(
+                self._comparison,
+                cleaning.winsorise(data, self.reconstructions_, cleaning.pull_limit(outliers, self.scale_), missing),
+                self.labels_,
+            )
+            for outliers in limits  # standard deviations of the noise that a pixel may be away from the model
+        }
 
     def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
         """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified.
@@ -390,7 +387,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Learn further people, or further images of known people, without training again.
 
         The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
-        people, because the model does not know what they have in common. The parameters are those of :meth:`fit`.
+        people, because the model does not know what they have in common. The parameters are those of :meth:`fit`. It
+        warns of images that seem to show no face or somebody else, as :func:`add_person` reports them.
 
         Returns
         -------
@@ -401,8 +399,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         input_checks.check_like_labels(labels, self.classes_)
-        input_checks.warn_of_empty(data, missing, labels)
+        empty = input_checks.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
+        judged = self._identities(data, missing, parts, self.threshold_)
+        for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
+            warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
@@ -440,6 +441,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, mask: ArrayLike | None = None
     ) -> float:
         """Return the share of images on which the nearest person is that of `y`; see :meth:`distances`."""
+        input_checks.check_weights_of_images(sample_weight)
         return float(accuracy_score(y, self.predict(X, mask), sample_weight=sample_weight))
 
     def identify(
@@ -463,7 +465,12 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         data, missing = self._check_new(X, mask)
         limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
         top = min(check_count(top, "top"), len(self.classes_))
-        parts = self._decompose(data, missing)
+        return self._identities(data, missing, self._decompose(data, missing), limit, top, threshold is None)
+
+    def _identities(
+        self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int = 1, announced: bool = True
+    ) -> list[Identity]:
+        """Return who is on decomposed images, up to a distance `limit`, whose error rates are `announced` or not."""
         ratios = relative_distances(self._distances(data, missing, parts))
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
         unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
@@ -476,7 +483,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             reason = "unknown" if unlike[row] > allowed or distance > limit else None
             reason = "unlike" if row in empty or unlike[row] > max(allowed, self.faceless_) else reason
             share, named = float(parts.corrupted[row].mean()), person if reason is None else None
-            like = None if alike is None else bool(alike[row]) and threshold is None
+            like = None if alike is None else bool(alike[row]) and announced
             coarse = [float(value) if np.isfinite(value) else None for value in (unlike[row], allowed)]
             found.append(Identity(named, person, distance, limit, share, like, ranking, reason, *coarse))
         return found
@@ -540,13 +547,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
         own = cleaning.noise_scales(residuals, missing)
-        outlying = ((residuals > self._judged(own)) & ~missing).mean(axis=1)
+        outlying = ((residuals > cleaning.judged(own, self.white_)) & ~missing).mean(axis=1)
         # at least the scale of the training images, so that an image that fits well is left alone
         scale = np.maximum(own, self.scale_).astype(data.dtype)
         # New images are cleaned less than training images, because their errors do not spread to other images.
         limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)
         cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
-        corrupted = missing | (residuals > self._judged(scale))
+        corrupted = missing | (residuals > cleaning.judged(scale, self.white_))
         grain = self._grain(np.where(missing, reconstructions, data))
         noise = [own / self.white_, outlying[:, None], np.maximum(missing.mean(axis=1, keepdims=True), FEW_MISSING)]
         return Decomposition(reconstructions, cleaned, corrupted, np.hstack([*noise, grain]))
@@ -566,10 +573,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             return np.full(len(data), np.nan)
         cells, noise = likeness.cells_of(self.image_shape)[pixels], grain[:, 0] * self.white_
         return likeness.unlikeness(data, missing, drawn, cells, noise, self.white_)
-
-    def _judged(self, scale: Any) -> Any:
-        """Return the residual beyond which a pixel is corrupted: visible, and an outlier of noise with this `scale`."""
-        return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
         """Return the distances (n_images, n_people) of new images; without `parts` they are not cleaned.

@@ -162,6 +162,7 @@ class FaceEvaluation:
         """Raise ParameterError if a value is not allowed."""
         if not 1 <= len(self.ranks) <= MOST_RANKS or min(self.ranks) < 1:
             raise ParameterError(f"ranks must be 1 to {MOST_RANKS} whole numbers from 1; got {self.ranks!s:.40}")
+        check_some_of(self.methods, "methods", choices.FACE_METHODS)
         kinds = [parse_corruption(text)[0] for text in self.corruptions]
         if kinds != ["none"]:  # the default is known to be allowed
             from visionnmf.datasets import CORRUPTIONS  # loads NumPy

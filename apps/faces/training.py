@@ -23,11 +23,11 @@ from visionnmf.io import check_outputs, check_outside, check_parents, output_fol
 from visionnmf.io.inputs import check_is_path
 
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
+from .doubts import DoubtfulImageWarning, doubts_of, two_people
 from .figures import residual_picture
 from .input_checks import EMPTY, empty_images, named_alike
-from .likeness import IN_WORDS
 from .reading import as_rows, open_faces, read_probe
-from .recognizer import Array, FaceRecognizer
+from .recognizer import FaceRecognizer
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
 
@@ -169,7 +169,7 @@ def train(
     notes = [*_shared_images(faces), *_empty_images(faces)]
     alike = named_alike(faces.names)
     if alike is not None:
-        notes.append(_two_people(*alike))
+        notes.append(two_people(*alike))
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
@@ -195,11 +195,6 @@ def train(
             "thorough=True uses all, which takes twice as long"
         )
     return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
-
-
-def _two_people(one: str, other: str) -> str:
-    """Return a sentence about two names that are hardly different."""
-    return f"{one!r} and {other!r} are two people to the model; if they are one, use one name for all images"
 
 
 def _empty_images(faces: Faces) -> list[str]:
@@ -310,11 +305,13 @@ def add_person(
     if not rows:
         raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
     images = np.concatenate(rows)
-    notes = _doubts_of(known.recognizer, person, images, used)
-    alike = named_alike([*known.recognizer.classes_, person])
-    if alike is not None and person in alike:
-        notes.append(_two_people(*alike))
-    recognizer = copy.copy(known.recognizer).add(images, np.repeat(person, len(rows)))
+    people = np.repeat(person, len(rows))
+    notes = doubts_of(
+        known.recognizer.identify(images), people.tolist(), known.recognizer.classes_.tolist(), names=used
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulImageWarning)  # the notes have the names of the files
+        recognizer = copy.copy(known.recognizer).add(images, people)
     added = FaceModel(recognizer, known.detect)
     save(added, out, force=force)
     note = "the threshold is still the one from training; its error rates are not known for new people"
@@ -322,31 +319,3 @@ def add_person(
         added, person, len(rows), len(recognizer.classes_), inputs=list(sources), outputs=[str(out)], skipped=skipped,
         notes=[*notes, note],
     )  # fmt: skip
-
-
-def _doubts_of(recognizer: FaceRecognizer, person: str, images: Array, files: list[str]) -> list[str]:
-    """Return sentences about new images (n_images, n_pixels) that seem to show no face, or somebody else.
-
-    `person` is the name under which they will be added, and `files` are the names of the images.
-    """
-    known, doubts = person in recognizer.classes_, []
-    found = list(zip(files, recognizer.identify(images), strict=True))
-    faceless = [file for file, one in found if one.reason == "unlike"]
-    if faceless:
-        doubts.append(f"{_some(faceless)} {IN_WORDS}; remove what shows no face, and add the others again")
-    others: dict[str, list[str]] = {}
-    for file, one in found:
-        # Images of a known person should be nearest to that person. A new person is near somebody in any case, so there
-        # only an image that would get a name is suspicious.
-        somebody = one.nearest if known and one.reason != "unlike" else one.person
-        if somebody not in (None, person):
-            others.setdefault(somebody, []).append(file)
-    for other, some in others.items():
-        seen = "nearer to" if known else "identified as"
-        doubts.append(f"{_some(some)} {seen} {other}, not {person}; is the name right?")
-    return doubts
-
-
-def _some(files: list[str]) -> str:
-    """Return the first of some files and how many more there are, with a verb."""
-    return f"{files[0]} is" if len(files) == 1 else f"{files[0]} and {len(files) - 1} more of the images are"

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
 from PIL import Image
+from scipy.sparse import csr_array
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
 
 import visionnmf
 from visionnmf.apps.faces import (
@@ -313,3 +316,96 @@ def test_arrays_that_are_no_image_like_the_others_are_refused(fitted, image, sen
     for call in (lambda: identify(fitted[0], image), lambda: verify(fitted[0], fitted[1][0], image)):
         with pytest.raises(ValueError, match=sentence):
             call()
+
+
+def test_training_images_of_two_units_are_refused_with_the_first_of_the_smaller(fitted):
+    _, images, labels = fitted
+    mixed = images.copy()
+    mixed[[5, 9]] /= 255
+    sentence = r"images of one unit .*; got values up to 0\.\d+ in image 5, and up to \d+ in others; multiply .* by 255"
+    with pytest.raises(ParameterError, match=sentence):
+        FaceRecognizer(image_shape=SHAPE).fit(mixed, labels)
+    dark = images.copy()
+    dark[5] = np.arange(PIXELS) % 2  # whole grey values: black, with a little noise
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FaceRecognizer(n_components=4, missing="none", random_state=0).fit(dark, labels)
+
+
+def test_images_that_were_divided_by_255_twice_are_doubted(fitted):
+    _, images, labels = fitted
+    sentence = "X has grey values up to 0.00.*; if X was divided by 255 twice, multiply X by 255"
+    with pytest.warns(UserWarning, match=sentence):
+        FaceRecognizer(n_components=4, missing="none", random_state=0).fit(images / 255**2, labels)
+    shares = FaceRecognizer(n_components=4, missing="none", random_state=0).fit(images / 255, labels)
+    with pytest.warns(UserWarning, match=sentence):
+        shares.predict(images / 255**2)
+
+
+def test_adding_warns_as_the_command_does(model, faces):
+    _, recognizer = model
+    y, x = np.mgrid[-1:1:16j, -1:1:16j]
+    lake = np.uint8(127 + 110 * np.sign(np.sin(5 * x + 3 * y)))
+    images = rows(np.stack([faces.images[6], lake, faces.images[12]]))  # person 1, nobody, person 2
+    with pytest.warns(UserWarning) as caught:
+        copy.copy(recognizer).add(images, ["Ada", "Ada", "PERSON 2"])
+    told = [str(one.message) for one in caught]
+    assert told[0].startswith("image 1 is unlike the training images, probably not a face; remove what shows no face")
+    assert told[1:3] == [
+        "image 0 is identified as person 1, not Ada; is the name right?",
+        "image 2 is identified as person 2, not PERSON 2; is the name right?",
+    ]
+    assert told[3].startswith("'person 2' and 'PERSON 2' are two people to the model") and len(told) == 4
+    assert {one.filename for one in caught} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy.copy(recognizer).add(images[[0]], ["person 1"])
+
+
+def test_a_mask_in_the_place_of_weights_is_refused(fitted):
+    recognizer, images, labels = fitted
+    sentence = r"sample_weight must have a weight for each image; got .* \(16, 256\); if it is a mask of .*write mask="
+    with pytest.raises(ParameterError, match=sentence):
+        recognizer.score(images, labels, np.zeros(images.shape, bool))
+    assert recognizer.score(images, labels, np.ones(16)) == 1
+
+
+def test_an_unknown_method_is_refused_when_it_is_named():
+    with pytest.raises(ParameterError, match=r"methods must be some of .*; got 'typo'"):
+        FaceEvaluation(methods=["typo"])
+
+
+def test_clusters_are_written_to_a_new_folder(folder, tmp_path):
+    report = cluster(folder, out=tmp_path / "new" / "one")
+    assert report.outputs == [str(tmp_path / "new" / "one" / "clusters.csv")]
+    assert (tmp_path / "new" / "one" / "clusters.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"X": np.full((4, 9), np.nan)}, "X must not hold NaN; got 36 of them; give a mask"),
+        ({"X": np.full((4, 9), np.inf)}, "X must not hold infinity; got 36 of them; give a mask"),
+        ({"X": -np.eye(9)}, "Negative values in data passed to X, .*; got -1; add 1 to X, or clip it"),
+        ({"X": 1j * np.eye(9)}, "X must hold real numbers; got complex128; take its real part"),
+        ({"X": np.eye(9).astype(str)}, "X must hold real numbers; got <U.*; convert it by X.astype"),
+        ({"X": [[1, 2], [3]]}, r"X must be an array of numbers; got \[\[1, 2\], \[3\]\]"),
+        ({"X": csr_array(np.eye(9))}, r"X must be a dense array with images as rows; got .*; pass X.toarray\(\)"),
+        ({"X": np.ones((0, 9))}, r"X must have images as rows, with a pixel at least; got .* \(0, 9\)"),
+        ({"model": "nmf"}, "model must be None or an estimator with fit_transform; got 'nmf'"),
+        ({"model": visionnmf.NMF}, "model must be None or an estimator with fit_transform; got <class"),
+        ({"model": KMeans(2)}, r"model must have components_ after fit; got KMeans\(n_clusters=2\)"),
+        ({"model": PCA(2), "mask": np.eye(9)}, r"mask must be None with PCA\(.*\), which takes no weights; got a mask"),
+        ({"mask": np.ones((9, 9))}, "mask must leave pixels of the images; got True for all of them"),
+        ({"progress": 3}, "progress must be callable or None; got 3"),
+    ],
+)
+def test_what_cannot_be_clustered_is_refused_in_one_line(arguments, sentence):
+    with pytest.raises(ParameterError, match=sentence) as caught:
+        cluster_faces(**{"X": np.eye(9), "n_clusters": 2} | arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_copies_of_one_image_are_fewer_groups_than_asked_for():
+    with pytest.warns(UserWarning, match="X has only 1 different image to the model, and 3 groups were asked for"):
+        cluster_faces(np.ones((6, 64)), 3)

@@ -68,6 +68,7 @@ def test_people_who_stay_set_the_limit_of_a_name_and_people_who_are_left_out_tha
     assert likeness.limits(unlike[~unknown], unknown[~unknown]) == pytest.approx((0.22, math.inf))
 
 
+@pytest.mark.filterwarnings("ignore::visionnmf.apps.faces.doubts.DoubtfulImageWarning")
 def test_strangers_are_people_and_added_people_are_known(rng):
     """Whoever the model has not seen is more unlike than the people it knows, and still has a face."""
     images, labels = made_faces(rng, 40, 6)
