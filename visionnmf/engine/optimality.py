@@ -112,7 +112,7 @@ def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: f
 
 
 def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss, or of sparse data, with respect to `Wt` and `H`, and its derivative's size.
+    """Return the gradients of a smooth loss or of sparse data by `Wt` and by `H`, and the size of the derivative.
 
     `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
     (for a divergence, of its positive part at this model), which the record of the loss returns as `at_zero`. Rows are
