@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from visionnmf import NMF
+from visionnmf import NMF, MultiviewNMF
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -91,3 +91,12 @@ def test_bad_data_on_a_worker_are_refused_in_one_line(client):
     bad[300, 3] = -1
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         NMF(2).fit(da.from_array(bad, chunks=(60, 80)))
+
+
+def test_views_on_two_workers_equal_those_of_one_process(client, rows):
+    views = {"first": rows[:, :30], "second": rows[:, 30:]}
+    memory = MultiviewNMF(3, random_state=0, max_iter=40, tol=0).fit({"first": X[:, :30], "second": X[:, 30:]})
+    model = MultiviewNMF(3, random_state=0, max_iter=40, tol=0).fit(views)
+    np.testing.assert_allclose(model.components_, memory.components_, rtol=1e-6, atol=1e-8)
+    expected = memory.transform({"first": X[:, :30], "second": X[:, 30:]})
+    np.testing.assert_allclose(model.transform(views).compute(), expected, rtol=1e-5, atol=1e-6)

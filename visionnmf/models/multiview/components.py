@@ -18,7 +18,7 @@ from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.starts import STARTS
-from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes, fitted_loss
+from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes, fitted_loss, is_dask
 from visionnmf.models.nmf import NMF, find_codes
 from visionnmf.models.penalty import Penalty
 
@@ -43,9 +43,16 @@ class GroupSparsity:
     codes_l2: float
 
     @property
+    def parameter(self) -> str | None:
+        """The name of the parameter that asks for a bound or, without one, for a penalty; None without either."""
+        if self.bound is not None:
+            return "group_bound"
+        return "group_l1" if self.l1 else None
+
+    @property
     def is_asked_for(self) -> bool:
         """Whether there is a penalty or a bound at all."""
-        return bool(self.l1) or self.bound is not None
+        return self.parameter is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +121,7 @@ def fit_components(
         every[used] = found.scales
         return replace(found, H=H, scaled_H=scaled_H, scales=every), fitted, n_iter
     scaled = views.scaled(scales[views.groups])
-    count = np.prod(scaled.data.shape) if views.entries is None else np.count_nonzero(views.entries)
-    mean = float(scaled.data.sum(dtype=np.float64)) / float(count)
+    mean = _mean(scaled)
     if mean > 0:
         scales = scales / mean
         scaled = views.scaled(scales[views.groups])
@@ -136,6 +142,16 @@ def fit_components(
     return Components(H, scaled_H, fitted.component_norms_, scales, loss, ridge, fitted.solver_), fitted, n_iter
 
 
+def _mean(views: Views) -> float:
+    """Return the mean of the entries that count; in a Dask array NaN do not."""
+    if is_dask(views.data):
+        import dask.array as da
+
+        return float(da.nanmean(views.data, dtype=np.float64))
+    count = np.prod(views.data.shape) if views.entries is None else np.count_nonzero(views.entries)
+    return float(views.data.sum(dtype=np.float64)) / float(count)
+
+
 def _fit_groups(
     model: NMF,
     X: Any,
@@ -154,7 +170,7 @@ def _fit_groups(
     W = model.fit_transform(X, weights=weights)
     callback = model.callback
     model.set_params(callback=None)  # `clone` would copy it, which not every function allows
-    norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
+    norms = np.sqrt(np.asarray((W**2).mean(axis=0, dtype=np.float64)))  # a Dask array is computed
     norms[norms == 0] = 1
     W, H = W / norms.astype(W.dtype), model.components_ * norms.astype(W.dtype)[:, None]
     # For each view: the sum of the norms of its blocks, its number of features, and the force of noise on a block.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -17,21 +18,21 @@ from visionnmf._progress import Progress
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.products import norms_of
 from visionnmf.engine.solving import Callback, PrintedProgress
-from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
+from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
-from visionnmf.models.lost_samples import ZeroCodesWarning, warn_zero_codes
 from visionnmf.models.nmf import NMF
 from visionnmf.models.nmf_parameters import check_parameters
 
 from .components import Components, GroupSparsity, fit_components, second_iterations
+from .dask_views import empty_views, in_dask, join_blocks, refuse_in_blocks, sample_views, split_views, transform_blocks
+from .fit_warnings import warn_once
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
 from .missing_views import CROWDED, CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
 from .outlying_views import judge_new, judge_training, limits_for_new
 from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors
 from .view_weights import choose_view_weights, noise_views, view_noises
-from .views import Views, check_view_weight, check_views, given_views, join_new, join_training
+from .views import JoinedViews, Views, check_view_weight, check_views, given_views, join_new, join_training
 
 __all__ = ["MultiviewNMF"]
 
@@ -250,9 +251,9 @@ class MultiviewNMF(LinearModel):
         Parameters
         ----------
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
-            The views, dense, sparse or data frames, whose rows are matched by position; a data frame whose columns have
-            the levels view and feature; or one matrix with `groups`. Data frames must have the same index, unless it
-            only numbers the rows. float32 stays float32.
+            The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; a data frame whose
+            columns have the levels view and feature; or one matrix with `groups`. Data frames must have the same index,
+            unless it only numbers the rows. float32 stays float32. Of Dask arrays, 10,000 samples judge the views.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
@@ -275,6 +276,8 @@ class MultiviewNMF(LinearModel):
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
+        if in_dask(X):
+            return self.fit(X, None, observed, progress).transform(X, observed)
         return labelled_codes(self._complete(*self._fit(X, observed, progress)), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
@@ -286,6 +289,9 @@ class MultiviewNMF(LinearModel):
         views that the training samples did not have, or had with other features or other names of features. With
         ``set_output(transform="pandas")``, the codes have the index of the views' data frames.
         """
+        if in_dask(X):
+            self._join(empty_views(X))  # raises for other views or features than those of training
+            return transform_blocks(self, X, observed)
         views = self._new(X, observed)
         return labelled_codes(self._complete(views, *self._judge(views)), X, self)
 
@@ -308,6 +314,9 @@ class MultiviewNMF(LinearModel):
         check_is_fitted(self)
         if isinstance(X, Mapping):
             raise ParameterError("X must be the codes of samples; got a dict; views get codes by transform")
+        if is_dask(X):
+            views = super().inverse_transform(X)
+            return split_views(views, self.view_groups_, self.views_.tolist(), self.view_form_)
         W = check_code_matrix(X, len(self.components_))
         with one_blas_thread():
             reconstruction = W @ self.components_
@@ -383,11 +392,20 @@ class MultiviewNMF(LinearModel):
         Three records of the same samples appear below: `given` holds the views as the caller passed them, `views` is
         without the outlying ones, and `complete` also has predictions in place of missing views. The components are
         learnt from `complete`. The codes returned are found from the entries that count, before anything is filled in.
+
+        Of views in Dask arrays `complete` has all samples and the others a part of them, which judges the views.
         """
         self._check_parameters()
         step = progress or (lambda *_: None)
         model = self._plain_model()
+        whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
+        if in_dask(X):
+            refuse_in_blocks(self)
+            whole, all_observed = X, observed
+            X, observed = sample_views(X, observed, check_random_state(self.random_state))
         joined = join_training(X, self.groups)
+        if whole is not None:
+            whole = join_blocks(whole, all_observed, joined.groups)
         self.view_feature_names_, self.view_frames_ = list(joined.feature_names), list(joined.framed)
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         views, weights = given, check_view_weight(self.view_weight, given.names)
@@ -410,14 +428,18 @@ class MultiviewNMF(LinearModel):
                 check_random_state(self.random_state),
                 step,
             )
-        complete = complete_views(model, views, given, weights / sizes)
+        if whole is None:
+            complete = complete_views(model, views, given, weights / sizes)
+        else:  # NaN there are missing entries
+            complete = replace(views, data=whole, entries=None)
+            model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
         report = self._reporting(model, sparsity, step)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND))
         report.finish()
-        self._warn_once(caught, second=sparsity.is_asked_for)
-        self._keep(*found, given, weights)
+        warn_once(self, caught, sparsity.parameter)
+        self._keep(*found, given if whole is None else complete, weights)
         parts = self._components()
         codes, outlying = judge_new(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
@@ -441,31 +463,6 @@ class MultiviewNMF(LinearModel):
                 stacklevel=4,
             )
         return np.where(noise, 0.0, 1.0)
-
-    def _warn_once(self, caught: Sequence[warnings.WarningMessage], *, second: bool) -> None:
-        """Issue the warnings that the fits have raised in the name of this estimator, and each kind only once.
-
-        They name the NMF inside and its parameters. Of fits that did not converge the first says most, and of codes of
-        0 those of the last fit count. `second` says whether there was a second step.
-        """
-        cure = f"increase max_iter={self.max_iter}"
-        if second:
-            cure += " (the step that finds shared and private components has a quarter of it)"
-        name, issued, zero = type(self).__name__, False, []
-        for warning in (item.message for item in caught):
-            result = getattr(warning, "result", None)
-            if isinstance(warning, ZeroCodesWarning):
-                zero.append(warning)
-            elif result is None:
-                warnings.warn(warning, stacklevel=4)
-            elif not issued:
-                issued = True
-                warn_not_converged(name, result, self.tol, cure=cure, stacklevel=5)
-        if zero:
-            penalty = None
-            if second and len(zero) == 1:  # the first step, which has no penalty, found codes
-                penalty = "group_l1" if self.group_bound is None else "group_bound"
-            warn_zero_codes(zero[-1].loss, zero[-1].lost, 5, name=name, has_zero_weight=False, penalty=penalty)
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
         """Let the iterations of `model` and of the second step be reported; return what prints them.
@@ -525,11 +522,14 @@ class MultiviewNMF(LinearModel):
         of each view that was a data frame in training. `observed` (n_samples, n_views) is false for missing views.
         """
         check_is_fitted(self)
+        return check_views(self, self._join(X), observed, reset=False, missing=self.missing_values)
+
+    def _join(self, X: Any) -> JoinedViews:
+        """Return new views side by side in the order of training; raise ParameterError for other views or features."""
         features = self.view_feature_names_
         if self.view_form_ == "matrix" and hasattr(self, "feature_names_in_"):
             features = [list(self.feature_names_in_[self.view_groups_ == v]) for v in range(len(self.views_))]
-        joined = join_new(X, self.views_.tolist(), self.view_groups_, features)
-        return check_views(self, joined, observed, reset=False, missing=self.missing_values)
+        return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
     def _fitted_form(self) -> FittedForm:
         """Return the form of the training data, of which `view_frames_` says whether they were data frames."""

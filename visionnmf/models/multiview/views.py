@@ -42,8 +42,8 @@ class Views:
 
     Attributes
     ----------
-    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
-        0 where an entry does not count. Dense unless all entries count.
+    data : ndarray, csr_array or dask.array [shape=(n_samples, n_features), >= 0]
+        0 where an entry does not count. Dense unless all entries count. A Dask array has NaN there, and no `entries`.
     entries : ndarray of bool [shape=(n_samples, n_features)] or None
         False for entries that do not count: missing ones, and those of a view that was left out. None: all count.
     groups : ndarray of int [shape=(n_features,)]

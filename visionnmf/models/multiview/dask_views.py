@@ -1,0 +1,169 @@
+"""Views in Dask arrays: what a fit learns from all samples, and the sample of them that judges the views."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import is_dask
+
+__all__ = [
+    "empty_views",
+    "in_dask",
+    "join_blocks",
+    "refuse_in_blocks",
+    "sample_views",
+    "split_views",
+    "transform_blocks",
+]
+
+Array = NDArray[Any]
+
+SAMPLE = 10_000  # maximum number of samples that judge the views: their scales, noise and errors
+SAMPLED_BLOCKS = 32  # maximum number of blocks of rows that these come from, because each has to be read
+
+
+def in_dask(X: Any) -> bool:
+    """Return whether views, in any form that a fit takes, are Dask arrays, or one of them is."""
+    return any(map(is_dask, _views(X)))
+
+
+def refuse_in_blocks(model: Any) -> None:
+    """Raise ParameterError for parameters of a fit that views in Dask arrays do not take."""
+    for name in ("view_outliers", "group_bound"):
+        if getattr(model, name) is not None:
+            raise ParameterError(f"{name} must be None for views in Dask arrays; got {getattr(model, name)!r}")
+
+
+def join_blocks(X: Any, observed: Any = None, groups: Array | None = None) -> Any:
+    """Return views side by side as one Dask array (n_samples, n_features) whose blocks hold whole rows.
+
+    `X` is one array, or a list or dict of arrays, of which those of NumPy are cut like the first one of Dask; views
+    that are None are left out. Where `observed` (n_samples, n_views) is false, the features of that view, by their
+    `groups` (n_features,), become NaN. Raises ParameterError for views that do not fit together.
+    """
+    import dask.array as da
+
+    given = _checked(X)
+    n_samples, chunks = given[0].shape[0], {0: next(view for view in given if is_dask(view)).chunks[0], 1: -1}
+    dtype = np.float32 if all(view.dtype == np.float32 for view in given) else np.float64
+    matrix = da.concatenate([da.asarray(view).rechunk(chunks).astype(dtype) for view in given], axis=1).rechunk({1: -1})
+    if observed is None:
+        return matrix
+    if groups is None:
+        groups = np.repeat(np.arange(len(given)), [view.shape[1] for view in given])
+    mask = da.asarray(observed)
+    if mask.dtype != bool or mask.shape != (n_samples, int(groups.max()) + 1):
+        raise ParameterError(
+            f"observed must be True or False for each sample and view, of shape {(n_samples, int(groups.max()) + 1)}; "
+            f"got {mask.dtype} of shape {mask.shape}"
+        )
+    return da.where(mask.rechunk(chunks)[:, groups], matrix, dtype(np.nan)).rechunk({1: -1})
+
+
+def sample_views(X: Any, observed: Any, rng: RandomState) -> tuple[Any, Any]:
+    """Return at most :data:`SAMPLE` random samples of views, in memory, and their rows of `observed`.
+
+    The samples have the form of `X`. They are drawn from at most :data:`SAMPLED_BLOCKS` blocks of rows of the first
+    Dask array. If there are no more than that, all are taken, in their order.
+    """
+    import dask
+
+    first = next(view for view in _checked(X) if is_dask(view))
+    rows = _drawn(np.array(first.chunks[0]), rng)
+    arrays = [None if view is None else view[rows] for view in (*_views(X), observed)]
+    *views, mask = dask.compute(*arrays)
+    return _like(X, views), mask
+
+
+def _checked(X: Any) -> list[Any]:
+    """Return the views that are not None; raise ParameterError for those that do not fit together or are sparse."""
+    from dask.array.utils import meta_from_array
+
+    given = [view for view in _views(X) if view is not None]
+    for view in given:
+        if getattr(view, "ndim", 0) != 2 or not isinstance(meta_from_array(view), np.ndarray):
+            raise ParameterError(f"views beside Dask arrays must be dense arrays with two axes; got {shown(view)}")
+    sizes = [view.shape[0] for view in given]
+    if any(size != size for size in sizes):  # Dask gives sizes that it does not know as NaN
+        raise ParameterError("views must have chunks of known sizes; got unknown ones; call compute_chunk_sizes()")
+    if len(set(sizes)) > 1:
+        raise ParameterError(f"views must have the same number of samples; got {', '.join(map(str, sizes))}")
+    return given
+
+
+def _drawn(sizes: Array, rng: RandomState) -> Array:
+    """Return the numbers of the rows that are drawn from blocks of so many rows, in increasing order."""
+    if sizes.sum() <= SAMPLE:
+        return np.arange(sizes.sum())
+    starts = np.cumsum(sizes) - sizes
+    chosen = np.sort(rng.permutation(len(sizes))[:SAMPLED_BLOCKS])
+    candidates = np.concatenate([np.arange(starts[b], starts[b] + sizes[b]) for b in chosen])
+    return np.sort(rng.permutation(candidates)[:SAMPLE])
+
+
+def empty_views(X: Any) -> Any:
+    """Return views without samples, in the form of `X`, with which names and numbers of features can be checked."""
+    return _like(X, [None if view is None else np.empty((0, view.shape[1])) for view in _views(X)])
+
+
+def transform_blocks(model: Any, X: Any, observed: Any) -> Any:
+    """Return the codes (n_samples, n_components) of views in Dask arrays, computed block by block when they are needed.
+
+    `model` is a fitted estimator, whose `transform` takes the blocks in the form of `X`. `observed` (n_samples,
+    n_views) is an array or None.
+    """
+    import dask.array as da
+
+    matrix = join_blocks(X)
+    light = copy.copy(model)
+    light.callback = None  # it may not be possible to send it to a worker
+    arrays = [matrix]
+    if observed is not None:
+        arrays.append(da.asarray(observed).rechunk({0: matrix.chunks[0], 1: -1}))
+    shape = (matrix.chunks[0], (len(model.components_),))
+    meta = np.empty((0, 0), matrix.dtype)
+    return da.map_blocks(_codes, *arrays, model=light, like=empty_views(X), dtype=matrix.dtype, chunks=shape, meta=meta)
+
+
+def _codes(rows: Array, observed: Array | None = None, *, model: Any, like: Any) -> Array:
+    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`."""
+    ends = np.cumsum([0 if view is None else view.shape[1] for view in _views(like)])
+    starts = [0, *ends[:-1]]
+    views = [
+        None if view is None else rows[:, start:end]
+        for view, start, end in zip(_views(like), starts, ends, strict=True)
+    ]
+    return np.asarray(model.transform(_like(like, views), observed))
+
+
+def split_views(X: Any, groups: Array, names: list[Any], form: str) -> Any:
+    """Return all features of all views, a Dask array (n_samples, n_features), in the `form` of the training data.
+
+    `groups` (n_features,) has the view of each feature, and `names` the names of the views.
+    """
+    if form == "matrix":
+        return X
+    views = [X[:, groups == v] for v in range(len(names))]
+    return views if form == "list" else dict(zip(names, views, strict=True))
+
+
+def _views(X: Any) -> list[Any]:
+    """Return the views of data in any form that may hold Dask arrays; a single matrix counts as one."""
+    if isinstance(X, Mapping):
+        return list(X.values())
+    return list(X) if isinstance(X, list | tuple) else [X]
+
+
+def _like(X: Any, views: list[Any]) -> Any:
+    """Return views in the form of `X`, which has as many."""
+    if isinstance(X, Mapping):
+        return dict(zip(X, views, strict=True))
+    return list(views) if isinstance(X, list | tuple) else views[0]
