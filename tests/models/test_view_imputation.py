@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.datasets import make_views
@@ -199,3 +200,33 @@ def test_only_missing_views_are_filled_in_before_a_fit(rng):
     np.testing.assert_array_equal(found.entries[1:], entries[1:])
     assert complete_views(model, views, record(data, None, groups), scales) is views
     assert complete_views(model.set_params(n_components=4), views, there, scales) is views
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize("loss", ["frobenius", "manhattan"])
+def test_entries_of_digits_are_predicted_better_than_by_means_at_any_rank(loss):
+    """With 40 components for 64 features, the squared error was 26 times and 1.6 times that of the means."""
+    X = load_digits().data[:400]
+    hidden = np.random.default_rng(0).random(X.shape) < 0.2
+    gaps = np.where(hidden, np.nan, X)
+    error = ((X - np.nanmean(gaps, axis=0))[hidden] ** 2).mean()
+    for rank in (10, 40):
+        model = MultiviewNMF(
+            rank, groups=[0] * 32 + [1] * 32, loss=loss, max_iter=100, missing_values=np.nan, random_state=0
+        )
+        filled = model.fit(gaps).impute(gaps)
+        np.testing.assert_array_equal(filled[~hidden], X[~hidden])
+        assert ((X - filled)[hidden] ** 2).mean() < 0.8 * error
+
+
+@pytest.mark.parametrize("gaps", ["none", "views", "entries"])
+def test_only_single_missing_entries_add_a_ridge(rng, monkeypatch, gaps):
+    X = rng.gamma(1, size=(30, 3)) @ rng.random((3, 12)) + 0.1 * rng.random((30, 12))
+    if gaps == "views":
+        X[:5, :6] = np.nan
+    elif gaps == "entries":
+        X[0, 0] = np.nan
+    model = MultiviewNMF(3, groups=[0] * 6 + [1] * 6, loss="frobenius", missing_values=np.nan, random_state=0)
+    components = model.fit(X).components_
+    monkeypatch.setattr("visionnmf.models.multiview.components.RIDGE", 0.0)
+    assert np.array_equal(model.fit(X).components_, components) == (gaps != "entries")

@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from visionnmf._checks import check_random_state
-from visionnmf.engine.losses import Loss
+from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.starts import STARTS
-from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes, fitted_loss, is_dask
+from visionnmf.models.data_checks import (
+    check_loss,
+    check_positive,
+    check_range,
+    find_loss,
+    finite_codes,
+    fitted_loss,
+    is_dask,
+)
 from visionnmf.models.nmf import NMF, find_codes
 from visionnmf.models.penalty import Penalty
 
@@ -30,6 +38,9 @@ Array = NDArray[Any]
 
 SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations
 TRACE = 0.01  # share of a component's energy below which a view does not use it
+RIDGE = 0.5  # of both factors where single entries are missing, in units of the mean loss of the features' means
+GAPS = 0.1  # share of missing entries at which the ridge is whole
+ENTRIES = 3  # entries that are there for each component, of a sample and of a feature, at which the ridge is whole
 SHARE = 6  # minimum number of samples for each component of the small fits that help the main one
 
 
@@ -102,11 +113,15 @@ def fit_components(
     scales: Array,
     sparsity: GroupSparsity | None,
     begin_second: Callable[[], object] = lambda: None,
+    in_memory: Views | None = None,
 ) -> tuple[Components, NMF, int]:
     """Fit `model`, an NMF without penalties, to views multiplied by `scales`.
 
     Returns the components, the NMF of the last fit, and the number of iterations of all fits, which a callback of
     `model` counts, too.
+
+    If single entries are missing, both factors get a ridge, which :func:`_ridge_of_gaps` weighs. `in_memory` are some
+    samples of views in Dask arrays, from which it is found.
 
     All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
     the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views;
@@ -114,7 +129,8 @@ def fit_components(
     """
     used = scales > 0
     if not used.all():
-        found, fitted, n_iter = fit_components(model, views.only(used), scales[used], sparsity, begin_second)
+        some = None if in_memory is None else in_memory.only(used)
+        found, fitted, n_iter = fit_components(model, views.only(used), scales[used], sparsity, begin_second, some)
         H, scaled_H = (np.zeros((len(part), len(views.groups)), part.dtype) for part in (found.H, found.scaled_H))
         H[:, used[views.groups]], scaled_H[:, used[views.groups]] = found.H, found.scaled_H
         every = np.zeros(len(used))
@@ -127,13 +143,19 @@ def fit_components(
         scaled = views.scaled(scales[views.groups])
     with_groups = sparsity is not None and sparsity.is_asked_for
     X, weights = scaled.data, scaled.weights()
+    if in_memory is not None and is_dask(X):
+        ridge = _ridge_of_gaps(model, in_memory.scaled(scales[views.groups]), len(views))
+    else:
+        ridge = _ridge_of_gaps(model, scaled, len(views))
+    if ridge:
+        model.set_params(penalty_W=Penalty(l2=ridge), penalty_H=Penalty(l2=ridge))
     if sp.issparse(X) and (weights is not None or not _takes_sparse(model, with_groups)):
         X = dense(X)
     if sparsity is None or not with_groups:
         fitted = model.fit(X, weights=weights)
         scaled_H, n_iter = fitted.components_, fitted.n_iter_
     else:
-        fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity, begin_second)
+        fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity, ridge, begin_second)
         scaled_H = _without_traces(fitted.components_, views.columns())
     H = scaled_H / scales[views.groups].astype(scaled_H.dtype)
     # the weights of the squared codes: of `nuclear`, and of the penalty of the second fit
@@ -158,6 +180,7 @@ def _fit_groups(
     weights: Array | None,
     columns: list[Array],
     sparsity: GroupSparsity,
+    ridge: float,
     begin_second: Callable[[], object],
 ) -> tuple[NMF, int]:
     """Fit without groups, then with them from that solution; return the second fit and the iterations of both.
@@ -165,7 +188,7 @@ def _fit_groups(
     From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
     are scaled to a root mean square of 1 for each component, or to what the bounds ask for. Noise then pulls at an
     unused block with a force of about ``sqrt(n_samples d)`` for d features, which is the unit of the penalty. The ridge
-    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary.
+    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary. `ridge` is that of `model`.
     """
     W = model.fit_transform(X, weights=weights)
     callback = model.callback
@@ -189,13 +212,16 @@ def _fit_groups(
         shares = [bound / total for bound, total in zip(bounds, totals, strict=True) if total > 0]
         share = min(shares, default=1.0) or 1.0
         W, H, balance = W / W.dtype.type(share), H * H.dtype.type(share), balance * share**2
+    # The ridge of missing entries pulled equally at both factors, and still does now that they are scaled.
+    ratio = float(np.linalg.norm(H) / (np.linalg.norm(W) or 1)) or 1.0
     penalty = Penalty(
+        l2=ridge / ratio,
         groups=columns,
         group_norm=sparsity.norm,
         group_l1=0.0 if bounds else tuple(float(sparsity.l1 * pull) for pull in pulls),
         group_bound=bounds,
     )
-    l2 = sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
+    l2 = ridge * ratio + sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
     second = clone(model).set_params(
         penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=second_iterations(model.max_iter)
     )
@@ -204,6 +230,29 @@ def _fit_groups(
     begin_second()
     second.fit_transform(X, W=W, H=H, weights=weights)
     return second, second.n_iter_ + model.n_iter_
+
+
+def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
+    """Return the weight of the squares of both factors for data in which single entries are missing; 0 without any.
+
+    An entry of a component that matters only for samples in which its feature is missing could be of any size. The
+    ridge is a factored nuclear norm above what noise reaches, which grows with the root of the longer side. It is
+    smaller if few entries are missing, or if there are few components for the entries that are there. `n_samples` are
+    in the fit, of which `scaled` may be some.
+    """
+    if scaled.entries is None:
+        return 0.0
+    there = scaled.observed()[:, scaled.groups]  # entries of whole views that are missing are not gaps
+    share = float((there & ~scaled.entries).sum() / there.sum())
+    if share == 0:
+        return 0.0
+    X, weights, count = scaled.data, scaled.weights(), scaled.entries.sum(axis=0)
+    means = np.where(count > 0, X.sum(axis=0, dtype=np.float64) / np.maximum(count, 1), 1).astype(X.dtype)
+    loss = check_loss(model.loss, model.loss_parameter, X, weights)
+    left = loss_value(X, np.ones((1, len(X)), X.dtype), means[None], loss, weights=weights) / float(count.sum())
+    shorter, longer = sorted((n_samples, X.shape[1]))
+    few = ENTRIES * (model.n_components or shorter) * X.size / (shorter * float(count.sum()))
+    return RIDGE * left * math.sqrt(longer * min(1.0, share / GAPS)) * min(1.0, few) ** 2
 
 
 def second_iterations(max_iter: int) -> int:

@@ -436,7 +436,7 @@ class MultiviewNMF(LinearModel):
         report = self._reporting(model, sparsity, step)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND))
+            found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND), views)
         report.finish()
         warn_once(self, caught, sparsity.parameter)
         self._keep(*found, given if whole is None else complete, weights)
