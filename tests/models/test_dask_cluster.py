@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from visionnmf import NMF, MultiviewNMF
+from visionnmf import NMF, MultiviewNMF, OnlineNMF
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -100,3 +100,15 @@ def test_views_on_two_workers_equal_those_of_one_process(client, rows):
     np.testing.assert_allclose(model.components_, memory.components_, rtol=1e-6, atol=1e-8)
     expected = memory.transform({"first": X[:, :30], "second": X[:, 30:]})
     np.testing.assert_allclose(model.transform(views).compute(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_online_learning_reads_blocks_on_workers(client):
+    seen = da.from_array(X, chunks=(60, 30)).map_blocks(_on_a_worker, dtype=X.dtype)
+    found, memory = (OnlineNMF(4, shuffle=False, max_iter=2, random_state=0, batch_size=50).fit(A) for A in (seen, X))
+    np.testing.assert_array_equal(found.components_, memory.components_)
+    np.testing.assert_array_equal(found.transform(seen).compute(), memory.transform(X))
+
+
+def _on_a_worker(block):
+    distributed.get_worker()  # raises an error elsewhere
+    return block

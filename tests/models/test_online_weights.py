@@ -154,8 +154,11 @@ def test_memory_maps_are_learnt_as_arrays_batch_by_batch(X, rng, tmp_path, monke
     monkeypatch.setattr(OnlineNMF, "_check_data", watched)
     np.testing.assert_array_equal(clone(model).fit(mapped, sample_weight=s).components_, expected.components_)
     assert max(sizes) == 16
-    with pytest.raises(ParameterError, match="weights must be None for a memory map"):
-        clone(model).fit(mapped, weights=np.ones(X.shape))
+    for M in (rng.random(X.shape) * (rng.random(X.shape) < 0.8), np.arange(20.0)):
+        expected = clone(model).fit(X, weights=M)
+        np.testing.assert_array_equal(clone(model).fit(mapped, weights=M).components_, expected.components_)
+    with pytest.raises(ParameterError, match=r"weights must have the shape of X, \(60, 20\)"):
+        clone(model).fit(mapped, weights=np.ones(7))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

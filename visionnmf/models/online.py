@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -28,14 +30,15 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import Callback, solve_codes
 from visionnmf.exceptions import ParameterError
 
+from .batches import BlockSamples, CheckedSamples, MappedSamples, Samples, as_before, in_parts
+from .blocks import transform_blocks
 from .data_checks import (
     check_data,
-    check_kind,
     check_missing_values,
     check_positive,
     check_weights,
     finite_codes,
-    select_samples,
+    is_dask,
     weighted_samples,
     with_sample_weight,
 )
@@ -231,15 +234,16 @@ class OnlineNMF(WithPenalties, LinearModel):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or numpy.memmap [shape=(n_samples, n_features), >= 0, finite]
+        X : array-like, sparse matrix, numpy.memmap or dask.array [shape=(n_samples, n_features), >= 0, finite]
             float32 stays float32; everything else is converted to float64. A memory map is read, checked and converted
-            batch by batch. Sparse data are for the methods that take them.
+            batch by batch. Of a Dask array a block is read while the one before it is learnt; with `shuffle` the blocks
+            come in random order and the samples of each are shuffled. Sparse data are for the methods that take them.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             A sample of weight 2 counts as two, one of weight 0 not at all.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
             How much each entry counts, in any shape that broadcasts to that of `X`. 0 marks a missing entry. For dense
-            `X` in memory, and the methods that take missing entries.
+            `X`, and the methods that take missing entries.
 
         Raises
         ------
@@ -248,30 +252,19 @@ class OnlineNMF(WithPenalties, LinearModel):
             (float32) or 1e70, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
-        method, options = self._options(_count_features(X))
-        # A memory map is read batch by batch (`_select`); now only its first row is checked.
-        mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
-        if mapped and weights is not None:
-            raise ParameterError("weights must be None for a memory map; got some; give them to partial_fit by chunks")
-        problem = self._problem(method, X[:1] if mapped else X, weights, reset=True)  # type: ignore[index]
-        data: Any = X if mapped else problem
+        method = METHODS[self.method]
+        samples = self._samples(method, X, weights, reset=True)
+        _, options = self._options(samples.shape[1])
         rng = RandomState(check_seed(self.random_state))
         # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
-        given, kept = weighted_samples(sample_weight, len(data) if mapped else problem.X.shape[0], problem.X.dtype)
-        work = blocks(len(kept), options.batch_size)  # (start, stop) of each batch within the order of a pass
+        given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
         if options.horizon is None:
-            options = replace(options, horizon=len(work) * self.max_iter)
-        chosen = rng.permutation(kept) if self.shuffle else kept
-        self._begin(method, data, given, chosen[: self._n_first(problem.X.shape[1], options)], rng)
-        total = len(kept) if given is None else float(given.sum(dtype=np.float64))
+            options = replace(options, horizon=len(blocks(len(kept), options.batch_size)) * self.max_iter)
+        shuffling = rng if self.shuffle else None
+        self._begin(method, samples, given, samples.order(kept, shuffling)[: self._n_first(options, samples)], rng)
         history: list[float] = []
         while len(history) < self.max_iter:
-            order = rng.permutation(kept) if self.shuffle else kept
-            loss = 0.0
-            for start, stop in work:
-                loss += self._learn(method, data, given, order[start:stop], options, rng)
-            history.append(loss / total)
-            self.state_["generator"] = rng.get_state(legacy=False)
+            history.append(self._learn(method, samples, given, samples.order(kept, shuffling), options, rng))
             if self.callback is not None and self.callback(len(history), history[-1]):
                 break
         self.n_iter_, self.chunk_loss_ = len(history), history[-1]
@@ -287,25 +280,20 @@ class OnlineNMF(WithPenalties, LinearModel):
         features, `method` or `n_components` have changed since the first chunk. The model is then as it was.
         """
         self._check_parameters()
-        method, options = self._options(_count_features(X))
-        first = not hasattr(self, "state_")
-        problem = self._problem(method, X, weights, reset=first)
-        given, kept = weighted_samples(sample_weight, problem.X.shape[0], problem.X.dtype)
-        if given is not None and len(kept) < len(given):  # samples of weight 0 are not learnt
-            problem, given = select_samples(problem, kept), given[kept]
-        if first:
-            rng = RandomState(check_seed(self.random_state))
-            start = slice(0, self._n_first(problem.X.shape[1], options))
-            self._begin(method, problem, given, start, rng)
-        else:
+        method, first = METHODS[self.method], not hasattr(self, "state_")
+        if not first:
             self._check_same(method)
-            rng = RandomState()
-            rng.set_state(self.state_["generator"])
-        loss = 0.0
-        for block in blocks(len(kept), options.batch_size):
-            loss += self._learn(method, problem, given, slice(*block), options, rng)
-        self.state_["generator"] = rng.get_state(legacy=False)
-        self.chunk_loss_ = loss / (len(kept) if given is None else float(given.sum(dtype=np.float64)))
+        # what is checked in parts may be refused when some of it has been learnt
+        with as_before(self) if in_parts(X) else nullcontext():
+            samples = self._samples(method, X, weights, reset=first)
+            _, options = self._options(samples.shape[1])
+            given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
+            rng = RandomState(check_seed(self.random_state) if first else None)
+            if first:
+                self._begin(method, samples, given, kept[: self._n_first(options, samples)], rng)
+            else:
+                rng.set_state(self.state_["generator"])
+            self.chunk_loss_ = self._learn(method, samples, given, kept, options, rng)
         return self
 
     def fit_transform(
@@ -317,10 +305,13 @@ class OnlineNMF(WithPenalties, LinearModel):
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) by the method's loss; `weights` as for :meth:`fit`.
 
-        The codes of a row do not depend on the other rows. Raises ValueError for data that :meth:`fit` refuses, and if
-        `X` is so much larger than the components that codes are not finite.
+        The codes of a row do not depend on the other rows. Those of a Dask array are one as well, computed when they
+        are needed. Raises ValueError for data that :meth:`fit` refuses, and if `X` is so much larger than the
+        components that codes are not finite.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return transform_blocks(self, X, weights)
         method, _ = self._options()  # the options of learning are not needed
         data, entries = self._check_data(method, X, weights, reset=False, fitting=False)  # all weights may be 0
         loss = self._loss(method)
@@ -378,14 +369,14 @@ class OnlineNMF(WithPenalties, LinearModel):
         return check_weights(weights, observed, data, fitting=fitting)
 
     def _problem(
-        self, method: Method, X: ArrayLike, weights: ArrayLike | None = None, *, reset: bool = False
+        self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, part: bool = False
     ) -> Problem:
         """Check a chunk, and return what is to be minimised on it: data, loss, penalties and weights of entries.
 
-        `reset` is true for the first chunk; later ones are converted to its dtype. Raises ParameterError if the method
-        cannot learn such data, penalties or weights.
+        `reset` is true for the first chunk; later ones are converted to its dtype. All entries may be missing in a
+        `part` of a chunk. Raises ParameterError if the method cannot learn such data, penalties or weights.
         """
-        data, entries = self._check_data(method, X, weights, reset=reset)
+        data, entries = self._check_data(method, X, weights, reset=reset, fitting=not part)
         if not reset and data.dtype != self.components_.dtype:
             data = data.astype(self.components_.dtype)
             entries = None if entries is None else entries.astype(data.dtype)
@@ -421,40 +412,42 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def _n_first(self, n_features: int, options: OnlineOptions) -> int:
+    def _n_first(self, options: OnlineOptions, samples: Samples) -> int:
         """Return how many samples the starting components are made from: four for each, or a batch if that is more.
 
-        `n_features` stands for the number of components if that is not given.
+        The number of features stands for the number of components if that is not given.
         """
-        n_components = n_features if self.n_components is None else int(self.n_components)
+        n_components = samples.shape[1] if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
-    def _select(
-        self, method: Method, data: Problem | np.memmap, rows: slice | Array, *, reset: bool = False
-    ) -> Problem:
-        """Return the problem of the samples `rows` of `data`: the problem of all of them, or a memory map.
+    def _samples(self, method: Method, X: Any, weights: ArrayLike | None, *, reset: bool) -> Samples:
+        """Return the samples of `X`: checked, if they are in memory, or else to be read and checked in batches."""
+        if is_dask(X):
+            return BlockSamples(self, X, weights, reset=reset)
+        if in_parts(X):
+            return MappedSamples(X, weights)
+        return CheckedSamples(self._problem(method, X, weights, reset=reset))
 
-        The samples of a memory map are read and checked only now; with `reset` they set the number of features.
+    def _batches(
+        self, method: Method, samples: Samples, order: Array, work: list[tuple[int, int]], *, reset: bool = False
+    ) -> Iterator[Problem]:
+        """Yield the problems of the samples ``order[start:stop]``, for each start and stop in `work`.
+
+        With `reset`, samples that are checked only now set the number of features and the dtype.
         """
-        if isinstance(data, np.memmap):
-            return self._problem(method, data[rows], reset=reset)
-        return select_samples(data, rows)
+        for batch in samples.read(order, work):
+            yield batch if isinstance(batch, Problem) else self._problem(method, *batch, reset=reset, part=not reset)
 
     def _begin(
-        self,
-        method: Method,
-        data: Problem | np.memmap,
-        sample_weight: Array | None,
-        rows: slice | Array,
-        rng: RandomState,
+        self, method: Method, samples: Samples, sample_weight: Array | None, rows: Array, rng: RandomState
     ) -> None:
         """Find the starting components from the samples `rows`, and set the state before any learning.
 
-        `data` are all samples that were passed, and `sample_weight` their weights, or None. The start that is given or
-        found is moved into the constraints of the components, in place, and then into those of the method.
+        `sample_weight` are the weights of all samples, or None. The start that is given or found is moved into the
+        constraints of the components, in place, and then into those of the method.
         """
+        first = next(self._batches(method, samples, rows, [(0, len(rows))], reset=True))
         own = None if sample_weight is None else sample_weight[rows]
-        first = self._select(method, data, rows, reset=True)  # this chunk sets the features and the dtype
         # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
         problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
         X = problem.X
@@ -476,24 +469,26 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _learn(
         self,
         method: Method,
-        data: Problem | np.memmap,
+        samples: Samples,
         sample_weight: Array | None,
-        rows: slice | Array,
+        order: Array,
         options: OnlineOptions,
         rng: RandomState,
     ) -> float:
-        """Learn the samples `rows`, which updates the components and the state in place, and return their loss.
+        """Learn the samples of the numbers `order` in batches, and return their mean loss.
 
-        The loss is the sum over these samples, with the components as they were before. `data` and `sample_weight` are
-        those of all samples that were passed; the weights are None if all samples count alike.
+        It updates the components and the state in place. The loss of a batch is that of the components before it was
+        learnt. `sample_weight` are the weights of all samples, or None if all count alike.
         """
-        batch = self._select(method, data, rows)
-        own = None if sample_weight is None else sample_weight[rows]
-        with one_blas_thread():
-            loss = method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
-        self.n_samples_seen_ += batch.X.shape[0]
-        self.n_steps_ += 1
-        return loss
+        loss, work = 0.0, blocks(len(order), options.batch_size)
+        for block, batch in zip(work, self._batches(method, samples, order, work), strict=True):
+            own = None if sample_weight is None else sample_weight[order[slice(*block)]].astype(batch.X.dtype)
+            with one_blas_thread():
+                loss += method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
+            self.n_samples_seen_ += batch.X.shape[0]
+            self.n_steps_ += 1
+        self.state_["generator"] = rng.get_state(legacy=False)
+        return loss / (len(order) if sample_weight is None else float(sample_weight.sum(dtype=np.float64)))
 
 
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
@@ -512,9 +507,3 @@ def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: An
             f"graph of penalty_H must be None or a matrix of affinities for a stream; got {of_components.graph!r}"
         )
     return of_codes.resolve("W", None, X.dtype), of_components.resolve("H", X, X.dtype)
-
-
-def _count_features(X: Any) -> int:
-    """Return the number of features of unchecked data; 1 if they are not a matrix, which is refused later."""
-    shape = getattr(X, "shape", None) or np.asarray(check_kind(X)).shape
-    return max(1, int(shape[1])) if len(shape) == 2 else 1
