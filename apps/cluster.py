@@ -202,6 +202,7 @@ class _Uploads(_Workers):
         self._change = threading.Condition()  # of these two
         self._under_way, self._closed = 0, False
         self._contents: dict[str, Any] = {}  # by name: inputs of several jobs, on the cluster; None after the first
+        self._look()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call, whose files are read when its turn has nearly come."""
@@ -240,17 +241,22 @@ class _Uploads(_Workers):
     def _wait(self) -> float:
         """Wait until a job may be sent, and return how many bytes its files, and its results, may have."""
         with self._change:
-            while True:
-                try:
-                    workers = self._client.scheduler_info()["workers"].values()
-                except OSError as error:
-                    raise self._lost() from error
-                if self._closed:
-                    raise CancelledError
-                if self._under_way < AHEAD * max(1, len(workers)):
-                    self._under_way += 1
-                    return min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
-                self._change.wait(1.0)  # workers may come
+            self._change.wait_for(lambda: self._closed or self._under_way < self._most)
+            if self._closed:
+                raise CancelledError
+            self._under_way += 1
+            return self._limit
+
+    def _look(self) -> None:
+        """Set how many jobs may be under way, `_most`, and the bytes of each, `_limit`, by the present workers.
+
+        This asks the scheduler, for which it would wait if that were lost, so it follows an answer.
+        """
+        workers = self._client.scheduler_info()["workers"].values()
+        limit = min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
+        with self._change:
+            self._most, self._limit = AHEAD * max(1, len(workers)), limit
+            self._change.notify()
 
     def _ended(self, _found: Future[Any]) -> None:
         """Count a job that is not under way any more."""
@@ -278,6 +284,8 @@ class _Uploads(_Workers):
         """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
         try:
             returned = self._result(task)
+            with suppress(OSError, KeyError):  # a scheduler that was lost meanwhile
+                self._look()
             try:
                 result, error = upload.take_back(returned)
             except (MediaError, OSError) as problem:
