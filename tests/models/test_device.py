@@ -196,7 +196,7 @@ def test_what_fits_elsewhere_do_not_take(xp, case, rng):
         NMF(3, **options).fit(there(xp, change(data(rng))))
 
 
-@pytest.mark.parametrize("other", [OnlineNMF, SymmetricNMF, RPCA, MultiviewNMF, ProjectiveNMF])
+@pytest.mark.parametrize("other", [SymmetricNMF, RPCA, MultiviewNMF, ProjectiveNMF])
 def test_other_estimators_name_the_one_that_takes_the_array(xp, other, rng):
     X = there(xp, data(rng, (24, 24)))
     with pytest.raises(ValueError, match=r"array of NumPy here; got one of .*visionnmf\.NMF"):
@@ -233,6 +233,111 @@ def test_importing_visionnmf_loads_neither_pytorch_nor_the_array_api():
     import sys
 
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# --- online learning --------------------------------------------------------------------------------------------------
+
+ONLINE = {
+    "manhattan": {},
+    "surrogate": {"method": "surrogate"},
+    "start": {"init": "batch"},
+    "penalties": PENALTIES,
+    "penalties of surrogate": {"method": "surrogate", **PENALTIES},
+    "missing": {"missing_values": np.nan},
+    "missing in surrogate": {"method": "surrogate", "missing_values": np.nan},
+}
+
+
+def online(**options):
+    return OnlineNMF(4, **{"batch_size": 16, "max_iter": 2, "random_state": 0, "init": "random", **options})
+
+
+def assert_learnt_alike(found, expected, bar=1e-9):
+    scale = expected.components_.max()
+    np.testing.assert_allclose(here(found.components_), expected.components_, atol=bar * scale)
+    for name in ("A", "B"):
+        wanted = expected.state_[name]
+        np.testing.assert_allclose(here(found.state_[name]), wanted, atol=bar * wanted.max())
+    assert found.chunk_loss_ == pytest.approx(expected.chunk_loss_, rel=bar)
+    assert found.state_["weight"] == pytest.approx(expected.state_["weight"], rel=1e-12)
+    for name in ("n_samples_seen_", "n_steps_", "n_iter_", "n_features_in_"):
+        assert getattr(found, name) == getattr(expected, name)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", ONLINE)
+def test_online_learning_elsewhere_equals_that_in_memory(xp, case, weighted, rng):
+    X, more, options = data(rng), data(rng, (37, 24)), ONLINE[case]
+    if "missing_values" in options:
+        X[rng.random(X.shape) < 0.2] = np.nan
+    s = rng.integers(0, 3, 50) if weighted else None
+    M = rng.uniform(0, 1, (37, 24)) * (rng.random((37, 24)) < 0.8) if weighted else None
+    expected = online(**options).fit(X, sample_weight=s)
+    found = online(**options).fit(there(xp, X), sample_weight=None if s is None else there(xp, s))
+    assert type(found.components_) is type(found.state_["B"]) is type(there(xp, X))
+    assert_learnt_alike(found, expected)
+    expected.partial_fit(more, weights=M)
+    found.partial_fit(there(xp, more), weights=None if M is None else there(xp, M))
+    assert_learnt_alike(found, expected)
+    codes, W = found.transform(there(xp, X)), expected.transform(X)
+    assert type(codes) is type(there(xp, X))
+    np.testing.assert_allclose(here(codes), W, atol=1e-7 * W.max())  # exact codes of nearly equal components
+    np.testing.assert_allclose(found.transform(X), here(codes), atol=1e-7 * W.max())
+
+
+@pytest.mark.parametrize("method", ["manhattan", "surrogate"])
+def test_online_learning_in_single_precision(xp, method, rng):
+    X = data(rng, dtype=np.float32)
+    expected, found = online(method=method).fit(X), online(method=method).fit(there(xp, X))
+    assert found.components_.dtype == xp.float32 and found.state_["A"].dtype == xp.float32
+    assert_learnt_alike(found, expected, 1e-4)
+    found.partial_fit(there(xp, X.astype(np.float64)))  # is converted to the dtype of the first chunk
+    assert found.components_.dtype == xp.float32
+
+
+@pytest.mark.parametrize("method", ["manhattan", "surrogate"])
+def test_a_stream_goes_on_in_another_library(xp, method, rng, tmp_path):
+    chunks = [data(rng, (40, 24)) for _ in range(3)]
+    expected, found = online(method=method), online(method=method)
+    for number, chunk in enumerate(chunks):
+        expected.partial_fit(chunk)
+        found.partial_fit(there(xp, chunk) if number % 2 == 0 else chunk)
+        assert isinstance(found.components_, np.ndarray) == (number % 2 == 1)
+    assert_learnt_alike(found, expected)
+    found.save(tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz")
+    assert isinstance(loaded.state_["B"], np.ndarray) and not isinstance(found.state_["B"], np.ndarray)
+    assert_learnt_alike(loaded.partial_fit(there(xp, chunks[0])), expected.partial_fit(chunks[0]))
+
+
+def test_the_callers_chunks_do_not_change(xp, rng):
+    X, H = data(rng), rng.random((4, 24))
+    arrays = [there(xp, A) for A in (X, H)]
+    model = online(components_init=arrays[1]).partial_fit(arrays[0])
+    assert (here(arrays[0]) == X).all() and (here(arrays[1]) == H).all()
+    assert_learnt_alike(model, online(components_init=H).partial_fit(X))
+
+
+BAD_ONLINE = {
+    "method": (lambda X: X, {"method": "or-nmf"}, r"method .*one of \['manhattan', 'surrogate'\]; got 'or-nmf'"),
+    "negative": (lambda X: -X, {}, "must be >= 0"),
+    "NaN": (lambda X: np.where(X > X.mean(), np.nan, X), {}, "missing_values=numpy.nan"),
+    "width": (lambda X: X[:, 1:], {}, "23 features"),
+    "simplex": (lambda X: X, {"method": "surrogate", "penalty_W": Penalty(simplex=True)}, "of box, l1 and l2"),
+    "graph": (lambda X: X, {"penalty_H": Penalty(graph=np.eye(24)[::-1])}, "penalty_H must be of box, l1 and l2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ONLINE)
+def test_what_online_learning_elsewhere_does_not_take_leaves_the_model_as_it_was(xp, case, rng):
+    change, options, message = BAD_ONLINE[case]
+    X = data(rng)
+    model = online(**options).partial_fit(X)
+    with pytest.raises(ValueError, match=message) as error:
+        model.partial_fit(there(xp, change(X)))
+    assert "\n" not in str(error.value)
+    expected = online(**options).partial_fit(X)
+    assert (model.partial_fit(X).components_ == expected.partial_fit(X).components_).all()
 
 
 # --- the parts, against the compiled kernels and brute force ----------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import is_elsewhere, numpy_dtype
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import check_memory
@@ -58,7 +59,8 @@ class CheckedSamples(Samples):
     def __init__(self, problem: Problem) -> None:
         """Take the problem of all samples."""
         self._problem = problem
-        self.shape, self.dtype = problem.X.shape, problem.X.dtype
+        X = problem.X
+        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X) if is_elsewhere(X) else X.dtype
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
         """Yield the problem of each batch."""

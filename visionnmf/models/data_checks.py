@@ -17,7 +17,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
-from visionnmf.engine.arrays.namespace import on_gpu
+from visionnmf.engine.arrays.namespace import on_gpu, taken, to_numpy
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
@@ -253,7 +253,8 @@ def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any
     """Return the checked weights of samples, None if all are 1, and the indices of samples whose weight is not 0."""
     if sample_weight is None:
         return None, np.arange(n_samples)
-    checked = check_sample_weight(sample_weight, n_samples, dtype)
+    values = to_numpy(sample_weight) if is_on_device(sample_weight) else sample_weight
+    checked = check_sample_weight(values, n_samples, dtype)
     return checked, np.flatnonzero(checked)
 
 
@@ -264,8 +265,8 @@ def are_labels(groups: Any) -> bool:
 
 def select_samples(problem: Problem, rows: slice | Array) -> Problem:
     """Return the same problem with only some of the samples."""
-    X = sp.csr_array(problem.X[rows]) if problem.is_sparse else np.ascontiguousarray(problem.X[rows])
-    weights = None if problem.weights is None else np.ascontiguousarray(problem.weights[rows])
+    X = sp.csr_array(problem.X[rows]) if problem.is_sparse else taken(problem.X, rows)
+    weights = None if problem.weights is None else taken(problem.weights, rows)
     return replace(problem, X=X, weights=weights)
 
 
@@ -309,8 +310,8 @@ def check_kind(X: Any) -> Any:
     """
     if is_on_device(X):
         raise ParameterError(
-            f"X must be an array of NumPy here; got one of {type(X).__module__}; visionnmf.NMF takes it where it is, "
-            "in fit, fit_transform and transform"
+            f"X must be an array of NumPy here; got one of {type(X).__module__}; visionnmf.NMF and OnlineNMF "
+            "take it where it is"
         )
     check_sparse(X, "X")
     check_rows(X)

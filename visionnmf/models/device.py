@@ -19,6 +19,7 @@ from visionnmf.engine.arrays.namespace import (
     CHUNK_ENTRIES,
     chunks,
     copied,
+    is_elsewhere,
     is_torch,
     moved,
     namespace_of,
@@ -43,7 +44,7 @@ from .fits import Found, Start
 from .memory import estimate_memory
 from .penalty import given_penalty
 
-__all__ = ["fit_on_device", "transform_on_device"]
+__all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "problem_on_device", "transform_on_device"]
 
 Array = NDArray[Any]
 
@@ -122,6 +123,11 @@ def refuse(model: Any, penalties: dict[str, Any]) -> None:
         )
     if model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 for an array on a device; got {shown(model.zero_weight)}")
+    refuse_terms(penalties)
+
+
+def refuse_terms(penalties: dict[str, Any]) -> None:
+    """Raise ParameterError for penalties that the engine does not have for arrays on a device."""
     for side, penalty in penalties.items():
         kinds = sorted(penalty.kinds - TERMS)
         if kinds:
@@ -142,7 +148,7 @@ def _penalties(model: Any, X: Any) -> dict[str, Any]:
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
             )
         resolved = given.resolve(side, None, numpy_dtype(X))
-        sides[side] = replace(resolved, l2=resolved.l2 + model.ridge_)
+        sides[side] = replace(resolved, l2=resolved.l2 + getattr(model, "ridge_", 0.0))
     return sides
 
 
@@ -307,18 +313,47 @@ def _report(problem: Problem, Wt: Any, H: Any) -> Report:
     )
 
 
-def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
-    """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted model."""
-    data, observed = checked_data(model, X, reset=False)
-    data, entries = checked_weights(weights, observed, data, fitting=False)
-    loss: Loss = fitted_loss(model.loss, model.loss_parameter_)
+def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
+    """Check an array on a device and the weights of its entries, and return the problem with the model's penalties.
+
+    `reset` is true for the first data, which set the number of features. New data without `fitting` need no entry that
+    counts.
+    """
+    data, observed = checked_data(model, X, reset=reset)
+    data, entries = checked_weights(weights, observed, data, fitting=fitting)
     _check_positive(data, entries, loss)
-    xp = namespace_of(data)
-    norms = to_numpy(model.component_norms_).astype(np.float64)
     penalties = _penalties(model, data)
-    refuse(model, penalties)
-    problem = Problem(data, loss, penalties["W"].rescaled(norms), weights=entries)
-    codes = fitting.solve_codes(problem, moved(to_numpy(model.components_), data))
+    refuse_terms(penalties)
+    return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
+
+
+def problem_in_numpy(problem: Problem) -> Problem:
+    """Return the problem with its data and weights in arrays of NumPy."""
+    weights = None if problem.weights is None else to_numpy(problem.weights)
+    return replace(problem, X=to_numpy(problem.X), weights=weights)
+
+
+def beside(X: Any, array: Any) -> Any:
+    """Return an array in the library and on the device of the data `X`, itself if it is there; all else as it is."""
+    if not hasattr(array, "__dlpack__"):
+        return array
+    if not is_elsewhere(X):
+        return to_numpy(array)
+    return array if type(array) is type(X) and array.device == X.device else moved(to_numpy(array), X)
+
+
+def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
+    """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted `NMF`."""
+    loss = fitted_loss(model.loss, model.loss_parameter_)
+    problem = problem_on_device(model, X, weights, loss, reset=False, fitting=False)
+    norms = to_numpy(model.component_norms_).astype(np.float64)
+    return codes_on_device(replace(problem, penalty_W=problem.penalty_W.rescaled(norms)), model.components_)
+
+
+def codes_on_device(problem: Problem, components: Any) -> Any:
+    """Return the codes (n_samples, n_components) of the data of a problem, for components in any library."""
+    codes = fitting.solve_codes(problem, moved(to_numpy(components), problem.X))
+    xp = namespace_of(codes)
     if not bool(xp.all(xp.isfinite(codes))):
-        raise ParameterError(f"X must have codes within {data.dtype}; got some beyond; components_ are too small")
+        raise ParameterError(f"X must have codes within {codes.dtype}; got some beyond; components_ are too small")
     return codes.T + xp.zeros_like(codes.T)

@@ -176,8 +176,7 @@ class Saveable(Restorable):
         """
         model = copy.copy(self)
         for name, value in vars(self).items():
-            if hasattr(value, "__dlpack__"):  # an array, which may lie on a device
-                setattr(model, name, to_numpy(value))
+            setattr(model, name, _in_numpy(value))
         FILE.save({"model": model}, path, force=force)
 
     def _restored(self) -> None:
@@ -193,6 +192,13 @@ class Saveable(Restorable):
 
     def _check_state(self) -> None:
         """Raise ValueError if the fitted attributes do not fit together beyond what is declared."""
+
+
+def _in_numpy(value: Any) -> Any:
+    """Return an array, or the arrays of a dict, in NumPy, because they may lie on a device; all else as it is."""
+    if isinstance(value, dict):
+        return {name: _in_numpy(part) for name, part in value.items()}
+    return to_numpy(value) if hasattr(value, "__dlpack__") else value
 
 
 def load_model(path: str | Path) -> Any:

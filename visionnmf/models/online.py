@@ -22,6 +22,7 @@ from visionnmf._checks import (
     check_number,
     check_seed,
 )
+from visionnmf.engine.arrays.namespace import cast, is_elsewhere, numpy_dtype, to_numpy
 from visionnmf.engine.blocks import blocks, one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Method, OnlineOptions, State, begin
@@ -39,9 +40,11 @@ from .data_checks import (
     check_weights,
     finite_codes,
     is_dask,
+    is_on_device,
     weighted_samples,
     with_sample_weight,
 )
+from .device import beside, codes_on_device, problem_in_numpy, problem_on_device
 from .linear_model import BATCH_WORDS, LinearModel, explains
 from .penalty import Penalty, WithPenalties, given_penalty
 
@@ -238,6 +241,8 @@ class OnlineNMF(WithPenalties, LinearModel):
             float32 stays float32; everything else is converted to float64. A memory map is read, checked and converted
             batch by batch. Of a Dask array a block is read while the one before it is learnt; with `shuffle` the blocks
             come in random order and the samples of each are shuffled. Sparse data are for the methods that take them.
+            Arrays of PyTorch or CuPy are learnt where they lie with scikit-learn's setting ``array_api_dispatch``, by
+            "manhattan" and "surrogate"; components and codes are then arrays of that library.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             A sample of weight 2 counts as two, one of weight 0 not at all.
@@ -313,13 +318,16 @@ class OnlineNMF(WithPenalties, LinearModel):
         if is_dask(X):
             return transform_blocks(self, X, weights)
         method, _ = self._options()  # the options of learning are not needed
+        if is_on_device(X):
+            problem = problem_on_device(self, X, weights, self._loss(method), reset=False, fitting=False)
+            return codes_on_device(problem, self.components_)
         data, entries = self._check_data(method, X, weights, reset=False, fitting=False)  # all weights may be 0
         loss = self._loss(method)
         check_positive(data, entries, loss)
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, data.dtype)
         problem = Problem(data, loss, penalty, weights=entries)
         with one_blas_thread():
-            Wt = solve_codes(problem, np.array(self.components_, data.dtype))
+            Wt = solve_codes(problem, np.array(to_numpy(self.components_), data.dtype))
         return finite_codes(Wt)
 
     # --- parameters and data ------------------------------------------------------------------------------------------
@@ -376,11 +384,17 @@ class OnlineNMF(WithPenalties, LinearModel):
         `reset` is true for the first chunk; later ones are converted to its dtype. All entries may be missing in a
         `part` of a chunk. Raises ParameterError if the method cannot learn such data, penalties or weights.
         """
-        data, entries = self._check_data(method, X, weights, reset=reset, fitting=not part)
-        if not reset and data.dtype != self.components_.dtype:
-            data = data.astype(self.components_.dtype)
-            entries = None if entries is None else entries.astype(data.dtype)
         loss = self._loss(method)
+        if is_on_device(X):
+            able = [name for name, other in METHODS.items() if other.on_device]
+            check_choice(method.name, "method for an array on a device", able)
+            problem = problem_on_device(self, X, weights, loss, reset=reset, fitting=not part)
+            dtype = numpy_dtype(problem.X if reset else self.components_)
+            return replace(problem, X=cast(problem.X, dtype), weights=cast(problem.weights, dtype))
+        data, entries = self._check_data(method, X, weights, reset=reset, fitting=not part)
+        if not reset:
+            dtype = numpy_dtype(self.components_)
+            data, entries = cast(data, dtype), cast(entries, dtype)
         check_positive(data, entries, loss)
         problem = Problem(data, loss, *stream_penalties(self.penalty_W, self.penalty_H, data), weights=entries)
         obstacle = method.obstacle(problem)
@@ -405,9 +419,9 @@ class OnlineNMF(WithPenalties, LinearModel):
             raise ParameterError(
                 f"method must be the one that the stream began with, {self.state_['method']!r}; got {method.name!r}"
             )
-        if self.n_components is not None and self.n_components != len(self.components_):
+        if self.n_components is not None and self.n_components != self.n_components_:
             raise ParameterError(
-                f"n_components must be what the stream began with, {len(self.components_)}; got {self.n_components!r}"
+                f"n_components must be what the stream began with, {self.n_components_}; got {self.n_components!r}"
             )
 
     # --- learning -----------------------------------------------------------------------------------------------------
@@ -449,6 +463,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         first = next(self._batches(method, samples, rows, [(0, len(rows))], reset=True))
         own = None if sample_weight is None else sample_weight[rows]
         # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
+        first = problem_in_numpy(first) if is_elsewhere(first.X) else first
         problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)
@@ -456,7 +471,8 @@ class OnlineNMF(WithPenalties, LinearModel):
             with one_blas_thread():
                 H = begin.components(problem, n_components, self.init, rng)
         else:
-            H = check_nonnegative_array(self.components_init, "components_init", (n_components, X.shape[1]), X.dtype)
+            given = to_numpy(self.components_init) if is_on_device(self.components_init) else self.components_init
+            H = check_nonnegative_array(given, "components_init", (n_components, X.shape[1]), X.dtype)
             problem.penalty_H.feasible(H)
         if method.constrain is not None:
             method.constrain(H, problem)
@@ -482,7 +498,10 @@ class OnlineNMF(WithPenalties, LinearModel):
         """
         loss, work = 0.0, blocks(len(order), options.batch_size)
         for block, batch in zip(work, self._batches(method, samples, order, work), strict=True):
-            own = None if sample_weight is None else sample_weight[order[slice(*block)]].astype(batch.X.dtype)
+            self.components_ = beside(batch.X, self.components_)
+            self.state_ = {name: beside(batch.X, value) for name, value in self.state_.items()}
+            own = None if sample_weight is None else sample_weight[order[slice(*block)]]
+            own = beside(batch.X, cast(own, numpy_dtype(self.components_)))
             with one_blas_thread():
                 loss += method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
             self.n_samples_seen_ += batch.X.shape[0]

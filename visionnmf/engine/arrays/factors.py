@@ -83,13 +83,14 @@ class Sweeps:
     those after it.
     """
 
-    def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False) -> None:
+    def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False, recorded: bool = True) -> None:
         """Take the penalty of the factor, a box, l1 and l2, and the number of sweeps of a call.
 
-        Every second sweep runs backward if `alternate` is true.
+        Every second sweep runs backward if `alternate` is true. Without `recorded` a GPU does not record the sweeps,
+        which would take longer than a single call.
         """
         self.penalty, self.sweeps, self.alternate = penalty, sweeps, alternate
-        self._run = Recorded(self._plain)
+        self._run = Recorded(self._plain) if recorded else self._plain
 
     def __call__(self, F: Any, gram: Any, right: Any, scale: float = 1.0) -> None:
         """Lower ``<F, gram F> / 2 - <right, F> + scale * penalty(F)`` over `F` (r, n_points), in place.

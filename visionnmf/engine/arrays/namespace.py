@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 # The most entries of the data that are worked on at a time, on a GPU (True) and on a processor.
 CHUNK_ENTRIES = {True: 1 << 28, False: 1 << 18}
@@ -68,6 +69,36 @@ def to_numpy(array: Any) -> Any:
 def copied(array: Any) -> Any:
     """Return a copy of an array, on its device."""
     return namespace_of(array).asarray(array, copy=True)
+
+
+def is_elsewhere(array: Any) -> bool:
+    """Return whether a dense array is one of another library than NumPy."""
+    return not (isinstance(array, np.ndarray) or issparse(array))
+
+
+def taken(array: Any, rows: Any) -> Any:
+    """Return some rows of an array (n_rows, n), contiguous; `rows` is a slice or an array of numbers, of NumPy."""
+    if isinstance(array, np.ndarray):
+        return np.ascontiguousarray(array[rows])
+    if isinstance(rows, slice):
+        return array[rows, :]
+    xp = namespace_of(array)
+    return xp.take(array, xp.asarray(rows, device=array.device), axis=0)
+
+
+def stacked(parts: list[Any], axis: int = 0) -> Any:
+    """Return several arrays in one, side by side along an axis."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, axis=axis)
+    return namespace_of(parts[0]).concat(parts, axis=axis)
+
+
+def cast(array: Any, dtype: Any) -> Any:
+    """Return an array of any library, or a sparse one, in a dtype of NumPy; None remains None."""
+    if array is None or not is_elsewhere(array):
+        return None if array is None else array.astype(dtype, copy=False)
+    xp = namespace_of(array)
+    return xp.asarray(array, dtype=getattr(xp, np.dtype(dtype).name))
 
 
 def doubled(array: Any) -> Any:

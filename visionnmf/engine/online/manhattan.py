@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import chunks, doubled, is_elsewhere, namespace_of, stacked
 from visionnmf.engine.blocks import blocks, map_blocks
-from visionnmf.engine.kernels.admm import manhattan_pass
 from visionnmf.engine.kernels.hals import TILE
 from visionnmf.engine.penalties import ANY, SEPARABLE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product
-from visionnmf.engine.quadratic import improve
 
+from .anywhere import first_codes, improve, manhattan_target, product
 from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 from .surrogate import COMPONENTS_SWEEPS, is_free
 
@@ -46,12 +44,13 @@ def learn(batch: Batch, H: Array, state: State) -> float:
     problem, sample_weight = batch.problem, batch.sample_weight
     Wt, V, losses = cleaned_codes(problem, H)
     features = V.T.tocsr() if problem.is_sparse else V.T
-    counts = None if problem.weights is None else problem.weights.max(axis=1)
+    xp = namespace_of(H)
+    counts = None if problem.weights is None else xp.max(problem.weights, axis=1)
     add_to_sums(state, Wt, features, batch.forgetting, sample_weight, counts)
     improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
     if is_free(problem):
         normalise(H, state)
-    return float(losses.sum() if sample_weight is None else losses @ sample_weight)
+    return float(xp.sum(losses if sample_weight is None else losses * sample_weight))
 
 
 def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
@@ -60,57 +59,55 @@ def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
     The codes are approximate. In the cleaned data, which are sparse if the data are, the model replaces outliers and
     missing entries. `H` is (n_components, n_features).
     """
-    n_samples, dtype = problem.X.shape[0], problem.X.dtype
-    gram = product(H, H.T)
-    Wt, losses = np.empty((len(H), n_samples), dtype), np.empty(n_samples)
-    work = blocks(n_samples, TILE)
-    parts = map_blocks(lambda block: _clean(problem, H, gram, block, Wt, losses), work)
-    return Wt, (sp.vstack(parts, format="csr") if problem.is_sparse else np.concatenate(parts)), losses
+    gram, work, elsewhere = product(H, H.T), blocks(problem.X.shape[0], TILE), is_elsewhere(H)
+    # with a penalty, the step that all rows of a block share depends on which rows these are
+    if elsewhere and not problem.penalty_W.kinds & {"l1", "l2"}:
+        work = [(piece.start, piece.stop) for piece in chunks(problem.X)]
+    parts = map_blocks(lambda block: _clean(problem, H, gram, slice(*block)), work, parallel=not elsewhere)
+    codes, rows, losses = (list(values) for values in zip(*parts, strict=True))
+    cleaned = sp.vstack(rows, format="csr") if problem.is_sparse else stacked(rows)
+    return stacked(codes, axis=1), cleaned, stacked(losses)
 
 
-def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: Array, losses: Array) -> Any:
-    """Write the codes and losses of a block of rows to `Wt` and `losses`; return the cleaned rows.
+def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array, Any, Array]:
+    """Return the codes (r, n_rows) of some rows, the cleaned rows, and their losses.
 
     A few iterations of ADMM for the Manhattan loss find the codes `F` (r, n_rows). `V` (n_rows, n) is the model, which
     a pass replaces by the target of the next least-squares step. `U` is the scaled dual, `bounds` (n_rows,) is
     ``1 / rho`` and starts at the mean residual of each row. Entries further than :data:`FAR` mean residuals from the
     model are then replaced by it. `H` (r, n) is fixed, `gram` is ``H @ H.T``.
     """
-    rows = slice(*block)
-    X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows]
-    M = None if problem.weights is None else problem.weights[rows]
-    penalty, dtype = problem.penalty_W, X.dtype
-    counts, means = np.full(len(X), X.shape[1]), np.ones(len(X))
+    xp, dtype, penalty = namespace_of(H), H.dtype, problem.penalty_W
+    X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows, :]
+    M = None if problem.weights is None else problem.weights[rows, :]
+    means = xp.ones_like(doubled(X[:, 0]))
+    counts = X.shape[1] * means
     if M is not None:  # for each row, the sum of its weights and the mean of the nonzero ones
-        observed, counts = np.maximum(np.count_nonzero(M, axis=1), 1), M.sum(axis=1, dtype=np.float64)
-        means = counts / observed
-        counts, means = (np.where(counts > 0, numbers, 1) for numbers in (counts, means))
-    F = np.zeros((len(H), len(X)), dtype)
-    penalty.feasible(F)
-    improve(F, gram, H @ X.T, penalty, sweeps=START_SWEEPS)
+        observed, counts = xp.sum(doubled(M > 0), axis=1), xp.sum(M, axis=1, dtype=xp.float64)
+        means = xp.where(counts > 0, counts / xp.where(observed > 0, observed, means), means)
+        counts = xp.where(counts > 0, counts, xp.ones_like(counts))
+    right = H @ X.T
+    F = first_codes(right, penalty)
+    improve(F, gram, right, penalty, sweeps=START_SWEEPS)
     V = F.T @ H
-    bounds = (_residuals(X, V, M).sum(axis=1, dtype=np.float64) / counts / means).astype(dtype)
-    decay = dtype.type(GROWTH ** (-1 / ITERATIONS))
-    # `unused` receives losses and residuals of the pass
-    U, unused = np.zeros_like(X), np.empty((2, len(X)))
+    bounds = xp.asarray(xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64) / counts / means, dtype=dtype)
+    decay = GROWTH ** (-1 / ITERATIONS)
+    U = xp.zeros_like(X)
     for iteration in range(ITERATIONS):
-        manhattan_pass(X, V, U, M, 0.0, bounds, decay if iteration else dtype.type(1), 0, len(X), *unused)
-        improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(bounds.mean()) or 1.0)
+        V = manhattan_target(X, V, U, M, bounds, decay if iteration else 1.0)
+        improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(bounds)) or 1.0)
         bounds *= decay
-        np.matmul(F.T, H, out=V)
-    totals = _residuals(X, V, M).sum(axis=1, dtype=np.float64)
-    near = np.abs(X - V) <= (FAR * totals / counts).astype(dtype)[:, None]
-    Wt[:, rows], losses[rows] = F, totals
-    cleaned = np.where(near, X if M is None else filled(X, V, M)[0], V)
-    return sp.csr_array(cleaned) if problem.is_sparse else cleaned
+        V = F.T @ H
+    losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
+    near = xp.abs(X - V) <= xp.asarray(FAR * losses / counts, dtype=dtype)[:, None]
+    cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
+    return F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses
 
 
-def _residuals(X: Array, V: Array, M: Array | None) -> Array:
+def _residuals(X: Any, V: Any, M: Any) -> Any:
     """Return the weighted absolute residuals ``M * |X - V|`` of a model `V`, all (n_rows, n); `M` None is 1."""
-    sizes = np.abs(X - V)
-    if M is not None:
-        sizes *= M
-    return sizes
+    sizes = namespace_of(X).abs(X - V)
+    return sizes if M is None else sizes * M
 
 
 METHOD = Method(
@@ -124,4 +121,5 @@ METHOD = Method(
     components_terms=ANY,
     sparse=True,
     weights=True,
+    on_device=True,
 )

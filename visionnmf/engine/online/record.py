@@ -10,9 +10,11 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import namespace_of
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of, product, right_sides
+
+from .anywhere import loss_value, norms_of, product, right_sides
 
 Array = NDArray[Any]
 
@@ -63,9 +65,10 @@ class Batch(NamedTuple):
         """
         problem = self.problem
         if self.sample_weight is not None:
-            rows = np.broadcast_to(self.sample_weight[:, None], problem.X.shape)
-            problem = replace(problem, weights=np.array(rows if problem.weights is None else problem.weights * rows))
-        return problem.loss_value(Wt, H)
+            ones = namespace_of(problem.X).ones_like(problem.X)
+            weights = ones if problem.weights is None else problem.weights
+            problem = replace(problem, weights=weights * self.sample_weight[:, None])
+        return loss_value(problem, Wt, H)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +94,8 @@ class Method:
         ``constrain(H, problem)`` moves initial components into the set that the method needs, beyond their penalty.
     codes_terms, components_terms : tuple of type
         The penalty terms that it supports.
-    sparse, weights : bool
-        Whether it supports sparse data, and entry weights including missing entries.
+    sparse, weights, on_device : bool
+        Whether it supports sparse data, entry weights including missing entries, and arrays on a device.
     """
 
     name: str
@@ -106,6 +109,7 @@ class Method:
     components_terms: tuple[type[Term], ...] = ()
     sparse: bool = False
     weights: bool = False
+    on_device: bool = False
 
     def obstacle(self, problem: Problem) -> str | None:
         """Return a clause that says why the method cannot solve `problem`, or None if it can.
@@ -180,10 +184,11 @@ def add_to_sums(
     n_samples: float = Wt.shape[1]
     weighted = Wt if counts is None else Wt * counts
     if sample_weight is not None:
-        weighted, n_samples = weighted * sample_weight, float(sample_weight.sum(dtype=np.float64))
+        xp = namespace_of(Wt)
+        weighted, n_samples = weighted * sample_weight, float(xp.sum(sample_weight, dtype=xp.float64))
     gram = product(weighted, Wt.T)
     for name, new in (("A", gram), ("B", right_sides(features, weighted))):
-        state[name] *= state[name].dtype.type(forgetting)
+        state[name] *= forgetting
         state[name] += new
     state["weight"] = forgetting * state["weight"] + n_samples
     return gram
@@ -200,8 +205,9 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
     with equality at the model ``q = p``. A missing entry, of weight 0, is thus replaced by the model. `X`, the model
     `P`, the weights `M` and V are (n_samples, n_features); the factors are (n_samples,).
     """
-    counts = M.max(axis=1)
-    shares = M / np.where(counts > 0, counts, 1)[:, None]
+    xp = namespace_of(M)
+    counts = xp.max(M, axis=1)
+    shares = M / xp.where(counts > 0, counts, xp.ones_like(counts))[:, None]
     return shares * X + (1 - shares) * P, counts
 
 
@@ -213,5 +219,5 @@ def normalise(H: Array, state: State) -> None:
     """
     norms = norms_of(H)
     H /= norms[:, None]
-    state["A"] *= np.outer(norms, norms)
+    state["A"] *= norms[:, None] * norms[None, :]
     state["B"] *= norms[:, None]

@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import copied
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalties, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides, squares
-from visionnmf.engine.quadratic import improve
-from visionnmf.engine.solving import solve_codes
 
+from .anywhere import first_codes, improve, inner, product, right_sides, solve_codes, squares
 from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 
 Array = NDArray[Any]
@@ -53,12 +52,11 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
         Wt = least_squares_codes(gram, right, problem.penalty_W)
         codes_gram = add_to_sums(state, Wt, problem.features, forgetting, sample_weight)
         weighted = Wt if sample_weight is None else Wt * sample_weight
-        inner = float(np.einsum("ij,ij->", right, weighted, dtype=np.float64))
-        model = float(np.einsum("ij,ij->", gram, codes_gram, dtype=np.float64))
-        loss = max(0.0, (squares(problem.X, sample_weight) - 2 * inner + model) / 2)
+        model = inner(gram, codes_gram)
+        loss = max(0.0, (squares(problem.X, sample_weight) - 2 * inner(right, weighted) + model) / 2)
     else:
         Wt = solve_codes(problem, H)
-        V, counts = filled(problem.X, product(np.ascontiguousarray(Wt.T), H), problem.weights)
+        V, counts = filled(problem.X, product(copied(Wt.T), H), problem.weights)
         add_to_sums(state, Wt, V.T, forgetting, sample_weight, counts)
         loss = batch.loss(Wt, H)
     if diagonal:
@@ -112,13 +110,12 @@ def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
 
     `gram` (n_components, n_components) is ``H @ H.T``, and `right` (n_components, n_samples) is ``H @ X.T``.
     """
-    Wt = np.zeros_like(right)
-    penalty.feasible(Wt)
+    Wt = first_codes(right, penalty)
     for _ in range(ROUNDS):
-        before = Wt.copy()
+        before = copied(Wt)
         improve(Wt, gram, right, penalty, sweeps=SWEEPS)
-        change = np.linalg.norm(np.subtract(before, Wt, out=before))
-        if change <= CODES_TOLERANCE * np.linalg.norm(Wt):
+        before -= Wt
+        if inner(before, before) <= CODES_TOLERANCE**2 * inner(Wt, Wt):
             break
     return Wt
 
@@ -142,6 +139,7 @@ def _method(name: str, *, diagonal: bool) -> Method:
         components_terms=ANY,
         sparse=True,
         weights=True,
+        on_device=not diagonal,
     )
 
 
