@@ -30,7 +30,7 @@ ANNOTATING: dict[str, dict[str, Any]] = {
     "WOR-NMF": {"method": "or-nmf", "buffer": None},
     "OMF": {"method": "surrogate"},
     "OMF-DA": {"method": "surrogate-diagonal"},
-    "INMF": {"method": "incremental"},
+    "INMF": {"method": "incremental", "batch_size": 1},
     "ONMF": {"method": "onmf"},
 }
 

@@ -294,7 +294,8 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
         share = min(1.0, AMNESIA / state["steps"])  # of the new samples in the average; `forgetting` scales the past
         forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
         state["energy"] += (squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
-        volume = options.volume * math.exp(-VOLUME_DECAY * state["steps"]) * (1.0 if printed else state["energy"])
+        decay = math.exp(-VOLUME_DECAY * options.batch_size * state["steps"])  # the paper's batches are single samples
+        volume = options.volume * decay * (1.0 if printed else state["energy"])
     A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
     weight = forgetting * state["weight"] + n_samples
     code = state["code"] if state["code"].any() else np.ones_like(state["code"])
@@ -344,7 +345,8 @@ def _volume_slope(H: Array) -> Array:
 def _inmf(name: str, *, constrained: bool) -> Method:
     """Return the record of INMF, or of INMF-VC, which has a volume penalty, if `constrained`, under this name.
 
-    Its functions make the state before the first sample, learn a batch, by default of one sample, and check a state.
+    Its functions make the state before the first sample, learn a batch, and check a state. The paper learns sample
+    by sample, which takes 40 times as long and ends higher.
     """
     return Method(
         name=name,
@@ -352,12 +354,12 @@ def _inmf(name: str, *, constrained: bool) -> Method:
         start=_inmf_start,
         learn=partial(_inmf_learn, constrained=constrained),
         check=_inmf_check,
-        batch_size=1,
+        batch_size=256,
     )
 
 
 INMF = (_inmf("incremental", constrained=False), _inmf("incremental-volume", constrained=True))
-INMF_VC = replace(INMF[1], name="inmf-vc", learn=partial(_inmf_learn, constrained=True, printed=True))
+INMF_VC = replace(INMF[1], name="inmf-vc", batch_size=1, learn=partial(_inmf_learn, constrained=True, printed=True))
 
 
 # --- ONMF -------------------------------------------------------------------------------------------------------------
