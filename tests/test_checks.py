@@ -155,7 +155,7 @@ PEOPLE = np.arange(12) // 3
 SESSIONS = [["ls", "cd", "vi"] * 3, ["cd", "make", "ls"] * 3] * 6
 FITS = {
     NMF: (X,),
-    MultiviewNMF: (X,),
+    MultiviewNMF: ([X],),
     Preparation: ({"a": X},),
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),

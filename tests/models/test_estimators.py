@@ -69,6 +69,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few iterations
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
 @pytest.mark.filterwarnings("ignore:NMF found codes 0")  # of sparse data, by the Manhattan loss
+@pytest.mark.filterwarnings("ignore:MultiviewNMF takes X for a single view")  # no check knows views
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check, under_seeds):
     under_seeds(check, estimator)

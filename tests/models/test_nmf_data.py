@@ -284,6 +284,7 @@ def test_codes_that_overflow_are_an_error(model, rng):
         model.transform(X)
 
 
+@pytest.mark.filterwarnings("ignore:MultiviewNMF takes X for a single view")
 @pytest.mark.parametrize("make", [NMF, MultiviewNMF, OnlineNMF])
 def test_negative_data_are_refused_with_a_scaler_to_use(make, rng):
     X = rng.standard_normal((20, 20))

@@ -53,8 +53,8 @@ def test_sparse_views_without_a_seed_never_overflow(first):
         X[X < 0.8] = 0
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            model = MultiviewNMF(max_iter=50, random_state=seed).fit(sp.csr_array(X))
-            assert np.isfinite(model.transform(sp.csr_array(X))).all()
+            model = MultiviewNMF(max_iter=50, random_state=seed).fit([sp.csr_array(X)])
+            assert np.isfinite(model.transform([sp.csr_array(X)])).all()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,16 @@ def test_one_huge_entry_and_one_tiny_entry(rng):
 
 @pytest.mark.parametrize(
     "model",
-    [NMF(2), OnlineNMF(2), ProjectiveNMF(2), SymmetricNMF(2), RPCA(), GoDec(), ConservativeNMF(2), MultiviewNMF(2)],
+    [
+        NMF(2),
+        OnlineNMF(2),
+        ProjectiveNMF(2),
+        SymmetricNMF(2),
+        RPCA(),
+        GoDec(),
+        ConservativeNMF(2),
+        MultiviewNMF(2, groups=[0] * 8),
+    ],
     ids=lambda model: type(model).__name__,
 )
 def test_big_endian_float32_stays_float32(model, rng):

@@ -7,7 +7,7 @@ import pytest
 from model_files import rewrite
 from sklearn import config_context
 
-from visionnmf import MultiviewNMF, load_model
+from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 pandas = pytest.importorskip("pandas")
@@ -280,3 +280,71 @@ def test_a_feature_that_is_never_there_is_named_and_predicted_as_0(frames):
         filled = model.impute(X)
         last = filled if groups else list(filled.values())[1] if view == "images" else filled[1]
         assert not np.asarray(last)[:, -1].any() and np.asarray(last)[:, -2].all()
+
+
+def test_nan_of_a_view_that_is_there_are_refused_beside_missing_views(frames):
+    """An absent view, or `observed`, made NaN anywhere missing entries without missing_values=numpy.nan."""
+    model = quick().fit(frames)
+    sounds = frames["sounds"].copy()
+    sounds.iloc[3, 1] = np.nan
+    observed = np.ones((12, 2), bool)
+    observed[0, 1] = False
+    sentence = "view sounds must not hold NaN; got nan in sample 3, feature 1; pass missing_values=numpy.nan"
+    for given, mask in (({"sounds": sounds}, None), ({**frames, "sounds": sounds}, observed)):
+        with pytest.raises(ParameterError, match=sentence):
+            model.transform(given, observed=mask)
+    with pytest.raises(ParameterError, match=sentence):
+        quick().fit({**frames, "sounds": sounds}, observed=observed)
+    observed[3, 0] = False  # whatever the view holds there
+    assert np.isfinite(model.transform({**frames, "sounds": sounds}, observed=observed)).all()
+
+
+def test_a_series_of_groups_is_matched_by_the_columns(frames):
+    """It was taken by position."""
+    joined = pandas.concat(frames.values(), axis=1)
+    groups = pandas.Series(["sounds"] * 3 + ["images"] * 2, joined.columns)
+    expected = quick(groups=groups).fit(joined).view_groups_
+    assert expected.tolist() == [1, 1, 1, 0, 0]
+    for series in (groups[::-1], groups.reset_index(drop=True)):
+        np.testing.assert_array_equal(quick(groups=series).fit(joined).view_groups_, expected)
+    other = groups.rename({"red": "pink"})
+    with pytest.raises(ParameterError, match="groups must have the columns of X as its index; got 'pink'; pass"):
+        quick(groups=other).fit(joined)
+    with pytest.raises(ParameterError, match="groups must have the columns of X as its index; got 'low'"):
+        quick(groups=groups).fit(joined.to_numpy())
+
+
+def test_codes_in_another_order_are_refused(frames):
+    model = quick().fit(frames)
+    codes = pandas.DataFrame(model.transform(frames), columns=model.get_feature_names_out())
+    expected = model.inverse_transform(codes)["images"]
+    plain = NMF(2, max_iter=3, random_state=0).fit(frames["sounds"].to_numpy())
+    for estimator, prefix in ((model, "multiviewnmf"), (plain, "nmf")):
+        named = codes.set_axis([f"{prefix}0", f"{prefix}1"], axis=1)
+        estimator.inverse_transform(named.set_axis(["speech", "noise"], axis=1))
+        with pytest.raises(
+            ParameterError, match=f"X must have its columns in the order of .*; got '{prefix}1' first; "
+        ):
+            estimator.inverse_transform(named[[f"{prefix}1", f"{prefix}0"]])
+        with pytest.raises(ParameterError, match="got 1 first; pass"):
+            estimator.inverse_transform(named.set_axis([1, 0], axis=1))
+    cured = codes[codes.columns[::-1]][model.get_feature_names_out()]
+    pandas.testing.assert_frame_equal(model.inverse_transform(cured)["images"], expected)
+
+
+@pytest.mark.parametrize("form", ["dict", "frame"])
+def test_whole_numbers_as_keys_come_back_as_they_were(frames, form, tmp_path):
+    years = dict(zip((2024, 2025), frames.values(), strict=True))
+    X = pandas.concat(years, axis=1) if form == "frame" else years
+    model = quick().fit(X)
+    model.save(tmp_path / "model.npz")
+    for known in (model, load_model(tmp_path / "model.npz")):
+        for found in (known.impute(years), known.impute(X), known.inverse_transform(known.transform(X))):
+            keys = found.columns.unique(0) if form == "frame" else found
+            assert list(keys) == [2024, 2025] and all(isinstance(key, int) for key in keys)
+
+
+def test_one_array_without_groups_is_named(frames):
+    with pytest.warns(UserWarning, match="MultiviewNMF takes X for a single view, because groups is None") as caught:
+        quick().fit(frames["sounds"])
+    assert {warning.filename for warning in caught if "single view" in str(warning.message)} == {__file__}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -88,7 +88,7 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if is_on_device(X):
             check_shape(X, self._n_features_out)
             return X @ moved(to_numpy(self.components_), X)
-        return np.asarray(check_code_matrix(X, self._n_features_out) @ to_numpy(self.components_))
+        return np.asarray(check_code_matrix(X, self.get_feature_names_out()) @ to_numpy(self.components_))
 
     @property
     def _n_features_out(self) -> int:
@@ -103,10 +103,23 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return tags
 
 
-def check_code_matrix(X: ArrayLike, n_components: int) -> Array:
-    """Return codes as an array, or raise ParameterError if they do not have one column for each component."""
+def check_code_matrix(X: ArrayLike, names: Sequence[str]) -> Array:
+    """Return codes as an array, or raise ParameterError if they do not have one column for each component.
+
+    The columns of a data frame may have any names, but not those of the components, `names`, or their numbers, in
+    another order.
+    """
     W = np.asarray(X)
-    check_shape(W, n_components)
+    check_shape(W, len(names))
+    columns = list(getattr(X, "columns", ()))
+    for known, cure in (
+        ([*names], "X[model.get_feature_names_out()]"),
+        ([*range(len(names))], "X.sort_index(axis=1)"),
+    ):
+        if columns != known and {*columns} == {*known}:
+            raise ParameterError(
+                f"X must have its columns in the order of the components; got {columns[0]!r} first; pass {cure}"
+            )
     return W
 
 

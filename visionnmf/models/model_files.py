@@ -76,6 +76,7 @@ VIEWS: dict[str, Field] = {
     "view_form_": Text(("matrix", "list", "dict", "frame")),
     "view_feature_names_": List(Maybe(List(Text())), empty=True),
     "view_frames_": Maybe(List(Flag(), empty=True)),
+    "view_numbers_": Maybe(List(Flag(), empty=True)),
     "view_scales_": Array(FLOATS, "views", low=0),
     "view_noise_": Array(FLOATS, "views", above=0),
     "codes_mean_": Array(FLOATS, "components"),

@@ -122,7 +122,8 @@ class MultiviewNMF(LinearModel):
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H`` in the units of the data, the views side by side.
     views_ : ndarray of str [shape=(n_views,)]
-        Names of the views as text, or their numbers if they have no names. Dicts that are returned have these keys.
+        Names of the views as text, or their numbers if they have no names. Dicts that are returned have the keys that
+        were given if these are text or whole numbers.
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     view_scales_, view_weights_ : ndarray [shape=(n_views,), >= 0]
@@ -152,8 +153,8 @@ class MultiviewNMF(LinearModel):
     view_feature_names_ : list
         For each view the names of its features, or None if it was not a data frame or its columns have other names
         than text. Empty for a single matrix.
-    view_frames_ : list of bool
-        Whether each view, or the single matrix, was a data frame.
+    view_frames_, view_numbers_ : list of bool
+        Whether each view, or the single matrix, was a data frame, and whether its key was a whole number.
 
     Notes
     -----
@@ -317,7 +318,7 @@ class MultiviewNMF(LinearModel):
         if is_dask(X):
             views = super().inverse_transform(X)
             return split_views(views, self.view_groups_, self.views_.tolist(), self.view_form_)
-        W = check_code_matrix(X, len(self.components_))
+        W = check_code_matrix(X, self.get_feature_names_out())
         with one_blas_thread():
             reconstruction = W @ self.components_
         return self._fitted_form().restore(reconstruction, getattr(X, "index", None) if is_frame(X) else None)
@@ -406,7 +407,8 @@ class MultiviewNMF(LinearModel):
         joined = join_training(X, self.groups)
         if whole is not None:
             whole = join_blocks(whole, all_observed, joined.groups)
-        self.view_feature_names_, self.view_frames_ = list(joined.feature_names), list(joined.framed)
+        self.view_feature_names_ = list(joined.feature_names)
+        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if weights is None:
@@ -536,10 +538,8 @@ class MultiviewNMF(LinearModel):
         features: Any = self.view_feature_names_
         if self.view_form_ == "matrix":
             features = [list(self.feature_names_in_)] if hasattr(self, "feature_names_in_") else [None]
-        framed = getattr(self, "view_frames_", None)  # older files do not say it
-        return FittedForm(
-            self.view_form_, self.views_.tolist(), self.view_groups_, features, () if framed is None else framed
-        )
+        told = [getattr(self, name, None) or () for name in ("view_frames_", "view_numbers_")]  # older files lack them
+        return FittedForm(self.view_form_, self.views_.tolist(), self.view_groups_, features, *told)
 
     def _judge(self, views: Views) -> tuple[Array, Array]:
         """Return the codes found from the views that are not outlying, and the mask of the outlying views.

@@ -96,7 +96,7 @@ class FittedForm(NamedTuple):
 
     `form` is that of :class:`.views.Views`, `names` (n_views,) and `groups` (n_features,) are those of the views.
     `features` has the names of the features of each view, or one item for a single matrix; None: they are numbered.
-    `framed` says of each view whether it was a data frame.
+    `framed` says of each view whether it was a data frame, and `numbered` whether its name was a whole number.
     """
 
     form: str
@@ -104,6 +104,7 @@ class FittedForm(NamedTuple):
     groups: Array
     features: Sequence[list[str] | None]
     framed: Sequence[bool]
+    numbered: Sequence[bool]
 
     def restore(self, matrix: Array, index: Any, given: Mapping[str, Any] | None = None, X: Any = None) -> Any:
         """Return a matrix (n_samples, n_features) as views in this form.
@@ -125,7 +126,10 @@ class FittedForm(NamedTuple):
             return parts[""]
         if self.form == "list":
             return list(parts.values())
-        return _levels(parts, X) if self.form == "frame" and any(known) else parts
+        numbers = {name for name, is_one in zip(self.names, self.numbered, strict=False) if is_one}
+        # a file may call a name a number that is none
+        keyed = {int(name) if name in numbers and name.isdecimal() else name: part for name, part in parts.items()}
+        return _levels(keyed, X) if self.form == "frame" and any(known) else keyed
 
 
 def _like(array: Array, given: Any, index: Any, names: list[str] | None, framed: bool) -> Any:
@@ -138,7 +142,7 @@ def _like(array: Array, given: Any, index: Any, names: list[str] | None, framed:
     return import_module("pandas").DataFrame(array, index=index, columns=names) if framed else array
 
 
-def _levels(parts: Mapping[str, Any], X: Any) -> Any:
+def _levels(parts: Mapping[Any, Any], X: Any) -> Any:
     """Return data frames side by side with their names as the outer level, if possible in the order of the frame `X`.
 
     A frame `X` without this level, and what is no frame, say nothing of the order.
@@ -146,7 +150,7 @@ def _levels(parts: Mapping[str, Any], X: Any) -> Any:
     if getattr(getattr(X, "columns", None), "nlevels", 1) == 1:
         return import_module("pandas").concat(parts, axis=1)
     labels = {str(label): label for label in X.columns.unique(0)}
-    joined = import_module("pandas").concat({labels.get(name, name): part for name, part in parts.items()}, axis=1)
+    joined = import_module("pandas").concat({labels.get(str(name), name): part for name, part in parts.items()}, axis=1)
     joined.columns.names = X.columns.names
     return joined[list(X.columns)] if len(joined.columns) == len(X.columns) else joined
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,8 +148,9 @@ class JoinedViews(NamedTuple):
     groups: Array
     form: str
     feature_names: Sequence[list[str] | None] = ()  # of each view, None without names; of separate views only
-    some_absent: bool = False
+    absent: tuple[str, ...] = ()  # names of new views that are missing for all samples
     framed: tuple[bool, ...] = ()  # whether each training view was a data frame
+    numbered: tuple[bool, ...] = ()  # whether the name of each training view was a whole number, if they had names
     index: Any = None  # the labels of the samples, None without a data frame
 
 
@@ -174,6 +175,13 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         shape = matrix.shape
         if len(shape) != 2:  # scikit-learn's check of the data will say so
             return JoinedViews(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
+        if groups is None:
+            warnings.warn(
+                "MultiviewNMF takes X for a single view, because groups is None; pass groups, or the views as a list "
+                "or a dict, or use NMF",
+                UserWarning,
+                stacklevel=4,
+            )
         names, labels = _named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
         return JoinedViews(matrix, tuple(names), labels, "matrix", framed=(is_frame(X),), index=labels_of([X]))
     if groups is not None:
@@ -185,8 +193,18 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
     features, framed = [*map(feature_names, given.values())], tuple(map(is_frame, given.values()))
-    index = labels_of(given.values())
-    return JoinedViews(_side_by_side(given), tuple(given), labels, form, features, framed=framed, index=index)
+    keys = X.columns.unique(0) if form == "frame" else X
+    numbered = tuple(isinstance(key, Integral) and not isinstance(key, bool) for key in keys) if form != "list" else ()
+    return JoinedViews(
+        _side_by_side(given),
+        tuple(given),
+        labels,
+        form,
+        features,
+        framed=framed,
+        numbered=numbered,
+        index=labels_of(given.values()),
+    )
 
 
 def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequence[list[str] | None]) -> JoinedViews:
@@ -229,7 +247,8 @@ def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequen
     if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
         joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
     index = labels_of(there.values())
-    return JoinedViews(joined, tuple(names), groups, form, some_absent=len(there) < len(names), index=index)
+    absent = tuple(name for name in names if name not in there)
+    return JoinedViews(joined, tuple(names), groups, form, absent=absent, index=index)
 
 
 def check_views(
@@ -241,11 +260,19 @@ def check_views(
     NaN if NaN stand for missing entries.
     """
     X = given.X
-    if observed is not None:
-        mask = _check_observed(observed, given)
-        X = np.where(mask[:, given.groups], dense(X) if sp.issparse(X) else np.asarray(X), np.nan)
-    # NaN now also marks what the caller declared missing, even if NaN in the data themselves were not allowed.
-    missing = np.nan if observed is not None or given.some_absent else missing
+    if observed is not None or given.absent:
+        mask = (
+            np.ones((np.shape(X)[0], len(given.names)), bool) if observed is None else _check_observed(observed, given)
+        )
+        there = (mask & ~np.isin(given.names, given.absent))[:, given.groups]
+        X = dense(X) if sp.issparse(X) else _array(X)
+        if missing is None and np.isnan(X, where=there, out=np.zeros(X.shape, bool)).any():
+            raise _refused_value(np.where(there, X, 0), given, with_nan=False) or ParameterError(
+                "X must not hold NaN where it is observed; got some; pass missing_values=numpy.nan to the estimator if "
+                "they are missing entries"
+            )
+        # NaN now marks what the caller declared missing, even if NaN in the data themselves are not allowed.
+        X, missing = np.where(there, X, np.nan), np.nan
     try:
         data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
     except ValueError as error:
@@ -389,7 +416,9 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
     """
     if groups is None:
         return ["0"], np.zeros(n_features, int)
-    if hasattr(groups, "__array__"):  # also a series or an index of pandas
+    if hasattr(groups, "reindex") and hasattr(groups, "index"):  # a series of pandas
+        groups = _ordered_series(groups, n_features, columns)
+    if hasattr(groups, "__array__"):  # also an index of pandas
         groups = np.asarray(groups)
     if not isinstance(groups, Mapping):
         if not isinstance(groups, Sequence | np.ndarray) or (are_labels(groups) and len(groups) != n_features):
@@ -424,6 +453,20 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
     if (labels < 0).any():
         raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
     return [str(name) for name in groups], labels
+
+
+def _ordered_series(groups: Any, n_features: int, columns: list[Any]) -> Any:
+    """Return a series of the views of features in the order of `columns`; one that only numbers them stays as it is."""
+    labels = list(groups.index)
+    if len(labels) == len(columns) and {*labels} == {*columns}:
+        return groups.reindex(columns)
+    if labels != list(range(n_features)):
+        odd = next((label for label in labels if label not in columns), labels[0] if labels else "nothing")
+        raise ParameterError(
+            f"groups must have the columns of X as its index; got {odd!r:.60}; pass groups.to_numpy() if its order is "
+            "that of the features"
+        )
+    return groups
 
 
 def _columns_of(name: Any, members: Any, columns: list[Any]) -> Array:
