@@ -3,8 +3,8 @@
 ``python benchmarks/dask_blocks.py`` runs all parts: workers (in memory, one worker, two workers, with one thread each),
 wire (bytes per iteration and block, for 10, 100 and 1000 blocks of two sizes), disk (low-rank data with 20 % outliers
 in Zarr, on workers with little memory, against the same fit in memory), files (a pass over blocks in files against one
-over blocks in memory), constants (what an entry, a block, a call and a task cost, for ``docs/scale.md``). Needs ``sh
-setup.sh dask`` and ``zarr``.
+over blocks in memory), online (OnlineNMF of blocks in Zarr against the array in memory), constants (what an entry, a
+block, a call and a task cost, for ``docs/scale.md``). Needs ``sh setup.sh dask`` and ``zarr``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf import NMF
+from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.distributed import cluster as crews
 from visionnmf.engine.distributed.block import BlockData
 from visionnmf.engine.distributed.shard import Shard
@@ -252,6 +252,35 @@ def disk(megabytes: float = 0, block: float = 0) -> None:
         shutil.rmtree(folder)
 
 
+def online(megabytes: float = 0, block: float = 0) -> None:
+    """Print what OnlineNMF needs for blocks in Zarr, and for the same array in memory, with the batches in order."""
+    import dask.array as da
+
+    size = int((block or BLOCK_MEGABYTES) * 1e6 / 4 / FEATURES)
+    n_samples = int((megabytes or MEGABYTES) * 1e6 / 4 / FEATURES)
+    passes = 2
+    with tempfile.TemporaryDirectory(prefix="visionnmf-benchmark-") as folder:
+        made(n_samples, size).to_zarr(f"{folder}/X.zarr", compute=True)
+        stored = da.from_zarr(f"{folder}/X.zarr")
+        OnlineNMF(RANK, max_iter=1, init="random").fit(rows(0, 100, True))  # compiles
+        print(f"{n_samples} x {FEATURES} float32, blocks of {size}, {passes} passes\n")
+        print("| data | s of the fit | processor s of it | more memory, MB | recovery error |\n" + "| --- " * 5 + "|")
+        found = []
+        for name in ("blocks in Zarr", "in memory"):
+            peak = Peak([os.getpid()])
+            time.sleep(0.2)
+            before, start, used = peak.anonymous, time.monotonic(), time.process_time()
+            model = OnlineNMF(RANK, max_iter=passes, shuffle=False, random_state=0)
+            model.fit(stored if name == "blocks in Zarr" else stored.compute())
+            seconds, used = time.monotonic() - start, time.process_time() - used
+            peak.stop()
+            found.append(model.components_)
+            error = recovery(model, n_samples, size)
+            more = peak.anonymous - before
+            print(f"| {name} | {seconds:.1f} | {used:.1f} | {more:.0f} | {error:.6f} |", flush=True)
+    print("\nlargest difference of the components:", float(np.abs(found[0] - found[1]).max()))
+
+
 def begun(parts: list[BlockData], starts: list[int], n_samples: int) -> Shard:
     """Return blocks in this process, with one thread, that are ready for passes of ADMM."""
     shard = Shard(parts, range(len(parts)), starts, 1)
@@ -335,7 +364,7 @@ def _processor(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def recovery(model: NMF, n_samples: int, size: int) -> float:
+def recovery(model: Any, n_samples: int, size: int) -> float:
     """Return the relative error of the reconstruction of the clean data, on the first block."""
     stop = min(size, n_samples)
     clean, dirty = rows(0, stop, False), rows(0, stop, True)
@@ -360,4 +389,8 @@ if __name__ == "__main__":  # workers read this file again, under another name
 
     # Dask imports a library called sparse if there is one, which must not be the script beside this one
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
-    main({"workers": workers, "wire": wire, "disk": disk, "files": files, "constants": constants}, globals(), QUICK)
+    main(
+        {"workers": workers, "wire": wire, "disk": disk, "files": files, "online": online, "constants": constants},
+        globals(),
+        QUICK,
+    )

@@ -42,7 +42,7 @@ OTHERS = [
     "streams",
 ]
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
-SHORTER = {"dask_blocks": ["disk", "files", "constants"]}
+SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],

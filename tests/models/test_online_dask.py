@@ -191,7 +191,7 @@ def test_what_is_refused_says_why(monkeypatch):
         online(method="onmf").fit(in_blocks(X), weights=WEIGHTS)
     with pytest.raises(ParameterError, match="no observed entry"):
         online(missing_values=np.nan).fit(in_blocks(np.full(X.shape, np.nan)))
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: 3 * 40 * 24 * 8 - 1)
+    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: 4 * 40 * 24 * 8 - 1)
     with pytest.raises(TooLargeError, match=r"blocks of 40 samples: .*smaller blocks by X.rechunk"):
         online().fit(in_blocks(X))
     online().fit(in_blocks(X, 20))

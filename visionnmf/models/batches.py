@@ -30,7 +30,7 @@ __all__ = ["BlockSamples", "CheckedSamples", "MappedSamples", "Samples", "as_bef
 Array = NDArray[Any]
 Batch = Problem | tuple[Any, Any]  # checked, or data and weights of the entries as they were given
 
-AT_ONCE = 3  # blocks of a Dask array in memory: the one that is learnt, the next one, and a copy while it is read
+AT_ONCE = 4  # blocks of a Dask array in memory: the one that is learnt, the next one, and copies while it is read
 
 
 def in_parts(X: Any) -> bool:
