@@ -491,7 +491,6 @@ def test_losses_are_compared_at_the_same_entries(rng, monkeypatch):
     assert all(np.array_equal(mask, kept[0]) for mask in kept)
 
 
-@pytest.mark.xfail(reason="with fits that have converged, views of noise are no longer left out of this example")
 @NOT_CONVERGED
 def test_views_are_left_out_where_that_foretells_hidden_entries_better(rng):
     """Rare views that belong to their samples are kept, noise is not; what is given is not chosen."""
