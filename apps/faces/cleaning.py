@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from visionnmf import choices
 from visionnmf._checks import brief, check_choice
@@ -124,7 +124,7 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
     outlying: Any = 0.0
     for _ in range(SCALE_ROUNDS):
         # The quantile p of the size of a standard normal variable is the quantile (1 + p) / 2 of the variable itself.
-        scale = quartile / norm.ppf((1 + QUANTILE / (1 - outlying)) / 2)
+        scale = quartile / ndtri((1 + QUANTILE / (1 - outlying)) / 2)
         outlying = np.minimum((sizes > OUTLYING * scale).mean(axis=axis, keepdims=axis is not None), MOST_OUTLYING)
     return scale
 
