@@ -36,7 +36,8 @@ class LeftOut(NamedTuple):
     """Left-out images of all folds, as recognizers judged them that had not seen the images or unknown people.
 
     `people` holds who is on them, `unknown` whether that person was left out too, `distances` the relative distances,
-    `noise` the noise measures (n_images, n_measures), and `unlike` how unlike the other images they are.
+    `noise` the noise measures (n_images, n_measures), and `unlike` how unlike the other images they are. `unexplained`
+    is the share of their coarse contrast that the model leaves, noise included.
     """
 
     people: Labels
@@ -44,6 +45,7 @@ class LeftOut(NamedTuple):
     distances: Array
     noise: Array
     unlike: Array
+    unexplained: Array
 
 
 class Rate(NamedTuple):
@@ -60,7 +62,8 @@ class Calibration(NamedTuple):
     `acceptance` is the rate of unknown people who pass and `rejection` that of known people who do not. `noise`
     (2, n_measures) is the range of the noise measures of images like the training images, for which the rates hold;
     None if there are too few images to tell. Pictures whose :func:`.unlikeness` is above `unlike` are not named, and
-    those above `faceless` are probably not faces; infinite if there are too few images to tell.
+    those above `faceless` are probably not faces; those of which more than `unexplained` is left are noise. These
+    limits are infinite if there are too few images to tell.
     """
 
     threshold: float
@@ -69,6 +72,7 @@ class Calibration(NamedTuple):
     noise: Array | None
     unlike: float
     faceless: float
+    unexplained: float
 
 
 def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
@@ -97,7 +101,9 @@ class Identity:
     `unlikeness` says how unlike the training images the image is (:func:`.likeness.unlikeness`), and `unlikeness_limit`
     is the largest value with which it may be named as `nearest`. So an image with a distance up to the threshold and
     the `reason` "unknown" is beyond this limit. With the reason "unlike" it is also beyond ``faceless_`` of the
-    recogniser. Each is None if it is not known: without an image shape, or with too few training images for a limit.
+    recogniser, or `unexplained` is beyond its ``unexplained_``: the share of the image's coarse contrast that the model
+    leaves, noise included, which is near 1 for noise alone. Each is None if it is not known: without an image shape, or
+    with too few training images for a limit.
     """
 
     person: Any
@@ -110,6 +116,7 @@ class Identity:
     reason: str | None = None
     unlikeness: float | None = None
     unlikeness_limit: float | None = None
+    unexplained: float | None = None
 
 
 def can_choose(people: Labels) -> bool:
@@ -213,7 +220,7 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     by, the threshold is 0, which rejects everything. `n_people` is the number of people in training.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
-    limits = likeness.limits(found.unlike, found.unknown)
+    limits = *likeness.limits(found.unlike, found.unknown), likeness.noise_limit(found.unexplained, found.unknown)
     acceptance = Rate()
     if len(unknown):
         threshold, passed = _threshold(unknown, found.people[found.unknown], rate)

@@ -84,6 +84,7 @@ def _figures(found: Identity) -> dict[str, Any]:
         "calibrated": found.calibrated,
         "unlikeness": _rounded(found.unlikeness),
         "unlikeness_limit": _rounded(found.unlikeness_limit),
+        "unexplained": _rounded(found.unexplained),
         "ranking": [{"person": person, "distance": round(distance, 4)} for person, distance in found.ranking],
     }
 

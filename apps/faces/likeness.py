@@ -23,6 +23,7 @@ TRUSTED = 0.8  # share of the cells whose residuals count: the smallest, because
 LEAST_SHOWN = 0.3  # share of a cell's pixels; with fewer that are not missing, it does not count
 QUANTILE, MARGIN = 0.99, 1.1  # a limit is this quantile of images, times the margin
 ENOUGH = 10  # left-out images; with fewer of them there is no limit
+UNEXPLAINED = 0.7  # an image of which less is left unexplained is never called noise
 LEAST_CONTRAST = 1e-3  # standard deviation of an even picture, as a share of white
 
 
@@ -35,15 +36,16 @@ def cells_of(image_shape: tuple[int, int]) -> NDArray[np.intp]:
 
 def unlikeness(
     images: Array, missing: Mask, reconstructions: Array, cells: NDArray[np.intp], noise: Array, white: float
-) -> Array:
-    """Return the coarse residual of each image by the model, as a share of the image's coarse contrast.
+) -> tuple[Array, Array]:
+    """Return the coarse residual of each image by the model, as a share of the image's coarse contrast, in two ways.
 
-    Noise cancels out in the medians of cells; what it still contributes is subtracted. So the result hardly depends on
-    noise, single bad pixels and blocks, which a sum of the residuals of all pixels does.
+    Noise cancels out in the medians of cells. In the first result, what it still contributes is subtracted. So it
+    hardly depends on noise, single bad pixels and blocks, which a sum of the residuals of all pixels does. But nothing
+    is left of an image that is noise alone. The second result subtracts nothing, and is near 1 for such an image.
 
     `images`, `missing` and `reconstructions` are (n_images, n_pixels), `cells` (n_pixels,) are those of
     :func:`cells_of`, `noise` (n_images,) is the standard deviation of the noise of a pixel, and `white` the value of
-    white. The result (n_images,) is NaN for an image of which nothing is seen.
+    white. The results (n_images,) are NaN for an image of which nothing is seen.
     """
     numbers = np.unique(cells, return_inverse=True)[1]
     sizes = np.bincount(numbers)
@@ -68,14 +70,33 @@ def unlikeness(
     variance = np.where(hidden, np.nan, math.pi / 2 * noise[:, None] ** 2 / np.maximum(seen, 1)).T
     count = (~np.isnan(coarse)).sum(axis=0)
     known = np.flatnonzero(count)
-    result = np.full(len(images), np.nan)
+    results = np.full((2, len(images)), np.nan)
     coarse, squares, variance = coarse[:, known], squares[:, known], variance[:, known]
     # The cells with the largest residuals may lie under a block. The other 80 % count.
     least = squares <= np.nanquantile(squares, TRUSTED, axis=0)
-    left = np.nanmean(np.where(least, squares - variance, np.nan), axis=0)
-    contrast = np.maximum(np.nanvar(coarse, axis=0) - np.nanmean(variance, axis=0), (LEAST_CONTRAST * white) ** 2)
-    result[known] = np.sqrt(np.maximum(left, 0) / contrast)
-    return result
+    for row, noisy in enumerate((variance, 0 * variance)):
+        left = np.nanmean(np.where(least, squares - noisy, np.nan), axis=0)
+        contrast = np.maximum(np.nanvar(coarse, axis=0) - np.nanmean(noisy, axis=0), (LEAST_CONTRAST * white) ** 2)
+        results[row, known] = np.sqrt(np.maximum(left, 0) / contrast)
+    return results[0], results[1]
+
+
+def unlikeness_of(
+    image_shape: tuple[int, int] | None,
+    white: float,
+    images: Array,
+    missing: Mask,
+    reconstructions: Array,
+    grain: Array,
+    pixels: Any = slice(None),
+) -> tuple[Array, Array]:
+    """Return :func:`unlikeness` of images of a shape, of which only some `pixels` may be given; NaN without a shape.
+
+    `grain` (n_images, 1), the scale of the finest detail over white, has no column if it cannot be measured.
+    """
+    if image_shape is None or not grain.shape[1]:
+        return np.full(len(images), np.nan), np.full(len(images), np.nan)
+    return unlikeness(images, missing, reconstructions, cells_of(image_shape)[pixels], grain[:, 0] * white, white)
 
 
 def limit(unlike: Array) -> float:
@@ -97,6 +118,18 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name
     return name, max(name, face)
+
+
+def noise_limit(unexplained: Array, unknown: Mask) -> float:
+    """Return the share of an image's coarse contrast beyond which the model explains so little that it is noise.
+
+    `unexplained` (n_images,), the second result of :func:`unlikeness`, is that of images that were left out of
+    training, of people who stay and of `unknown` people. The larger of the two 0.99 quantiles is the limit, because an
+    unknown face is no noise, but at least 0.7. Fewer than ten images of a kind do not count, and alone set no limit.
+    """
+    groups = [some[~np.isnan(some)] for some in (unexplained[~unknown], unexplained[unknown])]
+    quantiles = [float(np.quantile(some, QUANTILE)) for some in groups if len(some) >= ENOUGH]
+    return max(UNEXPLAINED, *quantiles) if quantiles else math.inf
 
 
 def limits_of_added(limits: dict[Any, float], labels: Array, unlike: Array, face: float) -> dict[Any, float]:

@@ -42,8 +42,8 @@ CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
 FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
-# What images are converted to. They are checked later, because a mask may hide values that are not finite.
-FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+# Integers become float32, which takes half of the time. Values are checked later, because a mask may hide NaN.
+FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_all_finite": False}
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 500  # images by which a search is chosen
 
@@ -138,6 +138,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     faceless_ : float
         The same of images of left-out people: a picture beyond this limit, and that of the nearest person, is probably
         not a face.
+    unexplained_ : float
+        Share of an image's coarse contrast beyond which the model explains so little of it that it is noise.
     n_features_in_, feature_names_in_
         As in scikit-learn. :func:`load` says which attributes a model that was read from a file does not have.
 
@@ -193,7 +195,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None, progress: Progress | None = None
     ) -> FaceRecognizer:
-        """Learn people `y` from images as the rows of `X`, in which float32 stays float32.
+        """Learn people `y` from images as the rows of `X`, in which float64 stays float64, integers become float32.
 
         Parameters
         ----------
@@ -248,6 +250,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         # Beyond `unlike_`, how unlike the training images an image may be, it gets no name; beyond `faceless_` it is
         # probably not a face. Each person has a limit of their own, because `add` sets others for further people.
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
+        self.unexplained_ = found.unexplained  # beyond it, an image is noise
         return self
 
     def _model(self, shape: tuple[int, int], iterations: int, *, quick: bool = False) -> Any:
@@ -360,11 +363,12 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             parts = part._decompose(data[new], missing[new])
             distances = relative_distance(part._distances(data[new], missing[new], parts))
             noise = np.hstack([parts.noise, grain[new]])
-            unlike = self._unlikeness(data[new], missing[new], parts.reconstructions, grain[new], pixels)
-            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, unlike))
+            images = data[new], missing[new], parts.reconstructions
+            unlike = likeness.unlikeness_of(self.image_shape, self.white_, *images, grain[new], pixels)
+            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, *unlike))
         step("setting the threshold", len(folds), len(folds))
         if not found:
-            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), data[:0, 0])
+            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), *data[:0, :2].T)
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
@@ -404,7 +408,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         judged = self._identities(data, missing, parts, self.threshold_)
         for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
             warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
-        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
+        unlike, _ = self._unlikeness(data, missing, parts)
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
@@ -473,18 +477,20 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Return who is on decomposed images, up to a distance `limit`, whose error rates are `announced` or not."""
         ratios = relative_distances(self._distances(data, missing, parts))
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
-        unlike = self._unlikeness(data, missing, parts.reconstructions, parts.noise[:, 3:])  # column 3: finest detail
-        empty = set(input_checks.empty_images(data, missing).tolist())  # they show nothing, and so nobody
+        unlike, unexplained = self._unlikeness(data, missing, parts)
+        nothing = unexplained > self.unexplained_  # noise alone
+        nothing[input_checks.empty_images(data, missing)] = True
         found = []
         for row, nearest in enumerate(np.argsort(ratios, axis=1, kind="stable")[:, :top]):
             ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
             person, distance = ranking[0]
             allowed = self.unlike_[nearest[0]]  # the unlikeness with which the nearest person may still be named
             reason = "unknown" if unlike[row] > allowed or distance > limit else None
-            reason = "unlike" if row in empty or unlike[row] > max(allowed, self.faceless_) else reason
+            reason = "unlike" if nothing[row] or unlike[row] > max(allowed, self.faceless_) else reason
             share, named = float(parts.corrupted[row].mean()), person if reason is None else None
             like = None if alike is None else bool(alike[row]) and announced
-            coarse = [float(value) if np.isfinite(value) else None for value in (unlike[row], allowed)]
+            numbers = (float(value) for value in (unlike[row], allowed, unexplained[row]))
+            coarse = [value if math.isfinite(value) else None for value in numbers]
             found.append(Identity(named, person, distance, limit, share, like, ranking, reason, *coarse))
         return found
 
@@ -564,15 +570,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             return np.empty((len(data), 0), data.dtype)
         return cleaning.grain(self._as_images(data))[:, None] / self.white_
 
-    def _unlikeness(self, data: Array, missing: Mask, drawn: Array, grain: Array, pixels: Any = slice(None)) -> Array:
-        """Return how unlike training images some `pixels` of images, `drawn` by the model, are; NaN without a shape.
-
-        `grain` (n_images, 1), the scale of the finest detail over white, has no column if it cannot be measured.
-        """
-        if self.image_shape is None or not grain.shape[1]:
-            return np.full(len(data), np.nan)
-        cells, noise = likeness.cells_of(self.image_shape)[pixels], grain[:, 0] * self.white_
-        return likeness.unlikeness(data, missing, drawn, cells, noise, self.white_)
+    def _unlikeness(self, data: Array, missing: Mask, parts: Decomposition) -> tuple[Array, Array]:
+        """Return :func:`.likeness.unlikeness_of` decomposed images."""
+        images = data, missing, parts.reconstructions
+        return likeness.unlikeness_of(self.image_shape, self.white_, *images, parts.noise[:, 3:])  # the finest detail
 
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
         """Return the distances (n_images, n_people) of new images; without `parts` they are not cleaned.

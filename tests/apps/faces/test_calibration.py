@@ -15,7 +15,7 @@ from visionnmf.apps.faces.calibration import LeftOut, calibrated, holds, people_
 def left_out(people, distances, known=0):
     unknown = np.arange(len(people)) >= known
     noise, unlike = np.full((len(people), 2), 0.1), np.full(len(people), 0.2)
-    return LeftOut(np.array(people), unknown, np.array(distances, float), noise, unlike)
+    return LeftOut(np.array(people), unknown, np.array(distances, float), noise, unlike, unlike)
 
 
 def test_everybody_is_left_out_once_as_a_stranger_and_once_as_known(rng):

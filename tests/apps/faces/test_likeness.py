@@ -41,15 +41,16 @@ def test_unlikeness_is_that_of_the_definition(rng):
     drawn = images + rng.normal(0, 20, images.shape)
     flat = images.reshape(3, -1), missing.reshape(3, -1), drawn.reshape(3, -1)
     noise = np.array([0.0, 5.0, 0.0])
-    found = likeness.unlikeness(*flat, likeness.cells_of((20, 18)), noise, 255.0)
+    found, unexplained = likeness.unlikeness(*flat, likeness.cells_of((20, 18)), noise, 255.0)
     for i in range(2):
         assert found[i] == pytest.approx(slow_unlikeness(images[i], missing[i], drawn[i], noise[i], 8))
-    assert math.isnan(found[2])
+        assert unexplained[i] == pytest.approx(slow_unlikeness(images[i], missing[i], drawn[i], 0, 8))
+    assert math.isnan(found[2]) and math.isnan(unexplained[2])
 
 
 def test_an_even_picture_is_unlike_unless_the_model_draws_it():
     even, cells = np.full((2, 256), 90.0), likeness.cells_of((16, 16))
-    found = likeness.unlikeness(
+    found, _ = likeness.unlikeness(
         even, np.zeros(even.shape, bool), even + np.array([[0], [3]]), cells, np.zeros(2), 255.0
     )
     assert found[0] == 0 and found[1] > 10
@@ -89,6 +90,7 @@ def test_strangers_are_people_and_added_people_are_known(rng):
     )
 
 
+@pytest.mark.filterwarnings("ignore::visionnmf.apps.faces.doubts.DoubtfulImageWarning")
 def test_a_landscape_among_added_images_counts_for_that_person_alone(model, faces, photographs):
     recognizer = copy.deepcopy(model[1])
     before = [one.reason for one in recognizer.identify(rows(photographs[1:]))]
@@ -117,8 +119,10 @@ def test_an_identity_holds_the_numbers_that_decided(model, faces, photographs):
     for one in recognizer.identify(rows(np.concatenate([faces.images, photographs]))):
         nearest = list(recognizer.classes_).index(one.nearest)
         assert one.unlikeness_limit == recognizer.unlike_[nearest]
-        assert (one.person is not None) == (one.distance <= one.threshold and one.unlikeness <= one.unlikeness_limit)
-        assert (one.reason == "unlike") == (one.unlikeness > max(one.unlikeness_limit, recognizer.faceless_))
+        near, noise = one.distance <= one.threshold, one.unexplained > recognizer.unexplained_
+        assert (one.person is not None) == (near and one.unlikeness <= one.unlikeness_limit and not noise)
+        beyond = one.unlikeness > max(one.unlikeness_limit, recognizer.faceless_)
+        assert (one.reason == "unlike") == (beyond or noise)
     recognizer.unlike_ = np.full(4, math.inf)
     (one,) = recognizer.identify(rows(faces.images[:1]))
     assert one.unlikeness_limit is None and one.unlikeness > 0
@@ -191,3 +195,25 @@ def test_a_file_keeps_the_limit(model, photographs, tmp_path):
     assert again.unlike_.tolist() == model[1].unlike_.tolist() and again.faceless_ == model[1].faceless_
     first, second = (r.identify(rows(photographs)) for r in (model[1], again))
     assert [one.reason for one in first] == [one.reason for one in second]
+
+
+def test_noise_is_unlike_the_training_images_and_noisy_faces_are_not(rng):
+    made, labels = made_faces(rng, 6, 6)
+    faces = made.repeat(2, axis=1).repeat(2, axis=2)  # cells of 8 x 8 in 16 x 16 pixels hold too few to tell noise
+    recognizer = FaceRecognizer(image_shape=faces.shape[1:], random_state=0).fit(rows(faces), labels)
+    size = (60, *faces.shape[1:])
+    for images in (rng.integers(0, 256, size), np.clip(rng.normal(127, 50, size), 0, 255)):
+        found = recognizer.identify(rows(images), threshold=10)  # which rejects nothing
+        assert np.mean([one.reason == "unlike" for one in found]) > 0.8
+        assert np.median([one.unexplained for one in found]) > recognizer.unexplained_
+    noisy = recognizer.identify(rows(corrupt(faces, "gaussian", 40, random_state=0)))
+    assert np.mean([one.reason == "unlike" for one in noisy]) < 0.05
+
+
+def test_left_out_images_set_the_limit_of_noise_and_it_has_a_least_value():
+    unknown = np.repeat([False, True], 10)
+    assert likeness.noise_limit(np.repeat([0.9, 0.8], 10), unknown) == 0.9
+    assert likeness.noise_limit(np.repeat([0.2, 1.2], 10), unknown) == 1.2
+    assert likeness.noise_limit(np.repeat([0.2, 0.3], 10), unknown) == likeness.UNEXPLAINED
+    assert likeness.noise_limit(np.repeat([0.8, 1.2], 10)[:19], unknown[:19]) == 0.8
+    assert math.isinf(likeness.noise_limit(np.full(9, 0.5), unknown[:9]))
