@@ -27,7 +27,7 @@ START, MEASURED, ROUNDS = 50, 60, 5
 LENGTH = 100_000  # frames, of the measure of memory
 SMALL = (48, 64)
 
-RIVALS = {
+PEERS = {
     "MOG2": lambda: cv2.createBackgroundSubtractorMOG2(500, 36, False),
     "KNN": lambda: cv2.createBackgroundSubtractorKNN(500, 400, False),
 }
@@ -41,20 +41,20 @@ def rate() -> None:
     learning = np.inf
     for _ in range(ROUNDS):
         model = OnlineBackgroundModel()
-        rivals = {name: make() for name, make in RIVALS.items()}
+        peers = {name: make() for name, make in PEERS.items()}
         start = time.process_time()
         for frame in frames[:START]:
             model.partial_fit(frame)
         learning = min(learning, time.process_time() - start)
-        for rival, frame in itertools.product(rivals.values(), frames[:START]):
-            rival.apply(frame)
-        for name in ("visionnmf", *rivals):
+        for peer, frame in itertools.product(peers.values(), frames[:START]):
+            peer.apply(frame)
+        for name in ("visionnmf", *peers):
             start = time.process_time()
             for frame in frames[START:]:
                 if name == "visionnmf":
                     model.partial_fit(frame)
                 else:
-                    cv2.medianBlur(rivals[name].apply(frame), 5)
+                    cv2.medianBlur(peers[name].apply(frame), 5)
             least[name] = min(least.get(name, np.inf), time.process_time() - start)
     print(f"\nthe first {START} frames: {learning:.2f} s, once\n\n| method | ms a frame | times KNN | times MOG2 |")
     print("| --- | --- | --- | --- |")

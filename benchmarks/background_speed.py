@@ -90,7 +90,7 @@ def subtractors(width: int | None = None, height: int | None = None) -> None:
     frames = [frame for frame, _ in iter_surveillance(MASKED, height, width, random_state=0)]
     model = BackgroundModel().fit(frames)  # compiled kernels are read
     cv2.setNumThreads(1)
-    rivals = {
+    peers = {
         "MOG2": cv2.createBackgroundSubtractorMOG2,
         "MOG2 tuned": lambda: cv2.createBackgroundSubtractorMOG2(500, 36, False),
         "KNN": cv2.createBackgroundSubtractorKNN,
@@ -101,13 +101,13 @@ def subtractors(width: int | None = None, height: int | None = None) -> None:
         start = time.process_time()
         model.fit(itertools.islice(itertools.cycle(frames), FITTED))
         learning = min(learning, time.process_time() - start)
-        for name in ("visionnmf", *rivals):
+        for name in ("visionnmf", *peers):
             start = time.process_time()
             if name == "visionnmf":
                 for _part in model.apply(frames):
                     pass
             else:
-                subtractor = rivals[name]()
+                subtractor = peers[name]()
                 for frame in frames:
                     subtractor.apply(frame)
             least[name] = min(least.get(name, np.inf), time.process_time() - start)

@@ -6,7 +6,7 @@
   weighted and incomplete. A cell compares the default call with the same call at ``tol=0`` and ten times the
   iterations. It passes when it ends within 1 % of the lower objective or warns.
 - ``lownoise``: five problems of an instrument with little noise, beside scikit-learn's default call.
-- ``rivals``: seconds of the finished default call beside scikit-learn's default call, and what scikit-learn needs to
+- ``peers``: seconds of the finished default call beside scikit-learn's default call, and what scikit-learn needs to
   reach the same objective.
 
 One thread; processor seconds.
@@ -47,7 +47,7 @@ Array = Any
 BUMP_NOISES = (0.0, 0.001, 0.01)
 NOISES = (0.0, 0.001, 0.01, 0.1, 0.5)
 LOW_NOISE = ((3, 0.0005), (4, 0.001), (5, 0.002), (6, 0.002), (8, 0.01))  # components and noise
-LARGE = ("rand1000x500", "l1_1000x500", "yalebpos1024x2414")  # problems of the other benchmarks, for `rivals`
+LARGE = ("rand1000x500", "l1_1000x500", "yalebpos1024x2414")  # problems of the other benchmarks, for `peers`
 
 
 def bumps(rank: int, noise: float, seed: int, shape: tuple[int, int] | None = None) -> tuple[Array, Array, Array]:
@@ -188,7 +188,7 @@ def lownoise() -> None:
             print(f"| {name} | {loss} | {model.n_iter_} | {cell} | {seconds:.2f} | {theirs} |", flush=True)
 
 
-def rivals() -> None:
+def peers() -> None:
     """Print seconds beside scikit-learn's, by default and to the same objective, with the medians of the ratios."""
     from _problems import load
 
@@ -225,7 +225,7 @@ def rivals() -> None:
         )
 
 
-PARTS = {"grid": grid, "lownoise": lownoise, "rivals": rivals}
+PARTS = {"grid": grid, "lownoise": lownoise, "peers": peers}
 QUICK = {
     "BUMP_NOISES": (),
     "NOISES": (),

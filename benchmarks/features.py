@@ -59,8 +59,8 @@ def rates() -> None:
     own = library_calls(images[0].shape[0], images[0].shape[1])
     for view, extractor in union.extractors_.items():
         milliseconds = 1e3 * seconds(lambda image, each=extractor: each.describe(PreparedImage(image, None)), images)
-        rival = f"{1e3 * seconds(own[view], images):.1f}" if view in own else ""
-        print(f"| `{view}` | {extractor.n_features_out_} | {milliseconds:.1f} | {rival} |", flush=True)
+        peer = f"{1e3 * seconds(own[view], images):.1f}" if view in own else ""
+        print(f"| `{view}` | {extractor.n_features_out_} | {milliseconds:.1f} | {peer} |", flush=True)
     together = seconds(lambda image: union.transform([image]), images)
     print(f"| all together | {union.n_features_out_} | {1e3 * together:.1f} | |")
     print(f"\n{1 / together:.0f} images a second and processor")

@@ -26,7 +26,7 @@ from visionnmf.apps.reproduce.online_nmf import (
     CHUNKS,
     ITAKURA,
     SINGLE,
-    Rival,
+    Setting,
     objective_tracks,
     paper_set,
     positive,
@@ -273,20 +273,20 @@ def paper(*sets: str, rank: int = 0, starts: int = 0) -> None:
     for name in sets or RANKS:
         X = paper_set(name, SAMPLES)
         for r in (rank,) if rank else RANKS[name]:
-            for rivals in (CHUNKS, SINGLE):
-                _table(name, X, r, rivals, "frobenius", starts or STARTS)
+            for settings in (CHUNKS, SINGLE):
+                _table(name, X, r, settings, "frobenius", starts or STARTS)
             if name != "sparse":
                 _table(name, positive(X), r, ITAKURA, "itakura-saito", starts or STARTS)
 
 
-def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_starts: int) -> None:
+def _table(name: str, X: Array, r: int, settings: tuple[Setting, ...], loss: str, n_starts: int) -> None:
     marks = [len(X) // 10, len(X) // 2, len(X), 2 * len(X)]
     print(f"\n## {name} {X.shape[0]} x {X.shape[1]}, r = {r}, {loss}: mean loss of all samples, {n_starts} starts\n")
     print(f"| method | {' | '.join(f'{mark} samples' for mark in marks)} | CPU s | lowest of a start |")
     print("| --- " * (len(marks) + 3) + "|")
-    tracks = objective_tracks(X, r, rivals, loss, n_starts, marks)
+    tracks = objective_tracks(X, r, settings, loss, n_starts, marks)
     ends = np.array([track[:, -1, 1] for track in tracks.values()])
-    lowest = np.bincount(ends.argmin(axis=0), minlength=len(rivals))
+    lowest = np.bincount(ends.argmin(axis=0), minlength=len(settings))
     for (method, values), wins in zip(tracks.items(), lowest, strict=True):
         means, spread = values[:, :, 1].mean(axis=0), values[:, :, 1].std(axis=0)
         cells = [f"{mean:.4g} ± {deviation:.1g}" for mean, deviation in zip(means, spread, strict=True)]

@@ -245,7 +245,7 @@ def seconds() -> None:
 
 
 def paper() -> None:
-    """Print covering and seconds of the MahNMF paper's method and its rivals, five segments, and of the tree."""
+    """Print covering and seconds of the MahNMF paper's method and its baselines, five segments, and of the tree."""
     ways: dict[str, Callable[[Image], Any]] = {
         method: partial(paper_segments, n_segments=SEGMENTS, method=method)
         for method in ("manhattan", "ncut", "spectral")

@@ -64,7 +64,7 @@ def nenmf(X, Wt, H, iterations, l1=0.0, l2=0.0, laplacian=None):
     return Wt, H
 
 
-# --- their rivals: each updates F >= 0 of ``x ~ A' F``, column by column ----------------------------------------------
+# --- their baselines: each updates F >= 0 of ``x ~ A' F``, column by column -------------------------------------------
 
 
 def pnls(x, A, F):

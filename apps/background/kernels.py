@@ -486,18 +486,32 @@ def _subtract_background(values, components, codes, t, first, residual):  # type
 
 @kernel
 def update_rows(  # type: ignore[no-untyped-def]
-    frame, change, moved, gain, keep, longest, low, high, scene, rival, support, rivalry, noise, first, every
+    frame,
+    change,
+    moved,
+    gain,
+    keep,
+    longest,
+    low,
+    high,
+    scene,
+    alternative,
+    support,
+    alternative_support,
+    noise,
+    first,
+    every,
 ):
-    """Update scene, rival and noise by every `every`-th row of a frame, from row `first` on.
+    """Update scene, alternative and noise by every `every`-th row of a frame, from row `first` on.
 
     A value near the scene supports it and moves it by a step of the Manhattan loss: that of Robbins and Monro for a
-    median, scale over weight in the direction of the sign. A value far from it supports the rival, the one other value
-    that is kept. A value far from both takes weight from the rival, and at last its place. A rival of more weight than
-    the scene becomes the scene.
+    median, scale over weight in the direction of the sign. A value far from it supports the alternative, the one other
+    value that is kept. A value far from both takes weight from the alternative, and at last its place. An alternative
+    of more weight than the scene becomes the scene.
 
-    `scene` and `rival` (height, width, channels), their weights `support` and `rivalry`, and `noise` (height, width)
-    are updated in place. `change` and `moved` (height, width) are the difference from the previous frame and the same
-    smoothed. `gain` is the illumination of the frame relative to the scene. `keep` is the share of the weights that is
+    `scene` and `alternative` (height, width, channels), their weights `support` and `alternative_support`, and `noise`
+    (height, width) are updated in place. `change` and `moved` (height, width) are the difference from the previous
+    frame and the same smoothed. `gain` is the illumination of the frame relative to the scene. `keep` is the share of the weights that is
     left since these rows were updated last. Steps get no shorter beyond the weight `longest`. The noise scale stays
     between `low` and `high` where it is used.
     """
@@ -516,12 +530,12 @@ def update_rows(  # type: ignore[no-untyped-def]
             near = scale + scale
             ratio = np.float32(moved[y, x]) / scale
             weight = sure / (one + ratio * ratio)
-            off = other = zero  # largest difference over channels from the scene, and from the rival
+            off = other = zero  # largest difference over channels from the scene, and from the alternative
             for c in range(n_channels):
                 value = np.float32(frame[y, x, c])
                 off = max(off, abs(value - gain * scene[y, x, c]))
-                other = max(other, abs(value - gain * rival[y, x, c]))
-            held, against = support[y, x] * keep, rivalry[y, x] * keep  # weights of scene and rival
+                other = max(other, abs(value - gain * alternative[y, x, c]))
+            held, against = support[y, x] * keep, alternative_support[y, x] * keep  # weights of scene and alternative
             length = np.float32(MEDIAN_STEP) * weight * scale
             if off < near:
                 length /= min(held, longest) + one
@@ -533,18 +547,18 @@ def update_rows(  # type: ignore[no-untyped-def]
                 length /= min(against, longest) + one
                 against += weight
                 for c in range(n_channels):
-                    miss = np.float32(frame[y, x, c]) / gain - rival[y, x, c]
-                    rival[y, x, c] += min(max(miss, -length), length)
+                    miss = np.float32(frame[y, x, c]) / gain - alternative[y, x, c]
+                    alternative[y, x, c] += min(max(miss, -length), length)
             else:
                 against -= weight
                 if against < zero:
                     against = weight
                     for c in range(n_channels):
-                        rival[y, x, c] = np.float32(frame[y, x, c]) / gain
+                        alternative[y, x, c] = np.float32(frame[y, x, c]) / gain
             if against > held:
                 held, against = against, held
                 for c in range(n_channels):
                     kept = scene[y, x, c]
-                    scene[y, x, c] = rival[y, x, c]
-                    rival[y, x, c] = kept
-            support[y, x], rivalry[y, x] = held, against
+                    scene[y, x, c] = alternative[y, x, c]
+                    alternative[y, x, c] = kept
+            support[y, x], alternative_support[y, x] = held, against

@@ -1,4 +1,4 @@
-"""NeNMF (Guan, Tao, Luo, Yuan, IEEE TSP 2012): how fast it is beside its rivals on made data."""
+"""NeNMF (Guan, Tao, Luo, Yuan, IEEE TSP 2012): how fast it is beside its baselines on made data."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ SPLITS = 10
 FACE_RANKS, QUICK_RANKS = tuple(range(10, 151, 10)), (10, 30)  # of the figures about recognition
 
 
-class Rival(NamedTuple):
+class Setting(NamedTuple):
     """A method as its authors set it."""
 
     name: str
@@ -53,26 +53,26 @@ class Rival(NamedTuple):
 
 
 SINGLE = (
-    Rival("OR-NMF", "or-nmf"),
-    Rival("MOR-NMF, l = 20", "or-nmf", buffer=20),
-    Rival("OMF, on the simplex", "surrogate", simplex=True),
-    Rival("OMF, as printed", "omf"),
-    Rival("OMF, forgetting .95", "surrogate", forget_factor=0.95),
-    Rival("OMF-DA, on the simplex", "surrogate-diagonal", simplex=True),
-    Rival("INMF, S_old = S_new", "incremental"),
-    Rival("INMF, .9 and .1", "incremental", forget_factor=0.9),
+    Setting("OR-NMF", "or-nmf"),
+    Setting("MOR-NMF, l = 20", "or-nmf", buffer=20),
+    Setting("OMF, on the simplex", "surrogate", simplex=True),
+    Setting("OMF, as printed", "omf"),
+    Setting("OMF, forgetting .95", "surrogate", forget_factor=0.95),
+    Setting("OMF-DA, on the simplex", "surrogate-diagonal", simplex=True),
+    Setting("INMF, S_old = S_new", "incremental"),
+    Setting("INMF, .9 and .1", "incremental", forget_factor=0.9),
 )
 CHUNKS = (
-    Rival("WOR-NMF", "or-nmf", chunk=None),
-    Rival("ONMF", "onmf", chunk=None),
-    Rival("OMF, forgetting .9", "surrogate", chunk=None, forget_factor=0.9),
+    Setting("WOR-NMF", "or-nmf", chunk=None),
+    Setting("ONMF", "onmf", chunk=None),
+    Setting("OMF, forgetting .9", "surrogate", chunk=None, forget_factor=0.9),
 )
 ITAKURA = (
-    Rival("OR-NMF-IS", "or-nmf"),
-    Rival("ONMF-IS", "onmf-is"),
-    Rival("ONMF-IS, forgetting .97", "onmf-is", forget_factor=0.97),
+    Setting("OR-NMF-IS", "or-nmf"),
+    Setting("ONMF-IS", "onmf-is"),
+    Setting("ONMF-IS, forgetting .97", "onmf-is", forget_factor=0.97),
 )
-# The methods of the figures about single samples: ours, its form with a buffer, and the rivals.
+# The methods of the figures about single samples: ours, its form with a buffer, and those compared with them.
 FIGURE_SINGLE = tuple(SINGLE[number] for number in (0, 1, 2, 5, 6))
 SEVEN = (*SINGLE[:3], SINGLE[5], SINGLE[6], *CHUNKS[:2])  # of the paper's figure 1
 
@@ -101,18 +101,18 @@ def positive(X: Array) -> Array:
     return X + 1e-2 * X.mean()
 
 
-def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: Sequence[int]) -> tuple[Array, Array]:
+def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks: Sequence[int]) -> tuple[Array, Array]:
     """Learn two epochs of the samples `X` (n, m) by one method, from components `start` (r, m).
 
-    `rival` names the method and its options, and `seed` draws the order of the samples in each epoch. Returns the
+    `setting` names the method and its options, and `seed` draws the order of the samples in each epoch. Returns the
     components, and at each of `marks`, ascending numbers of samples, the CPU seconds of learning and the mean loss of
     all samples with their best codes, (n_marks, 2).
     """
-    method = METHODS[rival.method]
-    size = rival.chunk or len(start)  # samples that are learnt together
+    method = METHODS[setting.method]
+    size = setting.chunk or len(start)  # samples that are learnt together
     # `horizon` is the number of chunks in both epochs, for methods whose steps get shorter towards the end
-    options = OnlineOptions(size, rival.forget_factor, rival.buffer, horizon=2 * math.ceil(len(X) / size))
-    penalty = Penalties(simplex="rows") if rival.simplex else Penalties()
+    options = OnlineOptions(size, setting.forget_factor, setting.buffer, horizon=2 * math.ceil(len(X) / size))
+    penalty = Penalties(simplex="rows") if setting.simplex else Penalties()
     H, rng = start.copy(), RandomState(seed)
     penalty.feasible(H)  # in place: with `simplex`, every row gets the sum 1
     state = method.start(H)  # what the method remembers of the samples; `learn` changes it in place, as it does H
@@ -139,29 +139,34 @@ def simplex_start(r: int, n_features: int, seed: int) -> Array:
 
 
 def objective_tracks(
-    X: Array, r: int, rivals: Sequence[Rival], loss: str, n_starts: int, marks: Sequence[int]
+    X: Array, r: int, settings: Sequence[Setting], loss: str, n_starts: int, marks: Sequence[int]
 ) -> dict[str, Array]:
     """Return what :func:`follow` finds for each method from the same `n_starts` starts of rank `r`.
 
     The dict maps names to CPU seconds and mean losses at each of `marks`, (n_starts, n_marks, 2). `marks` are numbers
-    of samples, and `rivals` methods with their options.
+    of samples, and `settings` the methods with their options.
     """
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
-    for rival in rivals:  # loads the kernels, which is not to be timed
-        follow(X[: 2 * r], starts[0], rival, loss, 0, [])
+    for setting in settings:  # loads the kernels, which is not to be timed
+        follow(X[: 2 * r], starts[0], setting, loss, 0, [])
     return {
-        rival.name: np.array([follow(X, start, rival, loss, seed, marks)[1] for seed, start in enumerate(starts)])
-        for rival in rivals
+        setting.name: np.array([follow(X, start, setting, loss, seed, marks)[1] for seed, start in enumerate(starts)])
+        for setting in settings
     }
 
 
 def objective_curves(
-    sizes: Sizes, *, name: str, rivals: tuple[Rival, ...], claims: Sequence[tuple[str, str]], loss: str = "frobenius"
+    sizes: Sizes,
+    *,
+    name: str,
+    settings: tuple[Setting, ...],
+    claims: Sequence[tuple[str, str]],
+    loss: str = "frobenius",
 ) -> Result:
     """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
     `claims` are pairs of methods of which the paper finds that the first has the lower objective. `sizes.pick` takes
-    its first argument in a full run, and its second in a quick one. `rivals` are methods with their options. Results
+    its first argument in a full run, and its second in a quick one. `settings` are methods with their options. Results
     are drawn for each rank of the data set, RANKS[name], against each of CURVE_AXES: samples, and CPU seconds.
     """
     X = paper_set(name, sizes.pick(SAMPLES, 120))
@@ -172,7 +177,7 @@ def objective_curves(
     marks = np.unique([*marks, len(X)])
     epoch = int(np.searchsorted(marks, len(X)))  # the mark at the end of the first epoch
     for r in RANKS[name]:
-        tracks = objective_tracks(X, r, rivals, loss, n_starts, marks.tolist())  # seconds and losses in the last axis
+        tracks = objective_tracks(X, r, settings, loss, n_starts, marks.tolist())  # seconds and losses in the last axis
         for axis, label in enumerate(CURVE_AXES):
             curves = {}
             for method, values in tracks.items():
@@ -219,15 +224,15 @@ def bases(sizes: Sizes) -> Result:
     their options; `follow` learns the components of each. A quick run (`sizes`) has fewer images.
     """
     sheets: dict[str, Array] = {}
-    found: dict[str, list[float]] = {rival.name: [] for rival in SEVEN}
+    found: dict[str, list[float]] = {setting.name: [] for setting in SEVEN}
     for name, shape in (("CBCL", (19, 19)), ("ORL", (32, 32))):
         X = paper_set(name, sizes.pick(SAMPLES, 100))
         sheets[f"{name}: images"] = components_picture(X[:BASES], shape, across=BASES)
-        for rival in SEVEN:
-            H = follow(X, simplex_start(BASES, X.shape[1], 0), rival, "frobenius", 0, [])[0]
+        for setting in SEVEN:
+            H = follow(X, simplex_start(BASES, X.shape[1], 0), setting, "frobenius", 0, [])[0]
             # the zeros say that all columns are in one group, whose sparseness is computed of each component
-            found[rival.name].append(float(sparseness(H, np.zeros(H.shape[1], int), 1).mean()))
-            sheets[f"{name}: {rival.name}"] = components_picture(H, shape, across=BASES)
+            found[setting.name].append(float(sparseness(H, np.zeros(H.shape[1], int), 1).mean()))
+            sheets[f"{name}: {setting.name}"] = components_picture(H, shape, across=BASES)
     rows = [
         Row(
             f"{method}: sparseness (Hoyer) of the components, CBCL and ORL",
@@ -254,13 +259,13 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
     drawn = [_split(people.labels, each, seed) for seed in range(n_splits)]
     pixels = np.array([_nearest(X, people.labels, train) for train in drawn])
     found = {"pixels": np.tile(pixels, (len(ranks), 1))}
-    for rival in SEVEN:
-        found[rival.name] = np.zeros((len(ranks), n_splits))
+    for setting in SEVEN:
+        found[setting.name] = np.zeros((len(ranks), n_splits))
         for i, r in enumerate(ranks):
             for seed, train in enumerate(drawn):
                 # `seed` drew the split and draws the order of samples; another seed makes the start independent of them
-                H = follow(X[train], simplex_start(r, X.shape[1], 200 + seed), rival, "frobenius", seed, [])[0]
-                found[rival.name][i, seed] = _nearest(X @ np.linalg.pinv(H), people.labels, train)
+                H = follow(X[train], simplex_start(r, X.shape[1], 200 + seed), setting, "frobenius", seed, [])[0]
+                found[setting.name][i, seed] = _nearest(X @ np.linalg.pinv(H), people.labels, train)
     return found
 
 
@@ -313,8 +318,8 @@ PROTOCOL = (
     "INMF adds the new statistics to the old ones.",
     "Seconds are CPU seconds of learning on one thread; the paper's are those of Matlab.",
 )
-RIVALS = ("OMF, on the simplex", "OMF-DA, on the simplex", "INMF, S_old = S_new")
-SINGLE_CLAIMS = [(better, worse) for better in ("OR-NMF", "MOR-NMF, l = 20") for worse in RIVALS]
+COMPARED = ("OMF, on the simplex", "OMF-DA, on the simplex", "INMF, S_old = S_new")
+SINGLE_CLAIMS = [(better, worse) for better in ("OR-NMF", "MOR-NMF, l = 20") for worse in COMPARED]
 FACES = {"CBCL": "500 of the 2429 faces of CBCL, 19 × 19 pixels.", "ORL": "the 400 faces of ORL, 32 × 32 pixels."}
 SPARSE = "DenseHue features of 499 photographs of Corel5k; IAPR TC12 is not at hand"
 
@@ -360,9 +365,9 @@ SINGLE_TITLE, SINGLE_CLAIM = (
 )
 CHUNK_TITLE, CHUNK_CLAIM = "methods that learn in chunks", "WOR-NMF reduces the objective faster than ONMF."
 IS_TITLE, IS_CLAIM = "Itakura-Saito methods", "OR-NMF-IS reduces the objective faster than ONMF-IS."
-SINGLES: dict[str, Any] = {"rivals": FIGURE_SINGLE, "claims": SINGLE_CLAIMS}
-IN_CHUNKS: dict[str, Any] = {"rivals": CHUNKS, "claims": [("WOR-NMF", "ONMF")]}
-IN_IS: dict[str, Any] = {"rivals": ITAKURA, "claims": [("OR-NMF-IS", "ONMF-IS")], "loss": "itakura-saito"}
+SINGLES: dict[str, Any] = {"settings": FIGURE_SINGLE, "claims": SINGLE_CLAIMS}
+IN_CHUNKS: dict[str, Any] = {"settings": CHUNKS, "claims": [("WOR-NMF", "ONMF")]}
+IN_IS: dict[str, Any] = {"settings": ITAKURA, "claims": [("OR-NMF-IS", "ONMF-IS")], "loss": "itakura-saito"}
 
 EXPERIMENTS = (
     Experiment(
@@ -394,7 +399,7 @@ EXPERIMENTS = (
     _figure(5, "ORL", CHUNK_TITLE, CHUNK_CLAIM, **IN_CHUNKS),
     _figure(
         6, "sparse", SINGLE_TITLE, "OR-NMF outperforms OMF, OMF-DA and INMF; MOR-NMF may end higher at the low rank.",
-        rivals=FIGURE_SINGLE, claims=[("OR-NMF", worse) for worse in (*RIVALS, "MOR-NMF, l = 20")],
+        settings=FIGURE_SINGLE, claims=[("OR-NMF", worse) for worse in (*COMPARED, "MOR-NMF, l = 20")],
     ),
     _figure(7, "sparse", CHUNK_TITLE, "WOR-NMF outperforms ONMF, which suffers from non-convergence.", **IN_CHUNKS),
     _figure(8, "CBCL", IS_TITLE, IS_CLAIM, **IN_IS),

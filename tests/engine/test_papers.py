@@ -132,7 +132,7 @@ def test_the_bound_of_groups_is_a_share_of_the_initial_one(rng, X):
     np.testing.assert_allclose(sums, bounds)  # the bounds hold, and they bind
 
 
-# --- the rivals of NeNMF and sBCD -------------------------------------------------------------------------------------
+# --- the baselines of NeNMF and sBCD ----------------------------------------------------------------------------------
 
 HALVES = {
     "pnls": naive_papers.pnls,

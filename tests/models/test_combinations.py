@@ -15,7 +15,7 @@ from visionnmf.engine.losses import LOSSES as REGISTERED, Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
-from visionnmf.engine.solvers.baselines import rivals
+from visionnmf.engine.solvers.baselines import nnls
 from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
 
@@ -24,7 +24,7 @@ POSITIVE = ["itakura-saito", -0.5]  # losses that zeros make infinite
 SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
 M, N, R = 14, 11, 3
 # as published, or without non-negativity
-UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "ogm-printed", "nenmf-paper", "gd", "svd", *rivals.RIVALS}
+UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "ogm-printed", "nenmf-paper", "gd", "svd", *nnls.METHODS}
 
 
 def penalties(n):

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.losses import Loss, loss_value
-from visionnmf.engine.online import METHODS, Batch, OnlineOptions, record, rivals
+from visionnmf.engine.online import METHODS, Batch, OnlineOptions, baselines, record
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
@@ -35,7 +35,7 @@ def model(rng):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("or-nmf")])
 def test_a_sample_of_weight_2_is_two_samples(method, dtype, X, model, rng, monkeypatch):
-    monkeypatch.setattr(rivals, "UPDATES", 3)  # each step with a volume doubles what rounding it meets
+    monkeypatch.setattr(baselines, "UPDATES", 3)  # each step with a volume doubles what rounding it meets
     times = rng.integers(0, 4, 60)
     X = X.astype(dtype)
     weighted = model(method).partial_fit(X, sample_weight=times)

@@ -11,9 +11,9 @@ approximation, one step a frame.
 - **Scene.** The step of a pixel is that of Robbins and Monro for a median, in the direction of the sign of its
   residual. It is weighted by the pixel's stillness, as in the batch model, and by the gain, because a dark frame says
   little.
-- **Rival.** Beside the scene each pixel has one other value, and both have the weight that supported them. The rival
-  that has stood still for longer, the past forgotten, becomes the scene: something that was put there and stays, or the
-  ghost of someone who has left.
+- **Alternative.** Beside the scene each pixel has one other value, and both have the weight that supported them. The
+  alternative that has stood still for longer, the past forgotten, becomes the scene: something that was put there and
+  stays, or the ghost of someone who has left.
 - **Camera shake.** Where the camera shakes during the warm-up, all frames are registered to the scene of that time.
 - **A new scene.** Where most of the picture is still and no gain explains it for a second, the past is forgotten.
 - **Noise and mask** are those of the batch model (:mod:`.mask`).
@@ -182,9 +182,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.frame_shape_ = scene.shape
         height, width = scene.shape[:2]
         self._scene = np.array(scene, np.float32).reshape(height, width, -1)  # (height, width, channels), grey levels
-        self._rival = np.zeros_like(self._scene)  # the one other value of each pixel
+        self._alternative = np.zeros_like(self._scene)  # the one other value of each pixel
         self._support = np.full((height, width), weight, np.float32)  # weight of the frames that show the scene
-        self._rivalry = np.zeros((height, width), np.float32)  # weight of those that show the rival
+        self._alternative_support = np.zeros((height, width), np.float32)  # weight of those that show the alternative
         self._noise = np.array(noise, np.float32)  # (height, width), grey levels, without its bounds
         rng = check_generator(self.random_state)
         count = min(height * width, tuning.TUNING.online.gain_pixels)
@@ -302,8 +302,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Set the background and the mask of a registered frame, then learn from it.
 
         `index` is the number of the frame, and `seconds` is the time since the previous one. `update_rows` changes the
-        scene, the rival, which is the one other value of each pixel, their weights (`_support` and `_rivalry`) and the
-        noise in place.
+        scene, the alternative, which is the one other value of each pixel, their weights (`_support` and
+        `_alternative_support`) and the noise in place.
         """
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
@@ -330,9 +330,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             noise.floor,
             noise.ceiling,
             self._scene,
-            self._rival,
+            self._alternative,
             self._support,
-            self._rivalry,
+            self._alternative_support,
             self._noise,
             index % online.rows,
             online.rows,
@@ -377,8 +377,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
         `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
         scene explains, and `seconds` the time since the previous frame. Forgetting scales down the weights of scene
-        (`_support`) and rival (`_rivalry`), so that new values replace them soon. `_unexplained` counts the seconds for
-        which this has lasted.
+        (`_support`) and alternative (`_alternative_support`), so that new values replace them soon. `_unexplained`
+        counts the seconds for which this has lasted.
         """
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
@@ -386,5 +386,5 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._unexplained = self._unexplained + seconds if other else 0.0
         if self._unexplained >= online.new_seconds:
             self._support *= np.float32(online.new_weight)
-            self._rivalry *= np.float32(online.new_weight)
+            self._alternative_support *= np.float32(online.new_weight)
             self._unexplained = 0.0

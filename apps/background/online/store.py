@@ -19,9 +19,9 @@ SOURCE = {"name": Text(), **{name: Maybe(Number()) for name in ("every", "start"
 STATE = {
     "frame_shape_": FrameShape(),
     "_scene": COLOURS,
-    "_rival": COLOURS,
+    "_alternative": COLOURS,
     "_support": PIXELS,
-    "_rivalry": PIXELS,
+    "_alternative_support": PIXELS,
     "_noise": PIXELS,
     "_chosen": Array("int64", "places", low=0, below="height*width"),
     "_before": Maybe(Array("uint8", "height width channels?")),

@@ -154,17 +154,19 @@ def test_votes_and_mean_changes_are_those_of_numpy(rng):
 def test_steps_are_those_of_a_slow_loop(channels, rng):
     shape = (9, 7)
     scene = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
-    rival = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
+    alternative = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
     near_what = rng.integers(0, 3, shape)[..., None]
     gain = 0.8
-    shown = np.where(near_what == 0, scene, np.where(near_what == 1, rival, rng.uniform(0, 255, scene.shape)))
+    shown = np.where(near_what == 0, scene, np.where(near_what == 1, alternative, rng.uniform(0, 255, scene.shape)))
     frame = np.clip(gain * shown + rng.normal(0, 2, scene.shape), 0, 255).astype(np.uint8)
     change, moved = (rng.integers(0, 20, shape, dtype=np.uint8) for _ in range(2))
-    support, rivalry = (rng.uniform(0, 3, shape).astype(np.float32) for _ in range(2))
-    rivalry[rng.random(shape) < 0.3] = 0
+    support, alternative_support = (rng.uniform(0, 3, shape).astype(np.float32) for _ in range(2))
+    alternative_support[rng.random(shape) < 0.3] = 0
     noise = rng.uniform(1, 20, shape).astype(np.float32)
-    before = [array.copy() for array in (scene, rival, support, rivalry, noise)]
-    kernels.update_rows(frame, change, moved, gain, 0.9, 2.0, 6.0, 16.0, scene, rival, support, rivalry, noise, 1, 3)
+    before = [array.copy() for array in (scene, alternative, support, alternative_support, noise)]
+    kernels.update_rows(
+        frame, change, moved, gain, 0.9, 2.0, 6.0, 16.0, scene, alternative, support, alternative_support, noise, 1, 3
+    )
     swapped = 0
     for y, x in np.ndindex(shape):
         b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
@@ -187,6 +189,8 @@ def test_steps_are_those_of_a_slow_loop(channels, rng):
             if against > held:
                 b, r, held, against, swapped = r, b, against, held, swapped + 1
         np.testing.assert_allclose(scene[y, x], b, rtol=1e-4)
-        np.testing.assert_allclose(rival[y, x], r, rtol=1e-4)
-        assert (support[y, x], rivalry[y, x], noise[y, x]) == pytest.approx((held, against, sigma), rel=1e-4)
+        np.testing.assert_allclose(alternative[y, x], r, rtol=1e-4)
+        assert (support[y, x], alternative_support[y, x], noise[y, x]) == pytest.approx(
+            (held, against, sigma), rel=1e-4
+        )
     assert swapped > 2

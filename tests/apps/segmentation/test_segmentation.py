@@ -34,8 +34,8 @@ def test_segments_of_a_mosaic_are_found(n_segments: int) -> None:
     assert score > 0.9
     if n_segments >= 5:  # two or three colours are told apart by k-means too
         colours = mosaic.image.reshape(-1, 3).astype(float)
-        rival = KMeans(n_segments, n_init=2, random_state=0).fit_predict(colours).reshape(mosaic.labels.shape)
-        assert score > covering(rival, [mosaic.labels]) + 0.2
+        baseline = KMeans(n_segments, n_init=2, random_state=0).fit_predict(colours).reshape(mosaic.labels.shape)
+        assert score > covering(baseline, [mosaic.labels]) + 0.2
 
 
 def test_the_number_of_segments_is_found() -> None:

@@ -6,7 +6,7 @@ import pytest
 from numpy.random import RandomState
 
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Batch, OnlineOptions, manhattan, rivals, surrogate
+from visionnmf.engine.online import METHODS, Batch, OnlineOptions, baselines, manhattan, surrogate
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
@@ -111,7 +111,7 @@ def itakura_gradient(H, x, w):
     return np.outer(w, (p - x) / p**2)
 
 
-LEAST = rivals.LEAST / 9  # entry of a component with Itakura-Saito, which the paper lets be 0
+LEAST = baselines.LEAST / 9  # entry of a component with Itakura-Saito, which the paper lets be 0
 
 CASES = {
     "all samples": ({}, {}, {}),
@@ -170,15 +170,15 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
 
 
 def test_steps_shorten_towards_the_horizon_and_for_ever_without_one():
-    assert rivals.scaling(1, 10) == 0.1 and rivals.scaling(6, 10) == pytest.approx(0.1 * np.cos(np.pi / 4))
-    assert rivals.scaling(10, 10) > 0 == rivals.scaling(11, 10) == rivals.scaling(50, 10)
-    assert rivals.scaling(1, None) == 0.1 and rivals.scaling(400, None) == pytest.approx(0.005)
+    assert baselines.scaling(1, 10) == 0.1 and baselines.scaling(6, 10) == pytest.approx(0.1 * np.cos(np.pi / 4))
+    assert baselines.scaling(10, 10) > 0 == baselines.scaling(11, 10) == baselines.scaling(50, 10)
+    assert baselines.scaling(1, None) == 0.1 and baselines.scaling(400, None) == pytest.approx(0.005)
 
 
 @pytest.mark.parametrize("name", ["incremental", "incremental-volume"])
 def test_incremental_is_equation_40(name, X, H, monkeypatch):
-    monkeypatch.setattr(rivals, "UPDATES", 7)
-    monkeypatch.setattr(rivals, "STILL", 0.0)
+    monkeypatch.setattr(baselines, "UPDATES", 7)
+    monkeypatch.setattr(baselines, "STILL", 0.0)
     n = 3 if name == "incremental-volume" else 6  # which doubles what rounding it meets at each step
     H = unit(H)
     options = OnlineOptions(batch_size=1, forget_factor=0.9, volume=0.1)
@@ -213,7 +213,7 @@ def test_onmf_keeps_what_it_needs_of_all_codes(X, H, monkeypatch):
         factorise(problem.X, W, H)
         Wt[:] = W.T
 
-    monkeypatch.setattr(rivals, "fit", stub)
+    monkeypatch.setattr(baselines, "fit", stub)
     H = unit(H)
     options = OnlineOptions(batch_size=4, forget_factor=1.0)
     found, state = learnt("onmf", X, H, options=options)

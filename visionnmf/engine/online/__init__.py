@@ -3,11 +3,11 @@
 Each method is one :class:`Method` record. Everything that lists methods derives from :data:`METHODS`.
 """
 
-from . import manhattan, printed, rivals, surrogate
+from . import baselines, manhattan, printed, surrogate
 from .record import Batch, Method, OnlineOptions, State
 
 __all__ = ["METHODS", "Batch", "Method", "OnlineOptions", "State"]
 
 METHODS: dict[str, Method] = {
-    method.name: method for method in (manhattan.METHOD, *surrogate.METHODS, *rivals.METHODS, *printed.METHODS)
+    method.name: method for method in (manhattan.METHOD, *surrogate.METHODS, *baselines.METHODS, *printed.METHODS)
 }

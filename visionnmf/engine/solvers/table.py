@@ -27,7 +27,7 @@ spg          divergences [3]_  spectral proximal gradient, for any penalty      
 mu           all divergences   multiplicative updates, the baseline                       Fevotte & Idier 2011
 sbcd-plain   all divergences   sBCD as published; al-a, al-b: its other weights           Li, Lebanon & Park 2012
 gd           all divergences   gradient descent with a fixed step, a baseline             Lee & Seung 2000
-[4]_         frobenius         baselines of the papers of NeNMF and sBCD                  :mod:`.baselines.rivals`
+[4]_         frobenius         baselines of the papers of NeNMF and sBCD                  :mod:`.baselines.nnls`
 ===========  ================  =========================================================  ==============================
 
 .. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
@@ -51,7 +51,7 @@ from visionnmf.engine.stopping import Progress
 from visionnmf.exceptions import ParameterError
 
 from . import admm, hals, ogm, rri, sbcd, spg
-from .baselines import divergences, least_squares, nenmf, rivals
+from .baselines import divergences, least_squares, nenmf, nnls
 
 Iterate = Callable[..., Iterator[Progress]]
 FindCodes = Callable[[Problem, NDArray[Any], NDArray[Any]], None]
@@ -146,7 +146,7 @@ SOLVERS: dict[str, Solver] = {
     "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
     "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
     "gd": Solver(divergences.gd, _divergence, weights=True),
-    **{name: Solver(iterate, LEAST_SQUARES, sparse=True) for name, iterate in rivals.RIVALS.items()},
+    **{name: Solver(iterate, LEAST_SQUARES, sparse=True) for name, iterate in nnls.METHODS.items()},
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True),

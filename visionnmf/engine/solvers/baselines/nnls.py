@@ -251,4 +251,4 @@ _IMPROVE: dict[str, Improve] = {
     "cg": conjugate_gradients,
     "gcd": greedy_descent,
 }
-RIVALS = {name: solver(improve) for name, improve in _IMPROVE.items()}
+METHODS = {name: solver(improve) for name, improve in _IMPROVE.items()}
