@@ -511,9 +511,9 @@ def update_rows(  # type: ignore[no-untyped-def]
 
     `scene` and `alternative` (height, width, channels), their weights `support` and `alternative_support`, and `noise`
     (height, width) are updated in place. `change` and `moved` (height, width) are the difference from the previous
-    frame and the same smoothed. `gain` is the illumination of the frame relative to the scene. `keep` is the share of the weights that is
-    left since these rows were updated last. Steps get no shorter beyond the weight `longest`. The noise scale stays
-    between `low` and `high` where it is used.
+    frame and the same smoothed. `gain` is the illumination of the frame relative to the scene. `keep` is the share of
+    the weights that is left since these rows were updated last. Steps get no shorter beyond the weight `longest`. The
+    noise scale stays between `low` and `high` where it is used.
     """
     height, width, n_channels = frame.shape
     one, zero = np.float32(1), np.float32(0)
