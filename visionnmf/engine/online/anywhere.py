@@ -31,6 +31,11 @@ def right_sides(X: Any, A: Any) -> Any:
     return product(A, X.T) if is_elsewhere(X) else products.right_sides(X, A)
 
 
+def model_of(Wt: Any, H: Any, out: Any) -> Any:
+    """Return the model ``Wt.T @ H``, which may overwrite `out`; a new array for each pass costs a tenth of it."""
+    return namespace_of(H).matmul(Wt.T, H) if is_elsewhere(H) else np.matmul(Wt.T, H, out=out)
+
+
 def inner(A: Any, B: Any) -> float:
     """Return the sum of the products of the entries of two dense arrays of one shape, in double precision."""
     if is_elsewhere(A):

@@ -21,7 +21,7 @@ from visionnmf.engine.kernels.hals import TILE
 from visionnmf.engine.penalties import ANY, SEPARABLE
 from visionnmf.engine.problem import Problem
 
-from .anywhere import first_codes, improve, manhattan_target, product
+from .anywhere import first_codes, improve, manhattan_target, model_of, product
 from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 from .surrogate import COMPONENTS_SWEEPS, is_free
 
@@ -97,7 +97,7 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
         V = manhattan_target(X, V, U, M, bounds, decay if iteration else 1.0)
         improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(bounds)) or 1.0)
         bounds *= decay
-        V = F.T @ H
+        V = model_of(F, H, V)
     losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
     near = xp.abs(X - V) <= xp.asarray(FAR * losses / counts, dtype=dtype)[:, None]
     cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
