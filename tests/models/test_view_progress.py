@@ -43,6 +43,11 @@ def test_a_callback_ends_each_step(views):
     assert model.n_iter_ == 6  # the second step has begun when it is called again
 
 
+def test_the_second_step_has_what_the_first_left(views):
+    model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0, callback=lambda iteration, _: iteration == 5).fit(views)
+    assert model.n_iter_ == 20
+
+
 def test_verbose_prints_both_steps_and_no_other_fit(views, capsys):
     MultiviewNMF(3, max_iter=20, tol=0, random_state=0, view_outliers=3, verbose=1).fit(views)
     lines = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]

@@ -36,7 +36,7 @@ __all__ = ["SHARE", "Components", "GroupSparsity", "find_view_codes", "fit_compo
 
 Array = NDArray[Any]
 
-SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations
+SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations if the first left fewer
 TRACE = 0.01  # share of a component's energy below which a view does not use it
 RIDGE = 0.5  # of both factors where single entries are missing, in units of the mean loss of the features' means
 GAPS = 0.1  # share of missing entries at which the ridge is whole
@@ -223,7 +223,7 @@ def _fit_groups(
     )
     l2 = ridge * ratio + sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
     second = clone(model).set_params(
-        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=second_iterations(model.max_iter)
+        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=second_iterations(model.max_iter, model.n_iter_)
     )
     if callback is not None:
         second.set_params(callback=lambda iteration, objective: callback(model.n_iter_ + iteration, objective))
@@ -255,9 +255,9 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
     return RIDGE * left * math.sqrt(longer * min(1.0, share / GAPS)) * min(1.0, few) ** 2
 
 
-def second_iterations(max_iter: int) -> int:
-    """Return the maximum number of iterations of the second fit, given that of the first."""
-    return -(-max_iter // SHORTER)  # divided and rounded up
+def second_iterations(max_iter: int, n_iter: int) -> int:
+    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`."""
+    return max(-(-max_iter // SHORTER), max_iter - n_iter)  # divided and rounded up
 
 
 def _without_traces(H: Array, columns: list[Array]) -> Array:

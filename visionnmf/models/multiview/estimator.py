@@ -108,7 +108,7 @@ class MultiviewNMF(LinearModel):
     n_init : int, default=1
     max_iter : int, default=400
     tol : float, default=1e-3
-        As for :class:`NMF`. The second step has a quarter of the iterations.
+        As for :class:`NMF`. The second step has the iterations that the first left, at least a quarter.
     random_state : int, RandomState instance or None, default=None
         Seed of the start, of the hidden entries, and of the halves of samples that judge each other's views.
     callback : callable or None, default=None
@@ -473,7 +473,7 @@ class MultiviewNMF(LinearModel):
         step, which calls the callback of `model`, too.
         """
         report, done = PrintedProgress(self.callback, self.verbose), count(1)
-        total = self.n_init * self.max_iter + (second_iterations(self.max_iter) if sparsity.is_asked_for else 0)
+        total = self.n_init * self.max_iter + sparsity.is_asked_for * second_iterations(self.max_iter, self.max_iter)
 
         def after(iteration: int, objective: float) -> Any:
             """Report an iteration to `progress`, print it, and return whether the user's callback ends the step."""

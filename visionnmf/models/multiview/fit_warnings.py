@@ -21,7 +21,7 @@ def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: st
     """
     cure = f"increase max_iter={model.max_iter}"
     if penalty is not None:
-        cure += " (the step that finds shared and private components has a quarter of it)"
+        cure += " (the step that finds shared and private components has what the first left of it, at least a quarter)"
     name, issued, zero = type(model).__name__, False, []
     for warning in (item.message for item in caught):
         result = getattr(warning, "result", None)
