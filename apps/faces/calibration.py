@@ -37,7 +37,8 @@ class LeftOut(NamedTuple):
 
     `people` holds who is on them, `unknown` whether that person was left out too, `distances` the relative distances,
     `noise` the noise measures (n_images, n_measures), and `unlike` how unlike the other images they are. `unexplained`
-    is the share of their coarse contrast that the model leaves, noise included.
+    is the share of their coarse contrast that the model leaves, noise included, and `corrupted` the share of their
+    pixels that were judged corrupted.
     """
 
     people: Labels
@@ -46,6 +47,7 @@ class LeftOut(NamedTuple):
     noise: Array
     unlike: Array
     unexplained: Array
+    corrupted: Array
 
 
 class Rate(NamedTuple):
@@ -63,7 +65,8 @@ class Calibration(NamedTuple):
     (2, n_measures) is the range of the noise measures of images like the training images, for which the rates hold;
     None if there are too few images to tell. Pictures whose :func:`.unlikeness` is above `unlike` are not named, and
     those above `faceless` are probably not faces; those of which more than `unexplained` is left are noise. These
-    limits are infinite if there are too few images to tell.
+    limits are infinite if there are too few images to tell. `corrupted` is the mean share of the pixels of left-out
+    images of known people that were judged corrupted; NaN if none were left out.
     """
 
     threshold: float
@@ -73,6 +76,7 @@ class Calibration(NamedTuple):
     unlike: float
     faceless: float
     unexplained: float
+    corrupted: float
 
 
 def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
@@ -93,7 +97,8 @@ class Identity:
     images that it probably shows no face, and otherwise "unknown" if the distance is above the threshold, or if the
     image is more unlike the training images than new images of the people on them are. `nearest`
     is the label of the nearest person, accepted or not, and `distance` the distance from that person over the harmonic
-    mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted.
+    mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted,
+    of which undamaged images have some (:class:`.Decomposition`).
     `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
     hold for it; it is None if too few images were left out in training to tell. `ranking` has as many of the nearest
     people as were asked for, with their distances; the first is `nearest`.
@@ -220,19 +225,21 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     by, the threshold is 0, which rejects everything. `n_people` is the number of people in training.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
-    limits = *likeness.limits(found.unlike, found.unknown), likeness.noise_limit(found.unexplained, found.unknown)
+    noise_limit = likeness.noise_limit(found.unexplained, found.unknown)
+    corrupted = float(found.corrupted[~found.unknown].mean()) if len(known) else math.nan
+    of_images = *likeness.limits(found.unlike, found.unknown), noise_limit, corrupted
     acceptance = Rate()
     if len(unknown):
         threshold, passed = _threshold(unknown, found.people[found.unknown], rate)
         acceptance = rate_of(passed, len(unknown))
     elif n_people == 1 or not len(known):
-        return Calibration(0.0, Rate(), Rate(), None, *limits)
+        return Calibration(0.0, Rate(), Rate(), None, *of_images)
     else:
         threshold = float(np.quantile(known, 1 - rate))
     noise = _noise_range(found.noise) if len(found.noise) >= ENOUGH_ALIKE else None
     owners = found.people[~found.unknown]
     rejected = np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)])
-    return Calibration(threshold, acceptance, rate_of(rejected, len(known)), noise, *limits)
+    return Calibration(threshold, acceptance, rate_of(rejected, len(known)), noise, *of_images)
 
 
 def _noise_range(noise: Array) -> Array:

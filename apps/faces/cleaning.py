@@ -36,9 +36,11 @@ class Decomposition(NamedTuple):
     """Images split into what the model explains and what it does not; arrays (n_samples, n_pixels).
 
     In `cleaned`, outlying pixels are pulled towards the model's `reconstructions`, and missing ones replaced by them.
-    `corrupted` are the pixels that are judged corrupted; see :class:`FaceRecognizer`. `noise` (n_samples, n_measures)
-    holds the noise scale over white, the shares of outlying and of missing pixels, and, if the height and width of the
-    images are known, the scale of the finest detail over white.
+    `corrupted` are the pixels that are judged corrupted; see :class:`FaceRecognizer`. Of undamaged images 4 to 8 % of
+    the pixels are, on average, because the model does not know what is peculiar to an image: compare a share with
+    ``corrupted_rate_`` of the recogniser, that of left-out training images. `noise` (n_samples, n_measures) holds the
+    noise scale over white, the shares of outlying and of missing pixels, and, if the height and width of the images are
+    known, the scale of the finest detail over white.
     """
 
     reconstructions: Array

@@ -113,6 +113,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         The model's reconstructions of the training images, and the training images after cleaning.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
         Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
+    corrupted_rate_ : float
+        Their mean share on left-out training images of known people, with which to compare new images; or NaN.
     scale_ : float
         Standard deviation of the noise of training pixels.
     white_, brightest_, background_ : float
@@ -250,7 +252,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         # Beyond `unlike_`, how unlike the training images an image may be, it gets no name; beyond `faceless_` it is
         # probably not a face. Each person has a limit of their own, because `add` sets others for further people.
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
-        self.unexplained_ = found.unexplained  # beyond it, an image is noise
+        self.unexplained_, self.corrupted_rate_ = found.unexplained, found.corrupted  # beyond the first, it is noise
         return self
 
     def _model(self, shape: tuple[int, int], iterations: int, *, quick: bool = False) -> Any:
@@ -362,13 +364,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
             parts = part._decompose(data[new], missing[new])
             distances = relative_distance(part._distances(data[new], missing[new], parts))
-            noise = np.hstack([parts.noise, grain[new]])
+            noise, share = np.hstack([parts.noise, grain[new]]), parts.corrupted.mean(axis=1)
             images = data[new], missing[new], parts.reconstructions
             unlike = likeness.unlikeness_of(self.image_shape, self.white_, *images, grain[new], pixels)
-            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, *unlike))
+            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, *unlike, share))
         step("setting the threshold", len(folds), len(folds))
         if not found:
-            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), *data[:0, :2].T)
+            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), *np.zeros((3, 0)))
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
@@ -438,8 +440,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
         """Return the label of the nearest person on each image, at any distance; see :meth:`distances`."""
-        nearest = self.distances(X, mask).argmin(axis=1)
-        return np.asarray(self.classes_[nearest])
+        return np.asarray(self.classes_[self.distances(X, mask).argmin(axis=1)])
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, mask: ArrayLike | None = None
@@ -497,8 +498,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Return what the recognizer makes of images before it compares them with the gallery.
 
-        The parameters are those of :meth:`distances`. Missing pixels and those that visibly differ from the model are
-        reported as corrupted.
+        The parameters are those of :meth:`distances`. Missing pixels and those that visibly differ count as corrupted.
 
         Returns
         -------

@@ -56,7 +56,7 @@ STATE = {
     "model_": estimator_of("NMF", features="pixels"),
     "missing_": Text(tuple(choices.FACE_MISSING)),
     **{name: Number(low=0) for name in ("threshold_", "scale_", "white_", "brightest_")},
-    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_")},
+    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_")},
     **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_", "unexplained_")},
     "unlike_": Array("float64", "people", low=0, finite=False),
     "rate_intervals_": Array("float64", "2 2", low=0, high=1),
@@ -66,7 +66,7 @@ RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecogni
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=9,
+    version=10,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

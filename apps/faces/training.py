@@ -48,6 +48,7 @@ class FaceTrainingReport(Report):
             "people": recognizer.classes_.tolist(),
             "images": self.images,
             "corrupted": round(float(recognizer.corrupted_.mean()), 4),
+            "corrupted_rate": _rounded(recognizer.corrupted_rate_),
             "missing": recognizer.missing_,
             "missing_scores": {choice: round(score, 4) for choice, score in recognizer.missing_scores_.items()},
             "threshold": round(recognizer.threshold_, 4),
@@ -63,9 +64,11 @@ class FaceTrainingReport(Report):
         recognizer = self.model.recognizer
         height, width = recognizer.image_shape or (0, 0)
         people = len(recognizer.classes_)
+        left_out = recognizer.corrupted_rate_
         lines = [
             f"{people} {'people' if people > 1 else 'person'}, {self.images} images of {width} x {height}; "
             f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted"
+            + ("" if math.isnan(left_out) else f", {left_out:.1%} on images that were left out")
         ]
         if recognizer.missing_scores_:
             shares = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())

@@ -15,7 +15,7 @@ from visionnmf.apps.faces.calibration import LeftOut, calibrated, holds, people_
 def left_out(people, distances, known=0):
     unknown = np.arange(len(people)) >= known
     noise, unlike = np.full((len(people), 2), 0.1), np.full(len(people), 0.2)
-    return LeftOut(np.array(people), unknown, np.array(distances, float), noise, unlike, unlike)
+    return LeftOut(np.array(people), unknown, np.array(distances, float), noise, unlike, unlike, unlike)
 
 
 def test_everybody_is_left_out_once_as_a_stranger_and_once_as_known(rng):
@@ -99,6 +99,13 @@ def test_without_strangers_the_known_set_the_threshold():
     assert two.threshold == pytest.approx(0.65) and math.isnan(two.acceptance.mean) and two.acceptance[1:] == (0, 1)
     assert calibrated(left_out([], []), 2, 0.05).threshold == 0
     assert calibrated(left_out([0, 0], [1, 1], known=2), 1, 0.05).threshold == 0
+
+
+def test_the_usual_share_of_corrupted_pixels_is_that_of_people_who_stay():
+    found = left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10)
+    shares = np.repeat([0.02, 0.06, 0.5], [5, 5, 10])
+    assert calibrated(found._replace(corrupted=shares), 5, 0.05).corrupted == pytest.approx(0.04)
+    assert math.isnan(calibrated(left_out([], []), 2, 0.05).corrupted)
 
 
 @pytest.mark.parametrize("n_people", [1, 2])

@@ -298,6 +298,16 @@ def test_strangers_are_rejected_and_the_known_are_not(people, rng):
     assert all(found.nearest in recognizer.classes_ for found in strangers)
 
 
+def test_the_share_of_corrupted_pixels_of_new_images_is_told_by_left_out_ones(people, rng):
+    """Also if the training images are damaged: then it is that of new images with the same damage."""
+    train, y, test, _ = people
+    for share in (0, 0.2):
+        damaged, new = (np.where(rng.random(X.shape) < share, 255, X) for X in (rows(train), rows(test)))
+        recognizer = FaceRecognizer(missing="none", random_state=0).fit(damaged, y)
+        seen = recognizer.explain(new).corrupted.mean()
+        assert share / 2 < recognizer.corrupted_rate_ and recognizer.corrupted_rate_ == pytest.approx(seen, abs=0.03)
+
+
 def test_rows_are_judged_one_by_one(people):
     train, y, test, _ = people
     recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)

@@ -105,6 +105,7 @@ def test_a_loaded_model_lacks_only_what_the_guide_says(model):
     lacking = attributes(recognizer) - attributes(read)
     assert lacking == {"reconstructions_", "corrupted_", "threshold_pixels_"}
     assert read.outliers_scores_ == {} == read.missing_scores_
+    assert read.corrupted_rate_ == recognizer.corrupted_rate_
     said = load.__doc__ + save.__doc__
     assert all(said.count(f"``{name}``") == 2 for name in lacking)
 
@@ -133,6 +134,7 @@ def array(name, change):
         fitted(threshold_="infinity"),
         fitted(threshold_="inf"),
         fitted(faceless_="nan"),
+        fitted(corrupted_rate_=-0.1),
         array("unlike_", lambda a: a[1:]),
         array("unlike_", lambda a: -a),
         array("unlike_", lambda a: a * np.nan),
