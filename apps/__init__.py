@@ -13,13 +13,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from visionnmf.exceptions import VisionNMFError
+
 if __name__ != "visionnmf.apps":
     raise ImportError("import this package as visionnmf.apps, not by the name of its folder")
 
-__all__ = ["cluster_address", "files_travel", "is_shared", "on_cluster"]
+__all__ = ["ClusterError", "cluster_address", "files_travel", "is_shared", "on_cluster"]
 
 _scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
 _upload: ContextVar[bool] = ContextVar("upload", default=False)
+
+
+class ClusterError(VisionNMFError):
+    """The cluster of :func:`on_cluster` cannot go on: its scheduler was lost, or a worker does not see the files."""
 
 
 @contextmanager
@@ -41,8 +47,10 @@ def on_cluster(scheduler: str, *, upload: bool = False) -> Iterator[None]:
     Raises
     ------
     VisionNMFError
-        In the block, if Dask is not installed, the scheduler does not answer, or a worker does not suit; also if a
-        worker does not see the files of a job, without `upload`.
+        In the block, if Dask is not installed, the scheduler does not answer, or a worker does not suit.
+    ClusterError
+        In the block, a VisionNMFError, if the scheduler is lost; also if a worker does not see the files of a job,
+        without `upload`.
 
     Examples
     --------

@@ -21,12 +21,13 @@ from typing import Any, TypeVar
 
 from visionnmf import __version__
 from visionnmf._text import one_line
-from visionnmf.apps import cluster_address, files_travel
+from visionnmf.apps import ClusterError, cluster_address, files_travel
 from visionnmf.exceptions import MediaError, VisionNMFError, installed_by
 
 from . import upload
 
 PATIENCE = 10.0  # seconds in which a scheduler must answer and have a worker
+BRIEFLY = 1.0  # seconds in which it must answer a question whose former answer is as good
 AHEAD = 2  # jobs for each worker whose files are under way at a time
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class LostJobError(VisionNMFError):
     """A job was lost with several workers, one after the other, or its files did not travel; others can go on."""
 
 
-class UnseenError(VisionNMFError):
+class UnseenError(ClusterError):
     """A worker (the first argument) does not see a file or folder of the command (the second)."""
 
     def __str__(self) -> str:
@@ -54,24 +55,35 @@ def open_workers() -> Iterator[Executor | None]:
     if scheduler is None:
         yield None
         return
-    logs = logging.getLogger("distributed")
-    level = logs.level
-    logs.setLevel(logging.CRITICAL)  # what is lost is reported by the jobs that are lost with it
     try:
-        with _client(scheduler) as client:
-            _check_workers(scheduler, client)
-            with closing(_Uploads(scheduler, client) if files_travel() else _Workers(scheduler, client)) as workers:
-                yield workers
+        import distributed  # noqa: F401  (sets the levels of its logs, so it comes before `_quiet`)
+    except ImportError as error:
+        raise VisionNMFError(f"a scheduler needs Dask, which is not installed; {installed_by('dask')}") from error
+    with _quiet(), _client(scheduler) as client:
+        _check_workers(scheduler, client)
+        with closing(_Uploads(scheduler, client) if files_travel() else _Workers(scheduler, client)) as workers:
+            yield workers
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask from logging: what is lost is reported by the jobs that are lost with it."""
+    names = "distributed", "distributed.client"  # those with levels of their own
+    logs = [logging.getLogger(name) for name in names]
+    levels = [each.level for each in logs]
+    try:
+        for each in logs:
+            each.setLevel(logging.CRITICAL)
+        yield
     finally:
-        logs.setLevel(level)
+        for each, level in zip(logs, levels, strict=True):
+            each.setLevel(level)
 
 
 def _client(scheduler: str) -> Any:
-    """Return a client of a scheduler; raise VisionNMFError if there is none, or no Dask."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise VisionNMFError(f"a scheduler needs Dask, which is not installed; {installed_by('dask')}") from error
+    """Return a client of a scheduler; raise VisionNMFError if there is none."""
+    from distributed import Client
+
     try:
         # A client that finds no scheduler leaves threads behind, or waits for ever, so the address is tried first; in a
         # thread, because the loop of a notebook may run in this one.
@@ -123,7 +135,6 @@ class _Workers(Executor):
 
     def __init__(self, scheduler: str, client: Any) -> None:
         self._scheduler, self._client = scheduler, client
-        self._pool = client.get_executor(pure=False)
         self._place = _Place(__version__, os.getcwd(), time.time())
         self._sent: dict[int, tuple[partial[Any], Any]] = {}  # by id: partial functions, and those on the cluster
 
@@ -149,7 +160,7 @@ class _Workers(Executor):
         fn: Callable[..., Any],
         *more: Any,
     ) -> None:
-        """Let a worker call ``do(place, fn, *more)``, and then ``hand_on(found, task)`` with the task of Dask."""
+        """Let a worker call ``do(place, fn, *more)``, then ``hand_on(found, outcome)`` with its outcome."""
         import dask
 
         sent: Any = fn
@@ -158,7 +169,25 @@ class _Workers(Executor):
                 if id(fn) not in self._sent:
                     self._sent[id(fn)] = fn, self._client.submit(_itself, fn, pure=False)
                 sent = self._sent[id(fn)][1]
-            self._pool.submit(do, place, sent, *more).add_done_callback(partial(hand_on, found))
+            task = self._client.submit(do, place, sent, *more, pure=False)
+        outcome = asyncio.run_coroutine_threadsafe(self._outcome(task), self._client.loop.asyncio_loop)
+        outcome.add_done_callback(partial(hand_on, found))
+
+    async def _outcome(self, task: Any) -> Any:
+        """Return the result of a task of Dask, or raise its error, or ClusterError if the scheduler is lost.
+
+        The executor of Dask waits for ever if that happens while the result is on its way.
+        """
+        try:
+            return await task._result()
+        except (Exception, asyncio.CancelledError) as error:
+            if task.status == "error":
+                raise
+            raise self._lost() from error
+
+    def _lost(self) -> ClusterError:
+        """Return the error of a scheduler that is gone."""
+        return ClusterError(f"scheduler {self._scheduler}: was lost; start it and the run again")
 
     def _hand_on(self, found: Future[T], task: Future[T]) -> None:
         """Give the outcome of a task of Dask to the future that `submit` has returned, with errors of ours."""
@@ -166,10 +195,6 @@ class _Workers(Executor):
             found.set_result(self._result(task))
         except BaseException as error:
             found.set_exception(error)
-
-    def _lost(self) -> VisionNMFError:
-        """Return the error of a scheduler that is gone."""
-        return VisionNMFError(f"scheduler {self._scheduler}: was lost; start it and the run again")
 
     def _result(self, task: Future[T]) -> T:
         """Return the result of a task of Dask, or raise an error of ours."""
@@ -202,7 +227,7 @@ class _Uploads(_Workers):
         self._change = threading.Condition()  # of these two
         self._under_way, self._closed = 0, False
         self._contents: dict[str, Any] = {}  # by name: inputs of several jobs, on the cluster; None after the first
-        self._look()
+        self._look(PATIENCE)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call, whose files are read when its turn has nearly come."""
@@ -247,12 +272,13 @@ class _Uploads(_Workers):
             self._under_way += 1
             return self._limit
 
-    def _look(self) -> None:
+    def _look(self, patience: float) -> None:
         """Set how many jobs may be under way, `_most`, and the bytes of each, `_limit`, by the present workers.
 
-        This asks the scheduler, for which it would wait if that were lost, so it follows an answer.
+        This asks the scheduler, and raises OSError if it does not answer within so many seconds.
         """
-        workers = self._client.scheduler_info()["workers"].values()
+        found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
+        workers = found["workers"].values()
         limit = min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
         with self._change:
             self._most, self._limit = AHEAD * max(1, len(workers)), limit
@@ -284,8 +310,8 @@ class _Uploads(_Workers):
         """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
         try:
             returned = self._result(task)
-            with suppress(OSError, KeyError):  # a scheduler that was lost meanwhile
-                self._look()
+            with suppress(OSError):  # of a scheduler that was lost meanwhile
+                self._look(BRIEFLY)
             try:
                 result, error = upload.take_back(returned)
             except (MediaError, OSError) as problem:

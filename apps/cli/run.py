@@ -1,8 +1,8 @@
 """One run of a command: it prints reports and failures, and decides the exit code.
 
 Exit codes: 0, all went well; 1, some inputs failed, or visionnmf itself is at fault; 2, bad usage, or no input could be
-used; 3, there are alarms and the command was asked to report them so; 128 and the number of the signal, interrupted
-(Ctrl-C: 130). ``visionnmf --help`` imports this module, so it imports nothing heavy at its top.
+used, or the cluster was lost; 3, there are alarms and the command was asked to report them so; 128 and the number of
+the signal, interrupted (Ctrl-C: 130). ``visionnmf --help`` imports this module, so it imports nothing heavy at its top.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import typer
 from visionnmf import __version__
 from visionnmf._progress import Progress, Steps
 from visionnmf._text import one_line, printable, without_password
-from visionnmf.apps import is_shared
+from visionnmf.apps import ClusterError, is_shared
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
 
 from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
@@ -56,6 +56,7 @@ class Run:
         self._existing = 0  # inputs that were skipped because their results exist
         self._skip_existing = False  # the user asked for that, so no hint says how to replace them
         self._ours = False  # one of the failures is a fault of visionnmf
+        self._cut_short = False  # the cluster was lost, whatever it has done before
         self._kind = ""  # what the inputs of the batch are, such as "images"
         self._entries: list[dict[str, Any]] = []  # of the JSON document, in the order of the inputs
         self._entry_of: dict[str, dict[str, Any]] = {}  # by input; each is empty until the work on its input has ended
@@ -362,6 +363,7 @@ class Run:
                 raise KeyboardInterrupt from None
             if self.debug:
                 raise
+            self._cut_short = self._cut_short or isinstance(error, ClusterError)
             self._ours = self._ours or not isinstance(error, VisionNMFError | OSError | MemoryError)
             self.fail(error_line(error, source), source, entry)
 
@@ -389,7 +391,7 @@ class Run:
         if self._kind and self.as_json:
             document = {"visionnmf": __version__, self._kind: entries, "failed": self._failed}
             echo(json.dumps(document, indent=2))
-        elif self._kind and self._failed and len(entries) > 1:
+        elif self._kind and self._failed and len(entries) > 1 and not self._cut_short:
             say(f"{self._failed} of {len(entries)} {self._kind} failed")
         if self._existing and self._total > 1 and not self._skip_existing:
             say(
@@ -409,6 +411,8 @@ class Run:
             return 3
         if not self._failed:
             return 0
+        if self._cut_short:
+            return 2
         # 1: some inputs were used, or a failure is a fault of visionnmf; 2: nothing could be used
         return 1 if self.done or self._existing or self._ours else 2
 

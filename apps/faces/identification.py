@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
-from visionnmf.apps.cluster import UnseenError
+from visionnmf.apps import ClusterError
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
@@ -179,7 +179,7 @@ class Identifier:
                 identities = iter(self._identities(np.concatenate([faces.rows for faces, _ in found.values()])))
                 for source, (faces, messages) in found.items():
                     self._prepared[source] = faces, list(islice(identities, len(faces.rows))), messages
-        except UnseenError:  # workers that see none of the images; looking at them here would take the whole time
+        except ClusterError:  # looking at the images here would take the whole time
             raise
         except Exception:  # `identify` reports it when the image's turn comes
             return

@@ -1,9 +1,11 @@
 """``--scheduler``: commands and jobs on two workers of Dask give what one process gives, also if workers are killed."""
 
+import asyncio
 import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import time
 from functools import partial
@@ -13,7 +15,7 @@ import pytest
 from helpers import killed, killed_after_writing, run_command as run, slow, squares
 from PIL import Image
 
-from visionnmf.apps import cluster, on_cluster
+from visionnmf.apps import ClusterError, cluster, on_cluster
 from visionnmf.apps.cluster import LostJobError, open_workers
 from visionnmf.apps.runner import run_jobs, run_parallel
 from visionnmf.datasets import make_mosaic
@@ -194,6 +196,52 @@ def test_a_scheduler_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkey
     assert not list(tmp_path.iterdir())
     both = run("segment", "sample:coffee", "--scheduler", address, "--jobs", 2)
     assert both.exit_code == 2 and "--jobs and --scheduler exclude each other" in both.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--upload"]])
+def test_a_scheduler_that_is_lost_ends_the_command_with_one_line(tmp_path, more):
+    """It may have done some of the images: one result at least is there."""
+    sources = [tmp_path / f"{i}.png" for i in range(40)]
+    for source in sources:
+        Image.fromarray(make_mosaic(96, 128, random_state=0).image).save(source)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    port = address.rpartition(":")[2]
+    options = ["--no-dashboard", "--host", "127.0.0.1"]
+    dask = [
+        ("distributed.cli.dask_scheduler", "--port", port, *options),
+        ("distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", "--death-timeout", "60", *options),
+    ]
+    command = ("visionnmf", "segment", *map(str, sources), "-o", "out", "-q", "--scheduler", address, *more)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    begun = []
+    for words, output in [*((each, subprocess.DEVNULL) for each in dask), (command, subprocess.PIPE)]:
+        line = [sys.executable, "-m", *words]
+        begun.append(subprocess.Popen(line, env=environment, cwd=tmp_path, stdout=output, stderr=output, text=True))
+    try:
+        deadline = time.monotonic() + 90
+        while not list(tmp_path.glob("out/*_labels.png")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        begun[0].kill()
+        said, problems = begun[2].communicate(timeout=20)
+    finally:
+        for process in begun:
+            process.kill()
+            process.communicate()
+    assert (begun[2].returncode, said) == (2, "")
+    assert problems == f"visionnmf: scheduler {address}: was lost; start it and the run again\n"
+
+
+def test_a_result_that_is_lost_on_its_way_is_the_loss_of_the_scheduler():
+    class Task:
+        status = "finished"
+
+        async def _result(self):
+            raise OSError("closed")
+
+    workers = cluster._Workers("tcp://a:1", None)
+    with pytest.raises(ClusterError, match=r"^scheduler tcp://a:1: was lost"):
+        asyncio.run(workers._outcome(Task()))
 
 
 def test_a_worker_that_comes_later_must_suit_as_well():
