@@ -47,7 +47,7 @@ PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
-    "cluster": ["speed", "killed"],
+    "cluster": ["speed", "killed", "upload"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
