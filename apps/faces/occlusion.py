@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
 
 from visionnmf._checks import check_image_shape
+from visionnmf.engine.blocks import one_blas_thread
 
 Array = NDArray[np.floating]
 Labels = NDArray[np.intp]
@@ -96,6 +97,7 @@ class RobustResidual(BaseEstimator):
         self._images, self._mixing = images, left_side[:, kept] / sizes[kept]
         return self
 
+    @one_blas_thread()  # products and systems are so small that threads wait for each other most of the time
     def distances(self, X: Array, missing: Mask | None = None) -> Array:
         """Return the distance of each image from each person, (n_images, n_people).
 

@@ -1,5 +1,7 @@
 """Distances that bear things in front of a face."""
 
+import os
+
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
@@ -8,6 +10,7 @@ from sklearn.preprocessing import normalize
 
 from visionnmf.apps.faces import FaceRecognizer, occlusion
 from visionnmf.apps.faces.occlusion import RobustResidual
+from visionnmf.engine import blocks
 
 
 @pytest.fixture
@@ -139,3 +142,18 @@ def test_float32_stays(gallery):
     exact = RobustResidual(SHAPE).fit(X, y).distances(new)
     rounded = RobustResidual(SHAPE).fit(X.astype(np.float32), y).distances(new.astype(np.float32))
     assert rounded.dtype == np.float32 and np.allclose(exact, rounded, rtol=1e-2)
+
+
+def test_small_products_take_one_thread(rng, monkeypatch):
+    """On a busy machine the threads of BLAS took ten times as long as one."""
+    images, names = made_faces(rng, 4, 6)
+    model = RobustResidual(SHAPE).fit(rows(images), np.unique(names, return_inverse=True)[1])
+    seen, start = [], model._start
+
+    def spy(*arguments):
+        seen.append(blocks._limit(os.getpid()).depth)  # callers inside `one_blas_thread`
+        return start(*arguments)
+
+    monkeypatch.setattr(model, "_start", spy)
+    model.distances(rows(images[:1]))
+    assert seen == [1]
