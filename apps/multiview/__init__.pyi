@@ -8,4 +8,4 @@ from .fitting import (
 )
 from .inputs import read_views as read_views
 from .settings import Comparison as Comparison, Labels as Labels, ViewFit as ViewFit
-from .view_model import ViewModel as ViewModel, load as load, save as save
+from .view_model import Preparation as Preparation, ViewModel as ViewModel, load as load, save as save

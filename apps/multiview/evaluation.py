@@ -474,7 +474,7 @@ def _word_matrix(labels: Any) -> Any:
 
 
 def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Draw the mean score of each method over the splits against its rank; `rows` are those of `evaluate_views`."""
+    """Draw mean and deviation of each method's score against its rank; `rows` are those of `evaluate_views`."""
     figure = new_figure(7, 4.5)
     axes = figure.subplots()
     clean = [row for row in rows if not row["missing"]]
@@ -482,11 +482,13 @@ def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
     for condition, method in dict.fromkeys((row["condition"], row["method"]) for row in clean):
         own = [row for row in clean if (row["condition"], row["method"]) == (condition, method)]
         ranks = sorted({row["rank"] for row in own})
-        means = [100 * np.mean([row[name] for row in own if row["rank"] == rank]) for rank in ranks]
+        scores = [[100 * row[name] for row in own if row["rank"] == rank] for rank in ranks]
+        means, deviations = [*map(np.mean, scores)], [*map(np.std, scores)]
         if np.isfinite(means).all():  # not for a method without this score
-            axes.plot(ranks, means, marker="o", label=method if condition == "clean" else f"{method}, {condition}")
+            label = method if condition == "clean" else f"{method}, {condition}"
+            axes.errorbar(ranks, means, deviations, marker="o", capsize=3, label=label)
     axes.set_xticks(sorted({row["rank"] for row in clean}))
     axes.set_xlabel("rank (number of components)")
-    axes.set_ylabel(f"{name.replace('_', ' ')}, %")
+    axes.set_ylabel(f"{name.replace('_', ' ')}, % (mean and deviation over the splits)")
     axes.legend(fontsize=8)
     save_figure(figure, path)

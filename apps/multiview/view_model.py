@@ -33,6 +33,14 @@ class Preparation(BaseEstimator):
     counts, which are 0 nearly everywhere, and "range" for the others. "none" leaves views unchanged. After `fit`,
     `kinds_` says what is done to each view by name, and `lows_` and `widths_` hold the least value and the range of
     each feature of the views that are scaled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.multiview import Preparation
+    >>> signed = {"sounds": np.array([[-1.0, 4], [1, 8]])}
+    >>> Preparation("range").fit(signed).transform(signed)["sounds"].tolist()
+    [[0.0, 0.0], [1.0, 1.0]]
     """
 
     def __init__(self, prepare: str = "auto") -> None:

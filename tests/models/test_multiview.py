@@ -385,3 +385,10 @@ def test_noise_is_not_looked_for_where_it_cannot_be_told(rng):
     assert not noise_views(checked([noise])).any()  # a single view
     assert not noise_views(checked([noise, rng.random((100, 4))])).any()  # then all are alike
     assert not noise_views(checked([first[:39], noise[:39]])).any()
+
+
+def test_a_view_of_one_feature_is_judged_by_the_others(rng):
+    codes = rng.gamma(1, size=(100, 3))
+    other, label = codes @ rng.random((3, 12)), (codes[:, :1] > 1).astype(float)
+    for feature, is_noise in ((rng.random((100, 1)), True), (label, False), (np.ones((100, 1)), False)):
+        assert noise_views(checked([other, feature])).tolist() == [False, is_noise]

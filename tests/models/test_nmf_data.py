@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, RPCA, GoDec, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
@@ -156,6 +157,23 @@ def test_nuclear_keeps_superfluous_components_from_fitting_outliers(clean, rng):
     assert errors[1.0] < 0.5 * errors[0.0]
     values = np.linalg.svd(model.inverse_transform(model.transform(X)), compute_uv=False)
     assert (values > 0.02 * values[0]).sum() <= 4  # nearly of the true rank 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_penalties_of_both_factors_keep_many_components_from_missing_entries_far_outside_the_data():
+    """The cure of the guide, with the weight that it begins with."""
+    X = load_digits().data[:300]
+    hidden = np.random.default_rng(0).random(X.shape) < 0.2
+    gaps = np.where(hidden, np.nan, X)
+    weight = np.nanvar(gaps, axis=0).mean() * np.sqrt(300) / (4 * np.nanmean(gaps))
+    error = ((X - np.nanmean(gaps, axis=0))[hidden] ** 2).mean()
+    shares = []
+    for penalty in (None, Penalty(l2=weight)):
+        options = {"penalty_W": penalty, "penalty_H": penalty, "max_iter": 60, "random_state": 0}
+        model = NMF(40, loss="frobenius", missing_values=np.nan, **options)
+        predicted = model.fit_transform(gaps) @ model.components_
+        shares.append(((X - predicted)[hidden] ** 2).mean() / error)
+    assert shares[0] > 1 and shares[1] < 0.7
 
 
 def test_beta_numbers_are_the_named_losses(rng):

@@ -80,7 +80,7 @@ class MultiviewNMF(LinearModel):
         least 40 samples, its features are related neither to each other nor to the other views. Such a view is left
         out, and its entries are predicted as 0. If all views look like noise, all are kept without a warning. Numbers
         turn this search off. "cv" chooses the weights of the other views by how well hidden entries of all views are
-        predicted, which takes up to 1 + 4 n_views further fits.
+        predicted, which takes up to 1 + 4 n_views further fits and is for imputing; codes are seldom better.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1

@@ -110,6 +110,6 @@ def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
     ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
     shown = range(0, len(order), -(-len(order) // MOST_TICKS))  # their numbers, as in `view_usage_`
     ax.set_xticks(shown, order[shown].tolist())
-    ax.set_xlabel("component, shared ones first")
-    ax.figure.colorbar(picture, ax=ax, label="share of energy")
+    ax.set_xlabel("component, those that more views use first")
+    ax.figure.colorbar(picture, ax=ax, label="share of energy (white: not used)")
     return ax
