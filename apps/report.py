@@ -39,6 +39,10 @@ class Report(ABC):
         """Return the report for JSON: the figures of the application, then inputs, outputs, skipped and notes."""
         return self._figures() | {name: list(getattr(self, name)) for name in _COMMON}
 
+    def __str__(self) -> str:
+        """Return :meth:`summary`, so that a printed report can be read."""
+        return self.summary()
+
     @abstractmethod
     def summary(self) -> str:
         """Return the report for a person, in one line or a few."""

@@ -219,7 +219,8 @@ def check_one_scale(images: Array, white: float) -> None:
         for number in np.flatnonzero(small & (images % 1 > 0).any(axis=1))[:1]:
             raise ParameterError(
                 f"X must have images of one unit of grey values; got values up to {largest[number]:.3g} in image "
-                f"{number}, and up to {brightest:g} in others; multiply all images of that unit by {white:g}"
+                f"{number}, and up to {brightest:g} in others; multiply all images of that unit by "
+                f"{white * _divided(float(largest[number])):g}"
             )
     if 0 < brightest <= TWICE and images.shape[1] >= FEW_PIXELS:
         warnings.warn(
@@ -228,6 +229,11 @@ def check_one_scale(images: Array, white: float) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def _divided(largest: float) -> float:
+    """Return by what images in fractions up to `largest` were divided again: 255 if nothing else explains it, or 1."""
+    return 255.0 if largest <= TWICE else 1.0
 
 
 def check_weights_of_images(sample_weight: Any) -> None:
@@ -261,8 +267,8 @@ def check_scale(images: Array, white: float, brightest: float) -> None:
         )
     if 0 < largest <= ABOVE and brightest > LIT * white > ABOVE and (images % 1).any():
         warnings.warn(
-            f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is 1 in "
-            f"X, multiply X by {white:g}",
+            f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is "
+            f"{1 / _divided(largest):.3g} in X, multiply X by {white * _divided(largest):g}",
             UserWarning,
             stacklevel=4,
         )

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
@@ -25,6 +24,7 @@ from .calibration import Identity
 from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
 from .comparison import Comparison
+from .nearest import NearestPerson
 from .occlusion import RobustResidual
 from .quick_model import QuickModel
 
@@ -48,7 +48,7 @@ NOTICED = 0.005  # a search is compared if it finds this share of the training p
 MOST_CHOOSING = 500  # images by which a search is chosen
 
 
-class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
+class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     """Identify the person on an image, after training on images that may be corrupted.
 
     A robust low-rank model of all training images predicts each image. Pixels far from the prediction are pulled
@@ -437,17 +437,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         data, missing = self._check_new(X, mask)
         cleans = self.rule in CLEANING or bool(missing.any())  # other rules compare probes as they are
         return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
-
-    def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
-        """Return the label of the nearest person on each image, at any distance; see :meth:`distances`."""
-        return np.asarray(self.classes_[self.distances(X, mask).argmin(axis=1)])
-
-    def score(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, mask: ArrayLike | None = None
-    ) -> float:
-        """Return the share of images on which the nearest person is that of `y`; see :meth:`distances`."""
-        input_checks.check_weights_of_images(sample_weight)
-        return float(accuracy_score(y, self.predict(X, mask), sample_weight=sample_weight))
 
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from visionnmf.exceptions import UnreadableError
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
 
@@ -66,6 +67,8 @@ def read_views(
 
     Raises
     ------
+    ParameterError
+        If `sources` are not a list of paths.
     MediaError
         If a file cannot be read, two views have the same name or come from folders, rows do not match, or a view has
         no key in common with the others.
@@ -76,6 +79,7 @@ def read_views(
     >>> type(read_views(["shape.npy", "colour.npy"])).__name__
     'ViewSet'
     """
+    _check_paths(sources)
     folders = [path for _, path in map(named, sources) if Path(path).is_dir()]
     if len(folders) > 1:  # because a model keeps a single description of images
         raise UnreadableError(
@@ -131,8 +135,16 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
 
 def read_files(sources: Sequence[str | Path]) -> list[str]:
     """Return the files that :func:`read_views` would read, including the images of folders."""
+    _check_paths(sources)
     paths = [named(source)[1] for source in sources]
     return [file for path in paths for file in (_images(path) if Path(path).is_dir() else [str(path)])]
+
+
+def _check_paths(sources: Any) -> None:
+    """Raise ParameterError if `sources` are not a list of paths."""
+    if isinstance(sources, str | Path) or not all(isinstance(source, str | Path) for source in sources):
+        cure = f"pass [{shown(sources)}]" if isinstance(sources, str | Path) else "visionnmf.MultiviewNMF takes arrays"
+        raise ParameterError(f"sources must be a list of paths; got {shown(sources)}; {cure}")
 
 
 def named(source: str | Path) -> tuple[str, str]:

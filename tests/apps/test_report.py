@@ -26,6 +26,7 @@ def test_a_report_says_the_same_to_programs_and_to_people():
     expected = {"count": 3, "inputs": ["a"], "outputs": ["b", "c"], "skipped": ["d: empty"], "notes": ["few"]}
     assert json.loads(json.dumps(report.as_dict())) == expected
     assert report.summary().splitlines() == ["3 things", "few", "wrote b", "wrote c", "left out: d: empty"]
+    assert str(report) == report.summary()  # what print shows
     assert Counted(1).as_dict() == {"count": 1} | {name: [] for name in COMMON}
 
 

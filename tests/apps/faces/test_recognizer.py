@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV
 
 from visionnmf import NMF
@@ -373,10 +374,34 @@ def test_what_is_not_allowed_is_said(people, parameters, sentence):
         FaceRecognizer(**parameters).fit(rows(people[0]), people[1])
 
 
+@pytest.mark.parametrize("n_people", [2, 3])
+def test_decision_function_is_largest_for_the_nearest_person(people, n_people):
+    X, y = rows(people[0]), np.asarray(people[1])
+    kept = np.isin(y, np.unique(y)[:n_people])
+    recognizer = FaceRecognizer(n_components=4).fit(X[kept], y[kept])
+    near, distances = recognizer.decision_function(X), recognizer.distances(X)
+    if n_people == 2:
+        assert near.shape == (len(X),)
+        np.testing.assert_array_equal(near > 0, distances[:, 1] < distances[:, 0])
+    else:
+        np.testing.assert_array_equal(near.argsort(axis=1), (-distances).argsort(axis=1))
+        np.testing.assert_array_equal(recognizer.classes_[near.argmax(axis=1)], recognizer.predict(X))
+        assert get_scorer("top_k_accuracy")(recognizer, X[kept], y[kept]) == 1.0  # two of three
+
+
+def test_images_divided_by_255_twice_are_to_be_multiplied_twice(people):
+    X = 255 * rows(people[0]) / rows(people[0]).max()
+    recognizer = FaceRecognizer(n_components=4).fit(X, people[1])
+    with pytest.warns(UserWarning, match="multiply X by 65025"):
+        recognizer.predict(X / 255 / 255)
+    with pytest.warns(UserWarning, match="multiply X by 255"):
+        recognizer.predict(X / 255)
+
+
 def test_negative_and_unfitted(people):
     with pytest.raises(ValueError, match="Negative values"):
         FaceRecognizer().fit(-rows(people[0]), people[1])
-    for name in ("predict", "identify", "distances", "explain"):
+    for name in ("predict", "decision_function", "identify", "distances", "explain"):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             getattr(FaceRecognizer(), name)(rows(people[0]))
     with pytest.raises(NotFittedError, match="not fitted yet"):

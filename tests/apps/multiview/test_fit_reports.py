@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from helpers import run_command
 from visionnmf.apps.cli import console
 from visionnmf.apps.multiview import ViewFit, fit_views, fitting, load
 from visionnmf.apps.multiview.fitting import FitReport
+from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # most of it runs fits
 
@@ -96,3 +98,10 @@ def test_views_without_components_and_bad_reconstructions_are_explained():
         "change that), nothing explained, left out for 1 sample that it does not fit",
     ]
     assert "shared by some" not in replace(report, unused=4).summary()
+
+
+@pytest.mark.parametrize("sources", ["views.npz", Path("views.npz"), [np.ones((3, 2))]])
+def test_sources_that_are_no_list_of_paths_are_refused_in_one_line(sources, tmp_path):
+    with pytest.raises(ParameterError, match="sources must be a list of paths") as caught:
+        fit_views(sources, tmp_path / "model.npz")
+    assert "\n" not in str(caught.value)
