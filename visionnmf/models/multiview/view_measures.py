@@ -111,5 +111,6 @@ def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
     shown = range(0, len(order), -(-len(order) // MOST_TICKS))  # their numbers, as in `view_usage_`
     ax.set_xticks(shown, order[shown].tolist())
     ax.set_xlabel("component, those that more views use first")
+    ax.set_ylabel("view")
     ax.figure.colorbar(picture, ax=ax, label="share of energy (white: not used)")
     return ax
