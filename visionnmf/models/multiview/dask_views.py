@@ -16,6 +16,7 @@ from visionnmf.models.data_checks import is_dask
 
 __all__ = [
     "empty_views",
+    "hide_missing",
     "in_dask",
     "join_blocks",
     "refuse_in_blocks",
@@ -37,35 +38,45 @@ def in_dask(X: Any) -> bool:
 
 def refuse_in_blocks(model: Any) -> None:
     """Raise ParameterError for parameters of a fit that views in Dask arrays do not take."""
-    for name in ("view_outliers", "group_bound"):
+    for name, cure in (
+        ("view_outliers", "fit a sample in memory and leave out what its outlying_views finds"),
+        ("group_bound", "use group_l1"),
+    ):
         if getattr(model, name) is not None:
-            raise ParameterError(f"{name} must be None for views in Dask arrays; got {getattr(model, name)!r}")
+            raise ParameterError(f"{name} must be None for views in Dask arrays; got {getattr(model, name)!r}; {cure}")
 
 
-def join_blocks(X: Any, observed: Any = None, groups: Array | None = None) -> Any:
+def join_blocks(X: Any) -> Any:
     """Return views side by side as one Dask array (n_samples, n_features) whose blocks hold whole rows.
 
     `X` is one array, or a list or dict of arrays, of which those of NumPy are cut like the first one of Dask; views
-    that are None are left out. Where `observed` (n_samples, n_views) is false, the features of that view, by their
-    `groups` (n_features,), become NaN. Raises ParameterError for views that do not fit together.
+    that are None are left out. Raises ParameterError for views that do not fit together.
     """
     import dask.array as da
 
     given = _checked(X)
-    n_samples, chunks = given[0].shape[0], {0: next(view for view in given if is_dask(view)).chunks[0], 1: -1}
+    chunks = {0: next(view for view in given if is_dask(view)).chunks[0], 1: -1}
     dtype = np.float32 if all(view.dtype == np.float32 for view in given) else np.float64
-    matrix = da.concatenate([da.asarray(view).rechunk(chunks).astype(dtype) for view in given], axis=1).rechunk({1: -1})
+    return da.concatenate([da.asarray(view).rechunk(chunks).astype(dtype) for view in given], axis=1).rechunk({1: -1})
+
+
+def hide_missing(X: Any, observed: Any, groups: Array) -> Any:
+    """Return joined views with NaN in the views that `observed` (n_samples, n_views) marks as missing by False.
+
+    `X` (n_samples, n_features) is a Dask array, and `groups` (n_features,) has the view of each feature. `observed` may
+    be None. Raises ParameterError if it is no such mask.
+    """
     if observed is None:
-        return matrix
-    if groups is None:
-        groups = np.repeat(np.arange(len(given)), [view.shape[1] for view in given])
-    mask = da.asarray(observed)
-    if mask.dtype != bool or mask.shape != (n_samples, int(groups.max()) + 1):
+        return X
+    import dask.array as da
+
+    mask, shape = da.asarray(observed), (X.shape[0], int(groups.max()) + 1)
+    if mask.dtype != bool or mask.shape != shape:
         raise ParameterError(
-            f"observed must be True or False for each sample and view, of shape {(n_samples, int(groups.max()) + 1)}; "
-            f"got {mask.dtype} of shape {mask.shape}"
+            f"observed must be True or False for each sample and view, of shape {shape}; got {mask.dtype} of shape "
+            f"{mask.shape}; pass a column for each view, in the order of the views"
         )
-    return da.where(mask.rechunk(chunks)[:, groups], matrix, dtype(np.nan)).rechunk({1: -1})
+    return da.where(mask.rechunk({0: X.chunks[0], 1: -1})[:, groups], X, X.dtype.type(np.nan)).rechunk({1: -1})
 
 
 def sample_views(X: Any, observed: Any, rng: RandomState) -> tuple[Any, Any]:

@@ -24,8 +24,8 @@ from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF
 from visionnmf.models.nmf_parameters import check_parameters
 
+from . import dask_views
 from .components import Components, GroupSparsity, fit_components, second_iterations
-from .dask_views import empty_views, in_dask, join_blocks, refuse_in_blocks, sample_views, split_views, transform_blocks
 from .fit_warnings import warn_once
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
 from .missing_views import CROWDED, CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
@@ -277,7 +277,7 @@ class MultiviewNMF(LinearModel):
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        if in_dask(X):
+        if dask_views.in_dask(X):
             return self.fit(X, None, observed, progress).transform(X, observed)
         return labelled_codes(self._complete(*self._fit(X, observed, progress)), X, self)
 
@@ -290,9 +290,9 @@ class MultiviewNMF(LinearModel):
         views that the training samples did not have, or had with other features or other names of features. With
         ``set_output(transform="pandas")``, the codes have the index of the views' data frames.
         """
-        if in_dask(X):
-            self._join(empty_views(X))  # raises for other views or features than those of training
-            return transform_blocks(self, X, observed)
+        if dask_views.in_dask(X):
+            self._join(dask_views.empty_views(X))  # raises for other views or features than those of training
+            return dask_views.transform_blocks(self, X, observed)
         views = self._new(X, observed)
         return labelled_codes(self._complete(views, *self._judge(views)), X, self)
 
@@ -317,7 +317,7 @@ class MultiviewNMF(LinearModel):
             raise ParameterError("X must be the codes of samples; got a dict; views get codes by transform")
         if is_dask(X):
             views = super().inverse_transform(X)
-            return split_views(views, self.view_groups_, self.views_.tolist(), self.view_form_)
+            return dask_views.split_views(views, self.view_groups_, self.views_.tolist(), self.view_form_)
         W = check_code_matrix(X, self.get_feature_names_out())
         with one_blas_thread():
             reconstruction = W @ self.components_
@@ -400,13 +400,13 @@ class MultiviewNMF(LinearModel):
         step = progress or (lambda *_: None)
         model = self._plain_model()
         whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
-        if in_dask(X):
-            refuse_in_blocks(self)
+        if dask_views.in_dask(X):
+            dask_views.refuse_in_blocks(self)
             whole, all_observed = X, observed
-            X, observed = sample_views(X, observed, check_random_state(self.random_state))
+            X, observed = dask_views.sample_views(X, observed, check_random_state(self.random_state))
         joined = join_training(X, self.groups)
         if whole is not None:
-            whole = join_blocks(whole, all_observed, joined.groups)
+            whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
         self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
