@@ -119,10 +119,7 @@ def _check_workers(scheduler: str, client: Any) -> None:
 
 
 def _check_worker(worker: str, version: str | None, needed: str, threads: int) -> None:
-    """Raise VisionNMFError if a worker has another version of visionnmf than is `needed`, or several threads.
-
-    Threads share what jobs change for their process: the current folder and the filters of warnings.
-    """
+    """Raise VisionNMFError if a worker has another version of visionnmf than is `needed`, or several threads."""
     if version != needed:
         has = "no visionnmf" if version is None else f"visionnmf {version}"
         raise VisionNMFError(f"worker {worker}: has {has}; install {needed} there, the version of this command")
@@ -214,7 +211,7 @@ class _Workers(Executor):
 
 
 class _Uploads(_Workers):
-    """The workers of a cluster that see no files of ours: those of a job travel with it, and its results travel back.
+    """Workers of a cluster that see no files of ours: a job's files travel with it, and its results back.
 
     One thread reads and sends them, for a few jobs ahead of the workers, and another one writes what comes back.
     """
@@ -273,10 +270,7 @@ class _Uploads(_Workers):
             return self._limit
 
     def _look(self, patience: float) -> None:
-        """Set how many jobs may be under way, `_most`, and the bytes of each, `_limit`, by the present workers.
-
-        This asks the scheduler, and raises OSError if it does not answer within so many seconds.
-        """
+        """Set how many jobs may be under way and the bytes of each, by the workers present in `patience` seconds."""
         found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
         workers = found["workers"].values()
         limit = min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
@@ -332,9 +326,8 @@ def _itself(function: T) -> T:
 class _Place:
     """What a worker needs to know about the process that has submitted a job.
 
-    Its version, its folder (None if files travel), the time at which it began, and names that the worker must see.
     Files written since `began` are results of this run: perhaps those of a worker that was lost before it could report
-    them, so they are replaced.
+    them, so they are replaced. The folder is None if files travel.
     """
 
     version: str

@@ -89,10 +89,7 @@ class _Own:
 
 
 def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn.
-
-    `_Own` is the state of this process: `working` while a job runs, `ending` once the signal to end has come.
-    """
+    """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn."""
     try:
         _Own.working = True  # set before the test, so that no signal can fall between the two
         if _Own.ending:
@@ -103,10 +100,7 @@ def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
 
 
 def _begin() -> None:
-    """Limit this process of a pool to one thread, and let it end on request or after the end of the first process.
-
-    The request is SIGTERM. Its handler `_end` writes to the pipe `_Own.wake`, at whose other end `_watch` waits.
-    """
+    """Limit this process to one thread, and let it end on SIGTERM or after the end of the first process."""
     from threadpoolctl import threadpool_limits
 
     awake, _Own.wake = Pipe(duplex=False)
@@ -118,11 +112,7 @@ def _begin() -> None:
 
 
 def _end(_number: int, _frame: object) -> None:
-    """Handle the signal that asks this process to end: stop the job it is working on, and wake the watching thread.
-
-    `_Own` is the state of this process: `ending` once this was called, `working` while a job runs, and `wake`, the pipe
-    to the thread.
-    """
+    """Handle the signal to end: stop the job of this process, and wake the watching thread by the pipe."""
     if _Own.ending:  # a second signal would interrupt the clean-up that the first one started
         return
     _Own.ending = True
@@ -132,10 +122,10 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _watch(awake: Connection) -> None:
-    """End this process soon after it was asked to, whatever it waits for, or when the first process was killed.
+    """End this process soon after it was asked to, or when the first process was killed.
 
-    A thread runs this. `awake` is the end of a pipe to which `_end` writes when the signal has come. If instead the
-    first process is gone, this process sends itself the signal. Either way it has `GRACE` seconds to clean up.
+    A thread runs this. `awake` is the end of a pipe to which `_end` writes. If instead the first process is gone, this
+    process sends itself the signal. Either way it has `GRACE` seconds to clean up.
     """
     first = parent_process()
     gone = [] if first is None else [first.sentinel]

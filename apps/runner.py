@@ -90,11 +90,10 @@ def run_jobs(
 def _all_kept(
     folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
 ) -> dict[str, Rows]:
-    """Return the rows of the jobs that an earlier run has finished, by the names of the jobs; make `folder`.
+    """Return the rows of jobs that an earlier run has finished, by name; make `folder`, with a file for each.
 
-    `folder` has a file ``NAME.json`` for each of them and lies in the folder of the results; `also` names further files
-    there. `key` is the digest of settings and data: `_kept` returns the rows of a file with the same key, each a dict
-    with the keys `columns`, and None if there is no such file. Other keys raise OutputExistsError without `force`.
+    Files of another `key`, the digest of settings and data, and the files `also`, raise OutputExistsError without
+    `force`.
     """
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
@@ -105,11 +104,7 @@ def _all_kept(
 
 
 def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
-    """Return the rows of a finished job from its file `path`, or None if the job must be run.
-
-    `key` identifies the settings and the data, and `columns` are the keys of each row. A damaged file, or one with
-    another key, raises an error unless `force` is true.
-    """
+    """Return a finished job's rows, or None if it must be run; without `force` a wrong file raises an error."""
     if not path.is_file():
         return None
     try:

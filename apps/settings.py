@@ -95,10 +95,7 @@ class OptionField:
         return value
 
     def _is_plain(self, value: Any) -> bool:
-        """Return whether a value is plainly right, so that the checks, which load NumPy, are not needed.
-
-        False only says that they must decide: a NumPy number, for example, may be right as well.
-        """
+        """Return whether a value is plainly right without NumPy; False only says that the checks must decide."""
         # Numbers are allowed from option.low to option.high (None: no limit), without `low` itself if option.above.
         option = self.option
         if self.type is bool or type(value) is bool:  # True and False count as numbers in Python, but not here
@@ -134,8 +131,7 @@ def settings(cls: type[T]) -> type[T]:
     def __post_init__(self: Any) -> None:
         """Check the fields of a new record, then call its method `check` if it has one.
 
-        Each value is replaced by the checked one, such as 1.0 for 1 in a field of floats. The class `cls` is frozen,
-        which refuses plain assignments.
+        Each value is replaced by the checked one, such as 1.0 for 1 in a field of floats.
         """
         for field in options_of(cls):
             object.__setattr__(self, field.name, field.check(getattr(self, field.name)))

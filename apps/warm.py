@@ -76,10 +76,7 @@ def _losses() -> Work:
 
 
 def _penalties() -> Work:
-    """Yield a name and a function that fits an NMF, for each penalty.
-
-    The penalties are codes on the simplex, a graph of the features, and groups of features.
-    """
+    """Yield a name and a function that fits an NMF, for each penalty: simplex codes, a graph, groups."""
     # The graph is a chain: each feature is a neighbour of the next one.
     chain = sp.diags_array([np.ones(N_FEATURES - 1)] * 2, offsets=[-1, 1], format="csr")
     halves = [np.arange(N_FEATURES // 2), np.arange(N_FEATURES // 2, N_FEATURES)]

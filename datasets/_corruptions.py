@@ -134,11 +134,7 @@ def _checked_images(images: ArrayLike) -> tuple[NDArray[Any], float]:
 
 
 def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
-    """Return the default severity for images (n_images, height, width) in which white has the value `white`.
-
-    It is the side of a block in pixels, the scale of an error in the unit of the images, photons per unit (12.75 at
-    white), or a share of the pixels or lines.
-    """
+    """Return the default severity: block side in pixels, error scale, photons per unit, or a share of the pixels."""
     if kind == "occlusion":
         return max(1, round(0.375 * min(shape[1:])))
     by_white = {"laplace": 30 / 255 * white, "gaussian": 40 / 255 * white, "poisson": 0.05 * 255 / white}
@@ -146,11 +142,7 @@ def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
 
 
 def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
-    """Return the severity `value` of a corruption of this kind if it is in its range, 0 for "none".
-
-    `white` is the value of white in the images, on which the limit of photons depends. Raises ParameterError, which
-    calls the value `name`.
-    """
+    """Return the severity `value`, called `name` in errors, if it is in the range of its kind; 0 for "none"."""
     if kind == "none":
         return 0
     if kind == "occlusion":
@@ -163,10 +155,7 @@ def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
 def _corrupted(
     values: Matrix, kind: str, severity: float, white: float, fill: float, rng: np.random.Generator
 ) -> tuple[Matrix, Mask]:
-    """Return images (n_images, height, width) corrupted, unclipped, and the mask of the pixels that were replaced.
-
-    Black is 0, and `fill` is the value of blocks. Table and units are those of :func:`corrupt`.
-    """
+    """Return images corrupted as by :func:`corrupt`, but unclipped, and the mask of the pixels replaced."""
     nothing = np.zeros(values.shape, bool)
     if kind == "laplace":
         return values + rng.laplace(0, severity, values.shape), nothing

@@ -147,11 +147,7 @@ def load_faces(
 
 
 def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:
-    """Return the faces of a folder; each sub-folder is a person.
-
-    Images next to sub-folders with images are left out. `used` holds the person's name (empty if unknown) and the file
-    of each image that could be read.
-    """
+    """Return the faces of a folder, a sub-folder for each person; other images beside the sub-folders are left out."""
     people = {person.name: _pictures(person) for person in _sorted(folder) if person.is_dir()}
     pictures = [(name, picture) for name in people for picture in people[name]]
     loose = _pictures(folder)
@@ -258,10 +254,7 @@ def _faces(
     names: NDArray[Any] | None,
     size: tuple[int, int] | None,
 ) -> Faces:
-    """Return faces whose people are numbered from 1, in the order of their sorted labels, whatever these are.
-
-    `labels` (n_images,) are whole numbers or strings, None if unknown; `names` has one entry for each different label.
-    """
+    """Return faces whose people are numbered from 1 in the order of `labels`, numbers or strings; None if unknown."""
     if size:
         check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
         images = np.stack([resize_grey(image, size) for image in images])

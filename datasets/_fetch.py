@@ -32,9 +32,8 @@ _SDGNMF = "https://raw.githubusercontent.com/DUTers11717015/SDGNMF/dfa30e1a35019
 class _Remote:
     """A MATLAB file of faces on the internet.
 
-    `checksum` is the SHA-256 of the content instead of the file: the images (uint8, upright, row by row) and then the
-    labels (64 bits, little-endian), sorted by label. It was computed from copies of the data; the files at the first
-    addresses were not available.
+    `checksum` is the SHA-256 of the images (uint8, upright, row by row) and then the labels (64 bits, little-endian),
+    sorted by label, computed from copies of the data.
     """
 
     title: str
@@ -168,11 +167,7 @@ def fetch_yaleb() -> Faces:
 
 
 def _fetch(name: str) -> Faces:
-    """Return a data set from the cache folder, or from the first address that serves it.
-
-    `remote` has the addresses of the file, a title for messages, and the checksum of its content. `reasons` collects
-    why the file in the folder and each address did not do, for the error at the end.
-    """
+    """Return a data set from the cache folder, or from the first address that serves the expected content."""
     remote, path = _REMOTES[name], cache_folder() / f"{name}.mat"
     reasons = []
     if path.is_file():
@@ -196,10 +191,7 @@ def _fetch(name: str) -> Faces:
 
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
-    """Download the file to `path` and return its faces if they are the expected ones.
-
-    Otherwise None is returned and a sentence about the reason is added to `reasons`.
-    """
+    """Download to `path`; return the faces if they are the expected ones, else None and a sentence in `reasons`."""
     temporary = path
     try:
         with output_file(path, force=True) as temporary:
@@ -239,10 +231,7 @@ def _download(address: str) -> bytes:
 
 
 def _read(path: Path, remote: _Remote) -> Faces:
-    """Return the faces of a file, sorted by person, if the checksum of images and labels is that of `remote`.
-
-    Raises UnreadableError if it is not, or if the file cannot be read.
-    """
+    """Return the faces of a file, sorted by person; raise UnreadableError if the checksum is not that of `remote`."""
     faces = load_faces(path)
     order = np.argsort(faces.labels, kind="stable")
     images, labels = faces.images[order], faces.labels[order]

@@ -94,11 +94,7 @@ def make_mosaic(
 
 
 def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return labels (height, width): for each pixel the nearest of `n_segments` scattered pixels in a warped plane.
-
-    The warp makes the borders irregular. `homes` are the scattered pixels as flat indices, and `nearest` is the square
-    of each pixel's distance from the nearest of them so far.
-    """
+    """Label each pixel by the nearest of `n_segments` scattered pixels (`homes`) in a warped plane."""
     size = max(height, width)
     y, x = np.mgrid[:height, :width].astype(np.float32)
     for scale in (0.1, 0.03):  # shares of the longer side: large bends, and small ones on them
@@ -122,10 +118,7 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
 
 
 def _one_piece_each(labels: NDArray[np.int32], homes: list[int]) -> NDArray[np.int32]:
-    """Assign the pieces of a segment that are not connected to its home to the nearest segment.
-
-    `homes` has the flat index of a pixel of each segment.
-    """
+    """Assign the pieces of a segment that are not connected to its home, a flat index, to the nearest segment."""
     apart = np.zeros(labels.shape, bool)
     for segment, home in enumerate(homes):
         inside = labels == segment

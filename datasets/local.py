@@ -122,10 +122,7 @@ def data_file(name: str) -> Path:
 
 
 def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
-    """Read the frames ``input/inNNNNNN.jpg`` and their masks ``groundtruth/gtNNNNNN.png`` from an archive, `path`.
-
-    ``background_gt.png``, if there, is the empty scene. `name` is that of the clip.
-    """
+    """Read frames, masks and perhaps ``background_gt.png`` of a clip from an archive like those of CDnet."""
     try:
         with zipfile.ZipFile(path) as archive:
 

@@ -237,11 +237,7 @@ def _worst(array: Array) -> float:
 
 
 def _is_compressed(matrix: Any) -> bool:
-    """Return whether the indices of a csr, csc or bsr matrix fit its shape and its data.
-
-    `starts` (indptr) are where the rows begin in `indices`; of csc columns take the place of rows, and of bsr blocks
-    that of entries.
-    """
+    """Return whether the indices of a csr, csc or bsr matrix fit its shape and its data."""
     rows, columns = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
     if matrix.format == "bsr":
         rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]

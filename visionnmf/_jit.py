@@ -62,11 +62,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
     """
 
     def decorate(f: F) -> Any:
-        """Compile `f` on its first call, with the options of the enclosing call and the cache folder of its source.
-
-        :func:`_caching_in` makes numba use that folder, and :func:`_guard_cache` puts a lock on it. A `part`, a kernel
-        that only kernels call, is not cached; nor is anything if no folder can be written or numba is switched off.
-        """
+        """Compile `f` on its first call, cached unless it is a `part`, no folder can be written or numba is off."""
         import numba
 
         _listen()
@@ -101,10 +97,7 @@ def _compiler() -> Any:
 
     class Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
         def define_pipelines(self) -> list[Any]:
-            """Return numba's own passes, as a list of one pipeline, without those in :data:`UNUSED_PASSES`.
-
-            numba has set `state`, which describes the function to compile. A pass is a class with its description.
-            """
+            """Return numba's passes for the function in `state`, without :data:`UNUSED_PASSES`."""
             complete = DefaultPassBuilder.define_nopython_pipeline(self.state)
             passes = PassManager(complete.pipeline_name)
             for one, description in complete.passes:
@@ -145,20 +138,15 @@ def cache_folder(source: Path = ENGINE) -> Path | None:
 
 
 def _guard_cache(cache: Any, folder: Path) -> None:
-    """Serialise access of processes to the compiled code of a kernel, and continue without the cache if it fails.
+    """Serialise access of processes to the compiled code of a kernel; continue without the cache if it fails.
 
-    numba numbers the files of a kernel's signatures through an index that it reads and writes without a lock. If two
-    processes compile at the same time, one could load the other's code under the name of its own. numba also does not
-    handle damaged files or a full disk. So the methods of its cache object that load and save are replaced.
+    numba numbers files through an index that it reads and writes without a lock, so that one process could load
+    another's code, and it does not handle damaged files or a full disk.
     """
     load, save = cache.load_overload, cache.save_overload
 
     def load_overload(*arguments: Any) -> Any:
-        """Load a compiled signature under the lock, because another process may be writing; None if that fails.
-
-        `load` is numba's own method of `cache`, which this function replaces, and `folder` holds the cache and the
-        lock.
-        """
+        """Load a compiled signature under the lock, because another process may be writing; None if that fails."""
         with _locked(folder / "lock"):
             try:
                 return load(*arguments)
@@ -168,10 +156,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
                 return None
 
     def save_overload(*arguments: Any) -> None:
-        """Save a compiled signature under the lock; if that fails, warn and go on without.
-
-        `save` is numba's own method, which this function replaces, and `folder` holds the cache and the lock.
-        """
+        """Save a compiled signature under the lock; if that fails, warn and go on without."""
         with _locked(folder / "lock"):
             try:
                 save(*arguments)
@@ -197,10 +182,7 @@ _holding = threading.local()
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock between processes on a file, where the platform has one; only the outermost call locks.
-
-    `_holding` is thread-local: its attribute `lock` is true while this thread holds the lock.
-    """
+    """Hold an exclusive lock between processes on a file, if the platform has one; nested calls share it."""
     file = None
     with suppress(ImportError, OSError):  # Windows has no fcntl; numba itself reports a full disk when it writes
         import fcntl
@@ -246,10 +228,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
-    """Redirect numba's cache, which it reads from its global configuration, to `folder` while a kernel is decorated.
-
-    The lock is that of this process: another thread must not decorate a kernel meanwhile.
-    """
+    """Redirect numba's global cache folder to `folder` while a kernel is decorated, under this process's lock."""
     config = _config()
     with _lock:
         theirs = config.CACHE_DIR
@@ -271,10 +250,7 @@ def on_first_compile(callback: Callable[[], None]) -> None:
 
 @functools.cache
 def _listen() -> None:
-    """Subscribe to numba's compile events to run the :func:`on_first_compile` callback and pause garbage collection.
-
-    Compiling creates millions of objects that stay alive; scanning them repeatedly takes a fifth of the time.
-    """
+    """Subscribe to numba's compile events to run the :func:`on_first_compile` callback and pause the collector."""
     from numba.core import event
 
     class Listener(event.Listener):
@@ -282,12 +258,7 @@ def _listen() -> None:
         collects = False  # whether garbage collection was on before the outermost of them
 
         def on_start(self, event: Any) -> None:
-            """Pause garbage collection, which would scan numba's many objects, until the outermost compilation ends.
-
-            The callback, which may report that compiling takes a while, runs once, at the first kernel of visionnmf.
-            `depth` counts the compilations under way, and `collects` says whether garbage was collected before the
-            first.
-            """
+            """Pause garbage collection, a fifth of the time, until the outermost compilation ends; call back once."""
             global _callback
             if not self.depth:
                 self.collects = gc.isenabled()

@@ -297,23 +297,14 @@ class ImageAnnotator(BaseEstimator):
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
-        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features).
-
-        `blocks_` holds the fitted models of the views, and `columns_` (n_columns,) the factors of the codes. `_rooted`
-        says whether features and codes become square roots of shares.
-        """
+        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
         return coded(X, self.views_, self.blocks_, self._rooted, self.pseudo_inverse) * self.columns_
 
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids.
-
-        `codes` (n_images, n_columns) are of the training images and are changed in place. Afterwards `columns_`
-        (n_columns,) are the factors of new codes, and `index_` the training codes times these factors. A block of
-        `blocks_` names the columns of one model of a view, whose distance has a weight. `step` reports progress.
-        """
+        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids."""
         weighted = self.method == "weighted"
         self._scale(codes, rng)
         codes *= self.columns_
@@ -331,10 +322,7 @@ class ImageAnnotator(BaseEstimator):
         self.index_ = self._without_idle(codes)
 
     def _without_idle(self, codes: Array) -> Array:
-        """Remove the codes (n_images, n_columns) of distances with weight 0, and return the others.
-
-        `blocks_`, `weights_` and `columns_` lose the same distances. If all weights are 0, everything stays.
-        """
+        """Remove the codes of distances with weight 0 and return the others; if all are 0, everything stays."""
         counts = self.weights_ > 0
         if counts.all() or not counts.any():
             return codes
@@ -366,21 +354,13 @@ class ImageAnnotator(BaseEstimator):
 
     @property
     def _distance_of(self) -> Distance:
-        """The function that computes distances of scaled codes.
-
-        Without `metrics` it is one Manhattan distance, because the codes are multiplied by the weights already.
-        Otherwise it is the sum of a distance for each block of `blocks_`, the columns of the codes of one view, in the
-        metric of that view.
-        """
+        """The function for distances of scaled codes: Manhattan, or with `metrics` a sum over the views' blocks."""
         if self.metrics is None:
             return manhattan
         return joint_distance([(block.columns, self._metric(block)) for block in self.blocks_])
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
-        """Find factors that give each distance a maximum of 1, and without `metrics` each code the same deviation.
-
-        `codes` (n_images, n_columns) are not changed; the factors `columns_` (n_columns,) belong to them.
-        """
+        """Find factors `columns_` that give each distance a maximum of 1, and without `metrics` equal deviations."""
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
@@ -395,11 +375,7 @@ class ImageAnnotator(BaseEstimator):
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
     def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
-        """Return the neighbours (n_rows, k) of the training rows `rows` (n_rows,), without the rows themselves.
-
-        `codes` (n_images, n_columns) are the scaled codes, and `weights_` those of the distances of views. A row is
-        its own nearest neighbour, so one more than `n_neighbors_` is sought; the distances are not needed.
-        """
+        """Return the neighbours (n_rows, k) of the training rows `rows`, without the rows themselves."""
         index = codes * self._per_column(self.weights_)
         which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
         others = which != rows[:, None]
@@ -408,19 +384,15 @@ class ImageAnnotator(BaseEstimator):
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
-        """Return the Manhattan distances (n_rows, k) of training rows to their neighbours, in the codes of one block.
-
-        `codes` (n_images, n_columns) are those of all training images; `which` (n_rows, k) are the neighbours.
-        """
+        """Return the Manhattan distances (n_rows, k) of training rows to their neighbours in one block's codes."""
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 
     def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
         """Learn weights, votes and sigmoids from the scores that training rows get from the other rows.
 
-        `landmarks` are the training images of the kernel regression; the first `count` of them, `rows`, also teach the
-        weights and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among their neighbours;
-        `left_out` are the scores that the regression gives each landmark without having seen it.
+        `landmarks` are the training images of the kernel regression; the first `count` of them also teach the weights
+        and sigmoids.
         """
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.

@@ -136,11 +136,7 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
 
 
 def _codes(learnt: Any, X: Array, hellinger: bool, pseudo_inverse: bool) -> Array:
-    """Return the codes (n_samples, n_columns) of the features `X` of a view.
-
-    `learnt` is the fitted model, or None if the features themselves are the codes. With `hellinger` codes become the
-    square roots of their shares, as the features in `X` already are.
-    """
+    """Return the codes (n_samples, n_columns) of a view; `learnt` None: the features; `hellinger`: roots of shares."""
     if learnt is None:
         return X
     codes = X @ np.linalg.pinv(learnt.components_) if pseudo_inverse else learnt.transform(X)

@@ -109,10 +109,7 @@ def _listed(views: Mapping[str, slice]) -> str:
 
 
 def _views(name: str, table: FeatureTable) -> dict[str, slice]:
-    """Return the columns of each view of a table, which must be next to each other; views without columns are left out.
-
-    Raises UnreadableError with the `name` of the file otherwise.
-    """
+    """Return the columns of each view of a table; raise UnreadableError unless they are next to each other."""
     if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
         raise UnreadableError(f"{name}: the columns of a view are not next to each other")
     # `groups` holds the number of the view of each column, in rising order, so this is where each view begins.

@@ -90,11 +90,7 @@ def images_with_words(
 def _find_words(
     labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
 ) -> dict[str, list[str]]:
-    """Return the words of each image that has some, and add to `notes` and `skipped`.
-
-    `labels` is a table of words by the names of images, full or relative to the folder `root`; None reads the keywords
-    in the images. Raises an error if no image has words.
-    """
+    """Return the words of each image that has some, from `labels` by name or, if None, from the image's keywords."""
     if labels is None:
         of_images = _keywords(images, notes, skipped)
     else:
@@ -179,10 +175,7 @@ def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> li
 def _matched(
     table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
 ) -> list[list[str]]:
-    """Return the words of each image, found by its full name, its name relative to `root`, or its last part.
-
-    `table` has the words by the names of files. Names that are not of an image are counted in `notes`.
-    """
+    """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
     used: set[str] = set()
     found = []
     for image in images:

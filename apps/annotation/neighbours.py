@@ -46,10 +46,7 @@ def nearest_and(
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
-        """Return the nearest rows, their distances and the function's values for queries block[0] to block[1].
-
-        `k` rows are found for each query; `function` is applied to the distances (n, n_some) to the rows `some`.
-        """
+        """Return nearest rows, their distances, and `function` of the distances to `some`, for a block of queries."""
         D = (distance_of or manhattan)(rows, queries[slice(*block)])
         return *_smallest(D, k), function(D[:, some])
 
@@ -207,11 +204,7 @@ def _by(values: Array, words: Array) -> Array:
 
 
 def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
-    """Fill `chosen` (indices of words) up to `n_words`, and return all.
-
-    Words with positive `fits` (n_vocabulary,) come next, in decreasing order, then those with the largest `counts`
-    (n_vocabulary,), the numbers of training images that have each word.
-    """
+    """Fill `chosen` up to `n_words` words: next those of positive `fits`, decreasing, then the most frequent."""
     left = np.ones(len(counts), bool)
     left[chosen] = False
     fitting = _by(fits, np.flatnonzero(left & (fits > 0)))
@@ -220,10 +213,7 @@ def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
 
 
 def _scored(chosen: Array, share: Array, n_words: int) -> Array:
-    """Return scores (n_vocabulary,): `n_words`, `n_words` - 1, ... for the words `chosen` in their order.
-
-    The others are scored by `share` (n_vocabulary,), the share of neighbours that have them.
-    """
+    """Return scores (n_vocabulary,): `n_words`, `n_words` - 1, ... for the words `chosen`, `share` for the others."""
     scores = share.astype(np.float32) * np.float32(0.999)  # below 1, which is the lowest score of a chosen word
     scores[chosen] = np.arange(n_words, n_words - len(chosen), -1)
     return scores

@@ -152,11 +152,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
-    """Return the words of image `i`, each with its score and the nearest training images that have it.
-
-    `near` has the scores of all words and the nearest training images of all images. `outputs` says how many words are
-    wanted (`top`), and from which score on (`least`).
-    """
+    """Return the words of image `i`, each with its score and the nearest training images that have it."""
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has
     words = []
@@ -170,10 +166,7 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
 
 
 def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
-    """Yield the header of the table of words, then a row for each word of each image.
-
-    `given` are pairs of a file and its words, each with a score and the training images because of which it was given.
-    """
+    """Yield the header of the table of words, then a row for each word of each image."""
     yield ["file", "word", "score", "because"]
     for image, words in given:
         for word in words:
@@ -181,10 +174,9 @@ def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
 
 
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
-    """Write a sidecar beside each image with words, and return their names.
+    """Write a sidecar beside each image with words, and return their names; foreign sidecars are left as they are.
 
-    A sidecar of another program is left as it is, and a sentence in `skipped` says so. Sidecars are written one by one,
-    because thousands in one transaction would need too many open files.
+    They are written one by one, because thousands in one transaction would need too many open files.
     """
     written = []
     for image, words in given:

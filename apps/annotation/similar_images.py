@@ -127,10 +127,7 @@ def similar(
 
 
 def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[np.uint8]:
-    """Return a contact sheet of images with captions below them, about as many rows as columns.
-
-    An image that cannot be read is grey, and a sentence is added to `notes`.
-    """
+    """Return a contact sheet of captioned images; one that cannot be read is grey, and `notes` says so."""
     columns = int(np.ceil(np.sqrt(len(files))))
     rows = -(-len(files) // columns)  # rounded up
     # The size of a cell: a tile, the caption below it, and a gap.

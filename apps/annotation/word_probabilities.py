@@ -85,10 +85,7 @@ class _Likelihood:
     """The negative log-likelihood of the words and its gradient; images with a word count as much as those without."""
 
     def __init__(self, D: Array, which: Array, Y: Any, rows: Array) -> None:
-        """Take distances `D` (n_images, k, n_distances) to neighbours `which` (n_images, k), rows of `Y` (sparse).
-
-        The images themselves are the rows `rows` of `Y`. An entry stands for one word of one neighbour of one image.
-        """
+        """Take distances (n_images, k, n_distances) to neighbours `which` (n_images, k); images are `rows` of `Y`."""
         n_images, k = which.shape
         self.D = D
         self.shape = (n_images, Y.shape[1])
@@ -103,11 +100,10 @@ class _Likelihood:
         self.weight = (weight / weight.sum()).astype(np.float32)
 
     def __call__(self, w: Array) -> tuple[float, Array]:
-        """Return the weighted cross-entropy of predicted and true words, and its gradient, for weights of distances.
+        """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances.
 
-        `w` (n_distances,) weighs the distances `D` (n_images, k, n_distances) of images to k neighbours. For each word
-        of each of these neighbours, `pair` and `cell` are its flat indices in (n_images, k) and (n_images, n_words).
-        `truth` and `weight` (n_images, n_words) say which words the images have, and how much that counts.
+        For each word of each neighbour, `pair` and `cell` are its flat indices in (n_images, k) and (n_images,
+        n_words).
         """
         # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
         # that have a word.
@@ -138,11 +134,9 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 
 
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
-    """Fit one sigmoid of the terms and of the logit of the frequency to all words; return its slopes and offsets.
+    """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word.
 
-    `inputs`, the terms and then a matrix of ones, and `truth` are (n_images, n_words). They are flattened to a single
-    column, so that all words share the parameters. `prior` (n_words,) is the logit of each word's frequency; its slope
-    times itself becomes part of the offset. The result is (n_terms + 1, n_words).
+    The words are flattened to a single column. The slope of `prior` times itself becomes part of the offset.
     """
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset
@@ -153,10 +147,8 @@ def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
 def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
     """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0.
 
-    `inputs` are (n_images, n_columns) each, the last all 1. `truth` (n_images, n_columns)
-    is boolean; `start` and the result are (n_inputs, n_columns); `ridge` (n_inputs,) is the strength of the pull. This
-    is the Levenberg-Marquardt variant of Newton's method: if a step does not improve a column, its parameters stay and
-    its damping grows, so that its next step is shorter.
+    `inputs` are (n_images, n_columns) each, the last all 1; `ridge` (n_inputs,) is the strength of the pull. It is
+    Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows.
     """
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)
@@ -176,11 +168,7 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
 
 
 def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
-    """Return the values (n_columns,), gradients (n_inputs, n_columns) and Hessians (n_columns, n_inputs, n_inputs).
-
-    The value of a column is the logistic loss of ``sum of theta * inputs``, plus ``pull (theta - start)^2 / 2``.
-    `theta` and `start` are (n_inputs, n_columns), `pull` (n_inputs, 1).
-    """
+    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the pulled logistic losses."""
     logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
     value = (
         np.logaddexp(0, np.where(truth, -logits, logits)).sum(axis=0) + (pull * (theta - start) ** 2).sum(axis=0) / 2

@@ -165,8 +165,7 @@ class LowRank(Baseline):
         """Return the codes (r,) of a frame from its values `x` (1, k), by least absolute deviations.
 
         Those of "mahnmf" are not negative: a least-squares solution is improved by rank-one sweeps. The others are
-        found for an orthonormal basis, which the solver needs, and turned into codes of the components. `_few` (r, k)
-        are the components at these values, and ``_basis @ _turn``, (k, r) times (r, r), is their transpose by QR.
+        found for an orthonormal basis, which the solver needs, and turned into codes of the components.
         """
         if self.method == "mahnmf":
             Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
@@ -221,10 +220,7 @@ class Subtractor(Baseline):
             yield frame
 
     def _learn(self, frames: FrameArray) -> FrameArray:
-        """Return the background at the end of the clip, in the shape of a frame (`_shape`).
-
-        The subtractor of OpenCV, `_passing`, has learnt it while all frames passed; `frames`, a sample, is not needed.
-        """
+        """Return the background that OpenCV's subtractor has at the end of the clip, having seen all its frames."""
         return np.asarray(self._passing.getBackgroundImage(), np.uint8).reshape(self._shape)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:

@@ -184,10 +184,7 @@ def evaluate(
 
 @takes_files
 def _work(source: str, method: str, out: str | None) -> Rows:
-    """Return the row of one clip and method; if the clip cannot be read, ``problem`` says why, and the rest is None.
-
-    `source` is a clip as :func:`find_clips` returns it. The folder `out` also gets the masks, unless it is None.
-    """
+    """Return the row of one clip and method, and write its masks to `out`; ``problem`` says why if it has none."""
     empty = dict.fromkeys((*COLUMNS, "problem"))
     try:
         clip = read_clip(source)
@@ -197,10 +194,7 @@ def _work(source: str, method: str, out: str | None) -> Rows:
 
 
 def _means(method: str, rows: Rows) -> dict[str, Any]:
-    """Return the means of a method over clips, whose `rows` have the values by name.
-
-    ``f_measure_of_categories`` is the mean over categories of the mean over their clips, as CDnet has it.
-    """
+    """Return the means of a method over clips; ``f_measure_of_categories`` is that over the means of categories."""
     names = (*CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS)
     means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
     categories = dict.fromkeys(row["category"] for row in rows)
@@ -377,10 +371,10 @@ def _grey(picture: FrameArray) -> Picture:
 
 
 def _ms_ssim(a: Picture, b: Picture) -> float | None:
-    """Return the multi-scale structural similarity of two grey pictures, or None if they are too small.
+    """Return the MS-SSIM (Wang, Simoncelli and Bovik 2003) of two grey pictures, or None if they are too small.
 
-    MS-SSIM (Wang, Simoncelli and Bovik 2003) is the product over five scales of powers `WEIGHTS` of the similarity
-    without luminance; at the coarsest scale the luminance counts as well.
+    It is the product over five scales of powers `WEIGHTS` of the similarity without luminance, which counts at the
+    coarsest scale only.
     """
     # The window must fit into the smallest of the five scales.
     if min(a.shape) < WINDOW * 2 ** (len(WEIGHTS) - 1):
@@ -400,11 +394,7 @@ def _halved(a: Picture) -> Picture:
 
 
 def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
-    """Return the means of the structural similarity, and of its part without luminance.
-
-    The similarity is that of means (luminance) times that of contrast and structure, in Gaussian windows; `C1` and `C2`
-    keep both quotients finite where a picture is black or even.
-    """
+    """Return the mean structural similarity, and that of its part without luminance, in Gaussian windows."""
 
     def window(x: Picture) -> Picture:
         """Return the weighted means of the windows that lie wholly inside the picture."""
@@ -469,11 +459,7 @@ def read_clip(source: str) -> TrueClip:
 
 
 def _of_folder(folder: Path) -> TrueClip:
-    """Open a clip in CDnet's form; pictures are read when they are asked for.
-
-    Frames and true masks are numbered pictures in ``input`` and ``groundtruth``. Frames outside the temporal region of
-    interest are not scored. The true background is optional.
-    """
+    """Open a clip in CDnet's form, without the frames outside its temporal region of interest."""
     frames = _numbered(folder / "input")
     truths = _numbered(folder / "groundtruth")
     if not frames or not truths:

@@ -53,10 +53,7 @@ def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
 
 
 def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
-    """Return the box and the number of pixels of each connected part of a mask, at most 1000, the largest first.
-
-    Parts that cover a smaller share of the picture than `min_area` are left out.
-    """
+    """Return box and number of pixels of the largest parts of a mask, at most 1000, covering at least `min_area`."""
     # item 2 has box and area of each part, of which the first is the background
     parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]
     areas = parts[:, cv2.CC_STAT_AREA]
@@ -314,8 +311,7 @@ class EventTable:
     def _cut(self, source: str | Path, suffix: str) -> list[Path]:
         """Cut the events into files with this suffix, complete the rows and return the files.
 
-        A clip begins with a key frame, usually before its event: its row has the time as ``clip_start``, in seconds.
-        Clips lie beside the thumbnails, whose paths begin with `_stem`.
+        A clip begins with a key frame, usually before its event: ``clip_start`` is its time in seconds.
         """
         parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
         cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]

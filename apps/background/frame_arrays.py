@@ -78,11 +78,7 @@ def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> It
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
-    """Return an iterable of frames, also where a single frame is given.
-
-    An array of three axes may be either: it is one frame if the last axis can be channels, or if it has the `shape` of
-    the frames that were learnt (None: not known yet).
-    """
+    """Return an iterable of frames; an array of three axes is one if its last axis can be channels, or by `shape`."""
     if not isinstance(frames, Iterable):
         raise ParameterError(
             f"frames must be an array of frames, a video, or frames one after another; got {type(frames).__name__}"
@@ -213,10 +209,7 @@ class FrameSample:
         self._before = frame.copy() if self._due else None
 
     def _is_due(self, position: int) -> bool:
-        """Return whether the frame at a position of the stream is to be kept, at the present step.
-
-        Of each group of `_step` frames, beginning at a multiple of `_step`, one is kept, which `_kept_of` chooses.
-        """
+        """Return whether the frame at a position of the stream is to be kept, one of each group of `_step` frames."""
         return _kept_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:
@@ -230,11 +223,7 @@ class FrameSample:
         self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)
 
     def _halve(self) -> None:
-        """Make room: double the step, and move the frames that are still due to the front of the sample.
-
-        `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames, and
-        `_positions` their numbers in the stream.
-        """
+        """Make room: double the step, and move the frames that are still due to the front of the sample."""
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]
@@ -261,10 +250,7 @@ class FrameSample:
 
 
 def _kept_of(start: int, step: int) -> int:
-    """Return which of `step` frames from `start` on is kept: the first or the second.
-
-    The parity of the bits of `start`, the Thue-Morse sequence, decides, so that no regular pattern of frames is missed.
-    """
+    """Return which of `step` frames to keep, first or second, by the Thue-Morse sequence, against regular patterns."""
     return start + (start.bit_count() % 2 if step > 1 else 0)
 
 
@@ -279,11 +265,7 @@ def temporal_median(frames: FrameArray) -> Floats:
     counter: Any = np.min_scalar_type(n)  # the smallest dtype that can count the frames
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the medians of the values from block[0] to block[1] over `flat` (n, n_values) to `result` (n_values,).
-
-        `select_rank` finds the middle value by counting, and `select_next_rank` the one above: of an even number `n` of
-        frames, the median is their mean. `count` is scratch.
-        """
+        """Write the medians of values block[0] to block[1]; of an even number, the mean of the middle two ranks."""
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)
         count = np.empty(stop - start, counter)

@@ -413,12 +413,11 @@ def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels,
 
 @kernel(part=True)
 def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore[no-untyped-def]
-    """Write the level at which weighted samples are densest to `level`, and return the weight of samples near it.
+    """Write the densest level of weighted samples to `level`, and return the weight of samples near it.
 
-    Samples `y` (k, channels), of weights `w`, count only if they are further than `apart` from the level `away`; an
-    `apart` of -1 counts all. A window of width ``2 * near`` slides over their grey values `grey` (k,), which `order`
-    sorts, and the heaviest window wins. Samples of it that are up to ``1.5 * near`` from the level in all channels are
-    near it.
+    Samples `y` (k, channels) of weights `w` count if further than `apart` from the level `away`. The heaviest window of
+    width ``2 * near`` over their sorted grey values wins; its samples up to ``1.5 * near`` away in all channels are
+    near.
     """
     k, n_channels = y.shape
     best = np.float32(0)
@@ -464,11 +463,7 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _subtract_background(values, components, codes, t, first, residual):  # type: ignore[no-untyped-def]
-    """Write the residual of frame `t` to `residual` (m,), from value `first` of the flattened frame on.
-
-    `values` (n, n_values) are the frames, `components` (r, n_values) and `codes` (r, n) their background, which is at
-    most white.
-    """
+    """Write the residual of frame `t` to `residual` (m,), from value `first` on; the background is at most white."""
     last = first + len(residual)
     row, white = values[t, first:last], np.float32(255)
     for v in range(len(residual)):

@@ -158,17 +158,10 @@ class _AlreadyFinished(Exception):
 
 
 class _Run:
-    """One run over a stream: what it reads and writes, what it counts, and what fails.
-
-    `first` is the number of its first frame, and `marked` the number of foreground pixels.
-    """
+    """One run over a stream: what it reads and writes, what it counts, and what fails."""
 
     def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
-        """Open the source of the job, prepare its model, and refuse results that exist or cannot be written.
-
-        `live` says how the stream is followed, and `callbacks` what is called for frames and events and ends the run.
-        The numbers `frames` and `marked` count masked frames and their pixels of foreground.
-        """
+        """Open the source of the job, prepare its model, and refuse results that exist or cannot be written."""
         self._job, self._live, self._callbacks = job, live, callbacks
         # A model from a saved state continues after the frames that it has seen; `first` is their number.
         self.clip = open_clip(job.source, job.video, callbacks.until)
@@ -188,11 +181,7 @@ class _Run:
         self.frames = self.marked = 0  # frames masked in this run, and foreground pixels in all of them
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
-        """Mask and write frames until the source ends or fails, or the end is asked for; raise if there is no frame.
-
-        `_wanted` yields the frames that an earlier run has not done, `counted` reports them to `progress`, and a
-        failure ends the loop and is kept for the report. Masks count only in `_region`, None for the whole picture.
-        """
+        """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame."""
         clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
@@ -233,10 +222,10 @@ class _Run:
         return self._callbacks.until is not None and self._callbacks.until()
 
     def _wanted(self, take_time: Callable[[], Any]) -> Iterator[FrameArray]:
-        """Pass frames on until the end is asked for, without those that are done, and call `take_time` before each.
+        """Pass frames on until the end is asked for, and call `take_time` before each.
 
         An earlier run has done the first `first` frames. They come again only if the source, such as a file, starts
-        again from its beginning (`begins_anew`).
+        again from its beginning.
         """
         for number, frame in enumerate(self.clip):
             if self._asked_to_end():
@@ -247,11 +236,7 @@ class _Run:
             yield frame
 
     def _save_when_due(self, at: float) -> None:
-        """Save the state and the background where their time has come; failures end the run.
-
-        `at` is the time of the latest frame, `_saved_at` and `_drawn_at` those of the latest saving of state and
-        background, all in seconds of the stream.
-        """
+        """Save the state and the background where their stream time has come; failures end the run."""
         every = self._live.background_every
         if self._live.state is not None and at - self._saved_at >= choices.LIVE_STATE_SECONDS:
             self._saved_at = at
@@ -269,11 +254,7 @@ class _Run:
                 self._model.save(self._live.state, force=True)
 
     def _reason_for_nothing(self) -> Exception:
-        """Return why there is no frame, as the exception to raise.
-
-        It is `_AlreadyFinished` if the state has seen all frames of a source that starts again from its beginning. Else
-        it is the first failure, or UnreadableError if nothing failed.
-        """
+        """Return the exception for no frame: `_AlreadyFinished` if all are done, else the first failure."""
         if self.first and self.clip.begins_anew and not self.failures and not self._asked_to_end():
             return _AlreadyFinished()
         stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
@@ -290,11 +271,7 @@ class _Run:
 
 
 def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
-    """Return the online model to follow the source with.
-
-    A saved state has priority, with the parameters of this run. Otherwise a new model starts, from the scene of a batch
-    model if one is given, or else from a warm-up.
-    """
+    """Return the online model: a saved state, or a new one from a batch model's scene or else from a warm-up."""
     parameters: dict[str, Any] = {
         "forgetting": live.forgetting,
         "warm_up": live.warm_up,
@@ -317,11 +294,7 @@ def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundM
 
 
 def _adopt_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Path | None) -> None:
-    """Record the source in the model, or refuse the state of another one.
-
-    A source that starts again, such as a file, is recorded with which of its frames are read. Of an address the user,
-    the password and the query are not recorded. `state` is the file that the model was read from.
-    """
+    """Record the source in the model without user, password or query, or refuse the state of another source."""
     name = str(job.source)
     source: dict[str, Any]
     if clip.begins_anew:

@@ -51,11 +51,7 @@ class _Part:
     tracks: list[_Track] = field(default_factory=list)  # the objects in it, first the one that is assigned to it
 
     def shows(self, track: _Track) -> bool:
-        """Return whether this is `track` and hardly anything else.
-
-        `tracks` are the objects in this part, of which the first is assigned to it; the others are minor if they have
-        less than a quarter of the pixels of `track` together.
-        """
+        """Return whether this is `track`, with others of less than a quarter of its pixels together."""
         others = sum(other.area for other in self.tracks) - track.area
         return track is self.tracks[0] and others < MINOR * track.area
 
@@ -82,8 +78,7 @@ class _Track:
     def observe(self, part: _Part, time: float) -> None:
         """Take over box, pixels, colour and speed from a part that shows this object alone, at `time` seconds.
 
-        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds. The `size` is kept if
-        the part is joined from pieces, and the distance from the expected place gets its full `weight` again.
+        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds.
         """
         passed = max(time - self.time, ROUNDING)
         gain = min(1.0, max(1 / self.frames, passed / MEMORY))
@@ -94,11 +89,9 @@ class _Track:
         self.box, self.area, self.time, self.frames = part.box, part.area, time, self.frames + 1
 
     def stay_in(self, box: Numbers, passed: float) -> None:
-        """Move the expected box of this object back into `box`, no faster than the object itself has moved.
+        """Move the expected box back into a part's `box`, no faster than the object has moved in `passed` seconds.
 
-        `box` (x, y, width, height) is that of a part, a connected region of the mask, which also shows other objects,
-        and `passed` the seconds since the previous frame. The place is not certain now, so that its distance counts
-        less (`weight`) when the object is looked for in the next frame.
+        The place is not certain now, so that its distance counts less (`weight`) in the next frame.
         """
         # The box was moved by the speed already: up to twice as far back is the same speed in the other direction.
         most = 2 * passed * np.abs(self.speed)
@@ -167,8 +160,8 @@ class ObjectFinder:
     def _without_pieces(self, parts: list[_Part]) -> list[_Part]:
         """Return the parts, pieces of an object joined with the part that shows most of it, its body.
 
-        A piece lies at least half in the expected box of the object. Body and piece together must not be much larger
-        (`SPREAD` times) than the object was in one part, or the piece may be something else. `_tracks` are the objects.
+        A piece lies at least half in the object's expected box, and both together are at most `SPREAD` times as large
+        as the object in one part was.
         """
         pieces: list[_Part] = []  # parts that were joined with a body
         # row (n_parts,): how many pixels of the expected box lie in the box of each part
@@ -186,11 +179,10 @@ class ObjectFinder:
         return [part for part in parts if part not in pieces]
 
     def _assign(self, parts: list[_Part]) -> None:
-        """Tell the parts which objects they show, in their attribute `tracks`.
+        """Set the attribute `tracks` of the parts: the objects that they show.
 
-        Objects get parts of their own so that the sum of costs is least: distance from the expected place in sizes of
-        the object, logarithmic difference of size, and difference of colour, at most `REACH`, where an object is not
-        found. An object that is not found is hidden in a part that covers at least half of its expected box.
+        Objects get parts of their own so that the sum of costs, of distance, size and colour, is least, with `REACH`
+        for an object that is not found; that is hidden in a part that covers half of its expected box.
         """
         if not parts or not self._tracks:
             return

@@ -139,11 +139,9 @@ def process_video(
 
 
 def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
-    """Separate the moving foreground of a video from its background, in two passes over a source.
+    """Separate the foreground of a video in two passes, learning and masking; return the report.
 
-    The first pass learns the background model, unless `job` names one to use again. The second computes a mask of the
-    foreground for each frame, and writes the outputs that the job wants, all or none. Returns the report of the files,
-    the seconds of both passes and how much of the picture was foreground.
+    The outputs are written all or none.
     """
     began = time.perf_counter()
     model = _prepared_model(job.model)
@@ -196,11 +194,7 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
-    """Learn the background unless a model is used again; return the times of the frames in either case.
-
-    These are known only after all frames were read once: `timed` gives the timeline the time of each frame that passes,
-    and `counted` reports the frame to `progress`.
-    """
+    """Learn the background unless a model is used again; return the times of the frames in either case."""
     timeline = Timeline(clip.frame_rate / job.video.every)
     stage = "learning" if job.model.reuse is None else "reading"
     frames = counted(timed(clip, timeline.add), stage, expected_frames(clip, job.video), progress)
@@ -215,11 +209,7 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
 def _report(
     job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
 ) -> BackgroundReport:
-    """Return the report of a batch, without its files and events, which the caller adds.
-
-    `counts` has counted the pixels of the masks, `timeline` the times of the frames, and `seconds` is the time of each
-    stage and of all, "total".
-    """
+    """Return the report of a batch, without its files and events, which the caller adds."""
     masks = counts.statistics("masks")
     return BackgroundReport(
         width=clip.width,

@@ -42,11 +42,7 @@ def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1
 
 
 def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
-    """Return a region as a mask of `shape`: 255 inside, 0 outside.
-
-    The text `region` is a box, a polygon, or the name of a picture if it is not numbers, in pixels of the video. The
-    mask is `scale` times as large as the video.
-    """
+    """Return a region, a box, polygon or picture, as a mask of `shape`, `scale` times the video: 255 inside."""
     points = [corner.split(",") for corner in region.split()]
     try:
         numbers = [[float(number) for number in corner] for corner in points]
@@ -74,10 +70,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
 
 
 def _picture(path: str, shape: tuple[int, int], scale: float) -> FrameArray:
-    """Return a region from a picture of the size of the source, which is white inside the region.
-
-    The result is a mask of `shape`, the size of the frames after scaling by `scale`: 255 inside, 0 outside.
-    """
+    """Return a mask of `shape`, 255 inside, from a picture of the source's size that is white inside the region."""
     grey = to_grey8(read_image(path))
     height, width = grey.shape
     if (max(1, round(height * scale)), max(1, round(width * scale))) != shape:

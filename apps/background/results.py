@@ -111,11 +111,7 @@ class ResultFiles:
 
 
 def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
-    """Return the files of a source; refuse an `out` where results would be among its pictures the next time.
-
-    A folder or pattern of pictures is a source of several files. `numbered` says that masks are written as numbered
-    pictures.
-    """
+    """Return the files of a source; refuse an `out` where results would be among its pictures the next time."""
     pictures = [] if is_live(source) else pictures_of(source)
     folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
     if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out, numbered)):
@@ -127,10 +123,7 @@ def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
 
 
 def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
-    """Return whether a pattern would find results in a folder that may not exist yet.
-
-    ``**`` stands for any number of folders. `numbered` says that masks are written as numbered pictures.
-    """
+    """Return whether a pattern would find results in a folder that may not exist yet."""
     if not glob.has_magic(pattern) or os.path.isdir(pattern):
         return False
     # The folders before the first wildcard are resolved; the parts from there on are matched.
@@ -197,7 +190,7 @@ def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, f
     """Encode a video in a thread of its own; yield what queues a frame and its time.
 
     If more than `room` frames are queued it waits until the oldest is encoded, which bounds the memory and raises the
-    encoder's error. At the end it waits for all of them, unless there was an error.
+    encoder's error.
     """
     waiting: deque[Future[None]] = deque()
 
@@ -245,10 +238,7 @@ class VideoEncoders:
             )
 
     def __enter__(self) -> VideoEncoders:
-        """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures.
-
-        `_writers` has the video file of each kind, and `_room` is how many frames may wait for an encoder.
-        """
+        """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures."""
         # If an encoder cannot be started, the local stack closes those before it; otherwise `_stack` takes them over.
         with ExitStack() as stack:
             writers = self._writers.items()
@@ -271,11 +261,7 @@ class VideoEncoders:
             give(self._picture(kind, part, time), shown_at)
 
     def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
-        """Return what one kind of video shows of a frame: its overlay, its background, its mask, or a preview.
-
-        A preview shows frame, background and mask side by side, each of the size `_panel` (width, height). `_alpha` is
-        the share of the colour of foreground in an overlay.
-        """
+        """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
         if kind == "overlay":
             return tinted(part.frame, part.mask, self._alpha)
         if kind != "preview":
@@ -334,10 +320,7 @@ class ResultWriter:
         self.events: list[dict[str, Any]] | None = None  # rows of the events that have ended
 
     def __enter__(self) -> ResultWriter:
-        """Open the videos and the tables; if one cannot be opened, those before it are closed again.
-
-        `_files` has the paths of the results, None for those that are not wanted, and `_outputs` the user's wishes.
-        """
+        """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
         files, outputs = self._files, self._outputs
         # whether the boxes of each frame are needed: by events, or for its row in the table of frames
         self._has_rows = outputs.finds_events or files.frame_table is not None
@@ -350,12 +333,7 @@ class ResultWriter:
         return self
 
     def _open_tables(self, stack: ExitStack) -> None:
-        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them.
-
-        Sets the functions that make and write a row for each frame (`_frame_row`, `_add_row`), and its annotations
-        (`_add_annotations`), what finds events (`_finder`), and the table that they are added to (`_event_table`).
-        `_settings` say what counts as an event, and `_step` is the time from a frame to the next, in seconds.
-        """
+        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them."""
         from . import event_tables as tables
 
         files, outputs = self._files, self._outputs

@@ -52,10 +52,7 @@ def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool
 
 
 def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
-    """Return the options of raw frames, or refuse those that would be ignored.
-
-    Those of files and pictures are judged by :func:`.open_video`.
-    """
+    """Return the options of raw frames, or refuse those that would be ignored."""
     raw = {name: getattr(video, name) for name in RAW_OPTIONS}
     # The sample and live sources other than standard input say their own rate, size and format.
     own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
@@ -199,10 +196,7 @@ class SampleClip:
         ]
 
     def __iter__(self) -> Iterator[FrameArray]:
-        """Yield the picked frames, after setting `time` to the time of each in seconds.
-
-        `_first` is the time of the first of them, and `_step` that from one to the next.
-        """
+        """Yield the picked frames, after setting `time` to the time of each in seconds."""
         for index, frame in enumerate(self._frames):
             self.time = self._first + index * self._step
             yield frame

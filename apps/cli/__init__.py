@@ -88,10 +88,7 @@ class _Commands(TyperGroup):
 
 @functools.cache
 def _load(name: str) -> Any:
-    """Import a command and give it, or each of its sub-commands, the options that many commands have.
-
-    Returns the command as click runs it. `PlainUsage` writes its help without rich, which takes long to load.
-    """
+    """Import a command, and give it and its sub-commands the common options and usage written without rich."""
     command = import_module(f".{COMMANDS[name].module}", __name__).command
     if isinstance(command, typer.Typer):
         for part in command.registered_commands:
@@ -151,10 +148,7 @@ def _common(
 
 
 def _with_common(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --quiet and --verbose and, if it has --jobs, --scheduler and --upload.
-
-    Typer reads a command's options from its signature, so they are added there and to the annotations.
-    """
+    """Give a command's signature --quiet and --verbose and, if it has --jobs, --scheduler and --upload."""
     signature = inspect.signature(function, eval_str=True)
     shares = "jobs" in signature.parameters  # its work
 
@@ -190,10 +184,7 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams on the null device. Otherwise the next file opened would take their place.
-
-    Python sets a stream that was closed at the start to None. Its number, 0 to 2, is that of the system.
-    """
+    """Open closed standard streams on the null device, because the next file opened would take their place."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -257,10 +248,7 @@ def _ignore_signals() -> None:
 
 
 def _flush() -> bool:
-    """Write out the standard streams; return False if that fails, as on a full disk.
-
-    Left to itself the interpreter would then end with an exit code of its own.
-    """
+    """Write out the standard streams; return False if that fails, as on a full disk."""
     written = True
     try:
         sys.stdout.flush()

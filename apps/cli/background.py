@@ -146,10 +146,7 @@ def separate_videos(
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
-    """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged.
-
-    `run` reports arguments that mean no input, and the others go on. With `recursive` a folder is searched for videos.
-    """
+    """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged."""
     from visionnmf.io import is_live, pictures_of
 
     inputs: list[Input] = []
@@ -163,19 +160,13 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
 
 
 def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
-    """Follow a source until it ends or a signal comes; print frames as JSON, or events.
-
-    `options` are the keyword arguments of `follow_source`.
-    """
+    """Follow a source until it ends or a signal comes; print frames as JSON, or events."""
     from visionnmf.apps.background import LiveCallbacks, follow_source
     from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence
 
     def print_frame(part: Any, at: float) -> None:
-        """Print the boxes of the foreground of one frame, shown at the time `at`, as a line of JSON.
-
-        `part` is what the model found in the frame; boxes below the smallest area in the `options` are left out.
-        """
+        """Print the boxes of one frame's foreground, at least of the smallest area, as a line of JSON."""
         typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))  # not an input, so not counted
 
     def print_event(event: dict[str, Any]) -> None:

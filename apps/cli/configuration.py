@@ -90,11 +90,7 @@ def save_configuration(path: Path, records: Sequence[Any], *, force: bool) -> No
 
 
 def _by_table(records: Iterable[type]) -> dict[str, dict[str, OptionField]]:
-    """Return the fields of records by table and key of the TOML file.
-
-    The table is the heading of the help under which a field's option stands, in lower case, and the key is the option
-    without its hyphens.
-    """
+    """Return the fields of records by table, the heading of the help in lower case, and key, the option's name."""
     tables: dict[str, dict[str, OptionField]] = {}
     for record in records:
         for field in options_of(record):
@@ -104,10 +100,7 @@ def _by_table(records: Iterable[type]) -> dict[str, dict[str, OptionField]]:
 
 
 def _unknown(name: str, known: dict[str, dict[str, OptionField]]) -> str:
-    """Return what is wrong with a name that is none of the known ones, and which one may be meant.
-
-    `name` is a table or ``table.key``, and `known` holds the fields by table and key.
-    """
+    """Return what is wrong with an unknown name of a table or ``table.key``, and which one may be meant."""
     table_of = {key: table for table, fields in known.items() for key in fields}
     near = get_close_matches(name.rpartition(".")[2][:WIDTH], table_of, n=1)
     cure = f"{near[0]} stands under [{table_of[near[0]]}]" if near else "--save-config writes a file with all names"
@@ -115,11 +108,7 @@ def _unknown(name: str, known: dict[str, dict[str, OptionField]]) -> str:
 
 
 def _checked(field: OptionField, value: Any) -> Any:
-    """Return the value of a field from what stands in the file; raise ValueError with what it must be.
-
-    A tuple is a list of texts in the file; a field with a function `option.parse` is a text that this function reads;
-    other fields have their own type.
-    """
+    """Return a field's value from the file, parsed by `option.parse` if it has one; ValueError says what it must be."""
     option, form = field.option, field.type if field.type in FORMS else str
     kinds = (int, float) if form is float else (form,)
     if get_origin(field.type) is tuple and option.parse is None:
@@ -148,10 +137,7 @@ def _shown(value: Any) -> str:
 
 
 def _toml(field: OptionField, value: Any) -> str:
-    """Return a value of a field as TOML; None, which stands for no value, as the placeholder of the help.
-
-    A field with a function `option.parse` is written as a text that this function reads.
-    """
+    """Return a value of a field as TOML; None, which stands for no value, as the placeholder of the help."""
     if value is None:
         placeholder = field.option.metavar or "..."
         return placeholder if field.type in (int, float) else f'"{placeholder}"'

@@ -154,10 +154,7 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
 
 @contextmanager
 def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
-    """Show progress as :func:`progress_bar` does, without the times of the stages.
-
-    Yields a function to call with stage, done and total, or None if nothing is shown. `rate_of` names what is counted.
-    """
+    """Show progress without the times of stages; yield a function (stage, done, total), None if nothing is shown."""
     if is_quiet():
         yield None
         return
@@ -180,10 +177,7 @@ def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
         tasks: dict[str, TaskID] = {}  # a bar for each stage of the work
 
         def update(stage: str, done: int, total: int | None) -> None:
-            """Draw how much of a stage is done, of how much in all; a new stage gets a bar of its own, kept in `tasks`.
-
-            `rate_of` names what is counted, such as images; an empty text shows no rate.
-            """
+            """Draw how much of a stage is done, of how much in all; a new stage gets a bar of its own."""
             if stage not in tasks:
                 tasks[stage] = bars.add_task(printable(f"{name}: {stage}", markup=True), total=total, rate="")
             task = bars.tasks[bars.task_ids.index(tasks[stage])]
@@ -222,11 +216,7 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
 
 
 def _recent_rate(marks: list[tuple[float, int]], now: float, done: int) -> float:
-    """Return the steps a second over the last third of the time since the first step; 0 where they are too few.
-
-    `marks` are earlier times, the first one at the end of the first step, and how much was done then; now it is `done`.
-    Kernels are compiled in the first steps, so these say nothing about the rest.
-    """
+    """Return the steps a second over the last third of the time since the first step, which compiled kernels."""
     begin = now - (now - marks[0][0]) * RECENT if marks else now
     for then, before in reversed(marks):
         if then <= begin < now and done - before >= ENOUGH_STEPS:

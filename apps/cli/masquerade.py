@@ -197,11 +197,7 @@ class _ResultPrinter:
         self.highest: list[tuple[float, int, SessionResult]] = []
 
     def add(self, result: SessionResult) -> None:
-        """Count a session, and print it if it is wanted: now, or with ``--top`` at the end.
-
-        `output` has what is asked for. `highest` is a heap of the highest scores, in which the number of sessions that
-        were counted decides between equal ones.
-        """
+        """Count a session, and print it if it is wanted: now, or with ``--top`` at the end."""
         self.run.done += 1
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
@@ -220,10 +216,7 @@ class _ResultPrinter:
                 heapq.heappop(self.highest)
 
     def end(self) -> None:
-        """Print the highest scores, if these are wanted, and the number of sessions.
-
-        `highest` has a score, the number of the session and the result; `verdicts` counts how often each verdict came.
-        """
+        """Print the highest scores, if these are wanted, and the number of sessions."""
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
             self._print(result)
         self.highest.clear()

@@ -68,10 +68,7 @@ def without_brackets(message: str) -> str:
 class _Context(typer.Context):
     @property
     def command_path(self) -> str:
-        """The command as a user types it: the name of a group's default command is left out.
-
-        A group of :func:`with_default` has that name as its attribute `default`; `parent` is the group's own context.
-        """
+        """The command as a user types it: the name of a group's default command is left out."""
         is_default = self.parent is not None and self.info_name == getattr(self.parent.command, "default", None)
         return self.parent.command_path if self.parent is not None and is_default else super().command_path
 

@@ -112,11 +112,7 @@ def in_flags(message: str) -> str:
 
 
 def _saved(arguments: dict[str, Any], records: list[type]) -> dict[str, Any]:
-    """Return the values of a configuration file, by field, without those that stand on the command line.
-
-    `arguments` are all arguments of the command, and `records` the classes of its settings. Without the option
-    ``--config`` there are no values.
-    """
+    """Return the values of a configuration file, by field, without those that stand on the command line."""
     if Configuration not in records or arguments["config"] is None:
         return {}
     from .configuration import read_configuration
@@ -137,11 +133,7 @@ def given_on_command_line(context: typer.Context) -> set[str]:
 
 
 def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
-    """Return the typer parameter of a field, under the heading `panel` of the help unless its option names another.
-
-    Typer gets the text of a field that is parsed by its own function (`option.parse`), and a list for a tuple of any
-    length, which is an option that can be repeated; :func:`_value` makes the field's value of it.
-    """
+    """Return the typer parameter of a field, under the heading `panel` unless its option names another."""
     option, default = field.option, field.default
     kind: Any = field.type
     if option.parse is not None:

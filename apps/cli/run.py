@@ -116,18 +116,12 @@ class Run:
             yield None if progress is None else partial(progress, stage)
 
     def _print_summary(self, report: Any) -> None:
-        """Print a report for a person; names of files in it cannot steer the terminal.
-
-        The library's hints, such as that `force` must be true, become those at options of the command line.
-        """
+        """Print a report for a person, with options for the library's hints; names cannot steer the terminal."""
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
         self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
 
     def _position(self) -> str:
-        """Return which input of the batch (`_number` of `_total`) is being worked on, as " (3/10)".
-
-        The text is empty if there is only one input.
-        """
+        """Return which input of a batch is being worked on, as " (3/10)"; empty for a single input."""
         return f" ({self._number}/{self._total})" if self._total > 1 else ""
 
     # --- a batch of inputs --------------------------------------------------------------------------------------------
@@ -199,20 +193,16 @@ class Run:
     def _process_in_parallel(
         self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
     ) -> list[Any]:
-        """Process inputs in several processes or on a cluster; their reports are printed in the order of the inputs.
-
-        `options` has the arguments for each input. `_number` is the number of inputs that were printed.
-        """
+        """Process inputs in several processes or on a cluster; print their reports in the order of the inputs."""
         for source in sources:  # the JSON document keeps this order
             self._entry(source)
         waiting: dict[int, Outcome] = {}  # outcomes of inputs that have ended, while an earlier input has not
         reports: list[Any] = []
 
         def report(index: int) -> None:
-            """Print the outcome of input `index`, which was `waiting`, or its failure; its report goes to `reports`.
+            """Print the outcome of input `index`, or its failure, and add its report.
 
-            `_working_on` counts it: `_number` becomes index + 1. The work on it has ended, so `_current` is empty: an
-            interrupt now must not say that nothing was written.
+            The work has ended, so `_current` is empty: an interrupt now must not say that nothing was written.
             """
             outcome = waiting.pop(index)
             with self._working_on(sources[index], index + 1) as entry:
@@ -225,11 +215,7 @@ class Run:
             ended = 0
 
             def keep(key: str, outcome: Outcome) -> None:
-                """Take the outcome of one input, and print all those that no earlier input holds back any more.
-
-                `key` is the index of the input, as text. `ended` counts the outcomes for the bar of progress, `waiting`
-                holds them until they are printed, and `_number` is how many were.
-                """
+                """Take the outcome of one input, by its index, and print all those that no earlier input holds back."""
                 nonlocal ended
                 ended += 1
                 waiting[int(key)] = outcome
@@ -249,10 +235,7 @@ class Run:
 
     @contextmanager
     def _working_on(self, source: str, number: int) -> Iterator[dict[str, Any]]:
-        """Work on input `number` of the batch, from 1; yields its entry of the JSON document.
-
-        An exception in the block becomes a failure of the input. If only its results exist, it is skipped instead.
-        """
+        """Work on input `number`; yield its JSON entry; errors become its failure, and existing results skip it."""
         self._current, self._number = source, number
         self.detail(f"{source}{self._position()}")
         entry = self._entry(source)
@@ -265,11 +248,7 @@ class Run:
                 self._skip(source, one_line(error), entry)
 
     def _skip(self, source: str, reason: str, entry: dict[str, Any]) -> None:
-        """Report that an input is left out because its results exist; `reason` is the message about them.
-
-        `entry` is the input's entry of the JSON document. The hint at ``--force`` is for a single input, as :meth:`end`
-        gives it for a batch, and only if the user did not ask for leaving such inputs out (`_skip_existing`).
-        """
+        """Report that an input is left out because its results exist; for a single input hint at ``--force``."""
         self._existing += 1
         sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
         entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
@@ -280,10 +259,7 @@ class Run:
 
     @contextmanager
     def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
-        """Show progress of `Work` that reports it, a line of status for other `Work`, and nothing for a plain function.
-
-        Yields the keyword arguments with which the work is called.
-        """
+        """Show progress or a status of `Work`, nothing of a plain function; yield keyword arguments for the call."""
         if isinstance(process, Work) and process.takes_progress:
             with self.progress(source) as progress:
                 yield {"progress": progress}
@@ -306,16 +282,10 @@ class Run:
     def _find(
         self, arguments: Sequence[str], suffixes: Sequence[str] = (), recursive: bool = False, out: Path | None = None
     ) -> Iterator[Input]:
-        """Yield each input that arguments mean once; an argument that means none counts as a failure.
-
-        `suffixes`, `recursive` and `out` say which files of folders are inputs; see :meth:`inputs`.
-        """
+        """Yield each input that arguments mean once; an argument that means none counts as a failure."""
 
         def found() -> Iterator[Input]:
-            """Yield the inputs of all arguments, perhaps some of them several times.
-
-            An argument that fails is reported by `attempt`, and the others go on.
-            """
+            """Yield the inputs of all arguments, perhaps repeatedly; a failing argument does not stop the others."""
             for argument in arguments:
                 inputs: list[Input] = []
                 with self.attempt(argument):
@@ -337,10 +307,7 @@ class Run:
         return False
 
     def _entry(self, source: str) -> dict[str, Any]:
-        """Return the entry of an input in the JSON document; the first call makes it, so calls set the order.
-
-        `_entries` are those of the document, and `_entry_of` finds them by input.
-        """
+        """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""
         if source not in self._entry_of:
             self._entry_of[source] = {}
             self._entries.append(self._entry_of[source])
@@ -437,10 +404,7 @@ def running(as_json: bool, debug: bool) -> Iterator[Run]:
 
 
 def _with_flags(text: str) -> str:
-    """Return a text with the flags of the command line in place of Python's arguments ``name=True``.
-
-    An argument that is no option of the running command is one of another command, such as "train with detect=True".
-    """
+    """Return a text with command-line options for ``name=True``; it may be an option of another command."""
     return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
 
 

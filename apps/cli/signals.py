@@ -43,10 +43,7 @@ def on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def _is_loading_a_kernel(frame: FrameType | None) -> bool:
-    """Return whether a frame lies in the callback by which numba hands LLVM a cached kernel.
-
-    An exception there would be lost, and the process would crash for want of the kernel's code.
-    """
+    """Return whether numba is handing LLVM a cached kernel: an exception there would be lost and crash the process."""
     while frame is not None:
         if frame.f_code.co_name.startswith("_raw_object_cache"):
             return True

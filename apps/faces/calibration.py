@@ -243,10 +243,10 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
 
 
 def _noise_range(noise: Array) -> Array:
-    """Return the range (2, n_measures) of the noise measures (n_images, n_measures) of left-out images.
+    """Return the range (2, n_measures) of the noise measures of left-out images.
 
-    The training images themselves are nearer to the model than any left-out image. So residuals have no lower limit
-    where the finest detail, the fourth measure, distinguishes images with less noise.
+    Residuals have no lower limit where the finest detail, the fourth measure, tells less noise: training images are
+    nearer to the model than any left-out one.
     """
     found = np.quantile(noise, ALIKE, axis=0)
     if noise.shape[1] > MEASURES_OF_RESIDUALS + 1:
@@ -277,11 +277,7 @@ def rate_of(shares: Array, n_images: int) -> Rate:
 
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
-    """Return the threshold, and the share of each person's images that pass a threshold made without that person.
-
-    `distances` (n_images,) are the relative distances of images of people who were left out, `people` (n_images,) says
-    who they are, and `rate` is the share that should pass, on average over the people.
-    """
+    """Return the threshold that the share `rate` passes, and who passes one made without that person."""
     # The candidates are quantiles up to the share `rate`. passed (n_levels, n_people) has the share of each person's
     # images that pass the quantile of the distances of all others.
     levels = rate * NOMINAL

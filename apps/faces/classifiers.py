@@ -92,10 +92,7 @@ class ClassResidual(BaseEstimator):
         """Learn people from images of unit norm and the products of all pairs of images or of pixels.
 
         The eigenvalues and eigenvectors of the products are kept, because with them the coefficients of a new image for
-        any ridge cost two products of matrices, without solving a system for each ridge.
-        With fewer pixels than images (`of_pixels`), ``directions_`` are the eigenvectors (n_pixels, n_pixels) of the
-        products of pixels, and ``gram_`` is None. Otherwise they are the eigenvectors (n_images, n_images) of
-        ``gram_``, the products of images.
+        any ridge cost two products of matrices. ``gram_``, the products of images, is None if they are of pixels.
         """
         powers, directions = np.linalg.eigh(products)
         self.powers_ = np.maximum(powers, 0)  # the eigenvalues
@@ -126,9 +123,7 @@ class ClassResidual(BaseEstimator):
         """Return the distances (n_new, n_people) of images of unit norm from all people.
 
         Ridge regression explains each image by all images of the gallery. A person's distance is the residual of that
-        person's part alone, divided by the norm of its coefficients. The two cases are those of :meth:`_fit`:
-        ``directions_`` and ``powers_`` are the eigenvectors and eigenvalues of the products of images (``gram_``) or,
-        if that is None, of pixels. A person's images are the rows ``starts_[person]`` to ``starts_[person + 1]``.
+        person's part alone, divided by the norm of its coefficients.
         """
         products = new @ self.images_.T  # (n_new, n_images)
         # With A the gallery, the coefficients are new A' (A A' + ridge)^-1 = new (A' A + ridge)^-1 A'. Of both inverses
@@ -155,9 +150,8 @@ class ClassResidual(BaseEstimator):
         """Return a ridge for each new image as a column (n_new, 1).
 
         If `adaptive`, it is the candidate with the highest marginal likelihood (empirical Bayes, see the class), less
-        `SPARED` times the smallest candidate `least`, which the likelihood also asks for on clean images although they
-        are recognised better without it. `rotated` (n_new, n_directions) are the new images along the eigenvectors of
-        :meth:`_fit`, and `grid` (n_candidates,) holds the candidates.
+        `SPARED` times the smallest candidate, which the likelihood asks for on clean images although they are
+        recognised better without it.
         """
         least = self.ridge * len(self.images_) / RIDGE_IMAGES  # `ridge` is given for a gallery of RIDGE_IMAGES images
         if not self.adaptive:
@@ -179,10 +173,7 @@ class ClassResidual(BaseEstimator):
 
 
 def _products(images: Array) -> tuple[Array, bool]:
-    """Return the products of all pairs of images, or of pixels if these are fewer, and whether they are of pixels.
-
-    They are in double precision, because small powers would be rounding errors otherwise.
-    """
+    """Return the products, in double precision, of all images or, if fewer, pixels, and whether of pixels."""
     of_pixels = len(images) > images.shape[1]
     rows = images.astype(np.float64)
     return (rows.T @ rows if of_pixels else rows @ rows.T), of_pixels

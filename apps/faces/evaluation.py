@@ -192,10 +192,7 @@ def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
 
 
 def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
-    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine.
-
-    `loss` names the loss, and `nuclear` is the weight of the nuclear penalty.
-    """
+    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine."""
     model = NMF(rank, loss=loss, nuclear=nuclear, max_iter=100, tol=0, random_state=split.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -125,10 +125,10 @@ class RobustResidual(BaseEstimator):
         return np.asarray(block_reduce(images, (1, factor, factor), np.mean).reshape(len(images), -1))
 
     def _of_image(self, image: Array, visible: Array) -> Array:
-        """Return the distances (n_people,) of one image (n_pixels,); `visible` is 0 at pixels that do not count.
+        """Return one image's distances (n_people,); `visible` is 0 at pixels that do not count.
 
-        `visible` is 1 at the others. Each of the nearest people gets a fit by iteratively reweighted least squares:
-        pixels with large residuals, which are probably covered, count less.
+        Each of the nearest people gets a fit by iteratively reweighted least squares: pixels with large residuals,
+        which are probably covered, count less.
         """
         # Two rough distances choose the people to compare.
         far, weights, noise = self._start(image, visible)
@@ -165,10 +165,7 @@ class RobustResidual(BaseEstimator):
         return everybody
 
     def _unweighted(self, image: Array, visible: Array) -> Array:
-        """Return squared distances from all people (n_people,): what the mean image and common differences leave.
-
-        All visible pixels of `image` (n_pixels,) count alike.
-        """
+        """Return squared distances from all people (n_people,): what the mean image and common differences leave."""
         seen = self.differences_ * visible
         normal = seen @ seen.T + np.diag(_ridge(self.spread_, USUAL**2 / len(image)))
         images = np.concatenate([image[None], self.means_ * visible])
@@ -180,11 +177,8 @@ class RobustResidual(BaseEstimator):
     def _start(self, image: Array, visible: Array) -> tuple[Array, Array, float]:
         """Return distances from all people (n_people,), weights of the pixels, and the noise, by all images together.
 
-        The noise is the variance of the residuals at the best explained pixels, over the mean square of the image.
-
-        `image` (n_pixels,) had norm 1 before pixels that do not count were set to 0, and `visible` (n_pixels,) is 0
-        there and 1 elsewhere. The image is explained by all images of the gallery together, by iteratively reweighted
-        ridge regression. A person's distance is the residual of that person's part over the norm of its coefficients.
+        The image is explained by all images of the gallery, by iteratively reweighted ridge regression. A person's
+        distance is the residual of that person's part over the norm of its coefficients.
         """
         # The first residuals are those of the best multiple of the mean of the gallery.
         mean = self._images.mean(axis=0) * visible
@@ -219,10 +213,7 @@ class RobustResidual(BaseEstimator):
 
 
 def _ridge(spread: Array, usual: float) -> Array:
-    """Return the costs of squared coefficients with the variances `spread`; of a variance of 0, any number.
-
-    A coefficient of the usual size, the root of its variance, costs `usual`.
-    """
+    """Return the costs of squared coefficients with the variances `spread`: `usual` for one of the usual size."""
     return np.asarray(usual / np.where(spread > 0, spread, usual), spread.dtype)
 
 

@@ -186,10 +186,7 @@ def unshadow(
 
 
 def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped: list[str]) -> NDArray[np.integer]:
-    """Return the labels of people with more images than dimensions; report the others in `skipped`.
-
-    Labels count from 1; 0 stands for unknown people, whose images are taken for images of one person.
-    """
+    """Return the labels of people with more images than dimensions; report the others in `skipped`."""
     people, counts = np.unique(faces.labels, return_counts=True)
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
@@ -205,10 +202,7 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
 
 
 def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp]) -> list[Path]:
-    """Return the path of a PNG file in `out` for each of the images that `rows` numbers.
-
-    It is named after the image's file, or numbered. Names keep their suffix if two would be equal otherwise.
-    """
+    """Return the path of a PNG file in `out` for each numbered image, after its file; suffixes keep names apart."""
     names = [faces.files[row] if faces.files else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):

@@ -77,10 +77,7 @@ class FaceTrainingReport(Report):
 
 
 def _threshold_sentence(recognizer: FaceRecognizer) -> str:
-    """Describe the threshold and its error rates, with confidence intervals, in a sentence.
-
-    A threshold of 0 means that there was nothing to set it by, and a rate of NaN that there was nothing to tell it by.
-    """
+    """Describe the threshold and its error rates, with confidence intervals, in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
     (least, most), (_, rejected_most) = recognizer.rate_intervals_

@@ -34,10 +34,7 @@ _FLOOR = 1e-12  # lower bound for the denominators of multiplicative updates (Li
 
 
 def _multiply_codes(A: Floats, W: Floats, H: Floats) -> Floats:
-    """Update the codes by equation (2) of the paper: A (n, m) ~ W H, basis W (n, r), codes H (r, m).
-
-    The paper prints VH where WH is meant, and leaves the division by the sums of W to equation (4).
-    """
+    """Update the codes by equation (2) of the paper: A (n, m) ~ W H, without the division by the sums of W in (4)."""
     return H * (W.T @ (A / np.maximum(W @ H, _FLOOR))) / np.maximum(W.sum(axis=0)[:, None], _FLOOR)
 
 
@@ -62,20 +59,14 @@ class _CountMatrix:
         self.columns.append(Counter(self.rows.setdefault(command, len(self.rows)) for command in session))
 
     def matrix(self) -> Floats:
-        """Return the counts as a dense matrix (n_commands, n_sessions).
-
-        `columns` has for each session a Counter of rows, which `rows` gives to the commands.
-        """
+        """Return the counts as a dense matrix (n_commands, n_sessions)."""
         V = np.zeros((len(self.rows), len(self.columns)))
         for column, counts in enumerate(self.columns):
             V[list(counts.keys()), column] = list(counts.values())
         return V
 
     def vector(self, session: Symbols) -> tuple[Floats, int]:
-        """Return the counts (n_commands,) of the known commands in a session, and the number of its other commands.
-
-        `rows` has the row of each known command, which is one of the sessions counted so far.
-        """
+        """Return the counts (n_commands,) of the known commands in a session, and the number of its other commands."""
         v = np.zeros(len(self.rows))
         unseen = 0
         for command, count in Counter(session).items():
@@ -121,11 +112,10 @@ class _Baseline(ABC, BaseEstimator):
 
 
 class _CountFactors(_Baseline):
-    """What the two NMF models share: the factorisation ``A ~ W H`` of weighted counts of commands.
+    """What the two NMF models share: ``A ~ basis_ codes_`` of weighted counts, (n_commands, n_sessions).
 
-    `A` is (n_commands, n_sessions), the basis `W` (n_commands, n_components), whose columns sum to 1, is `basis_`, and
-    the codes `H` (n_components, n_sessions) are `codes_`. They minimise the Kullback-Leibler divergence by
-    multiplicative updates from a random start.
+    The factors minimise the Kullback-Leibler divergence by multiplicative updates from a random start. The columns of
+    the basis (n_commands, n_components) sum to 1.
     """
 
     n_stages = 2  # for each of which `n_iterations` has a number: training, and coding a test session
@@ -148,10 +138,7 @@ class _CountFactors(_Baseline):
         check_generator(self.random_state)
 
     def _factorise(self, A: Floats) -> None:
-        """Factorise ``A ~ basis_ codes_`` (n_commands, n_sessions) by `n_iterations[0]` updates from a random start.
-
-        The basis is (n_commands, n_components), with columns of sum 1, and the codes are (n_components, n_sessions).
-        """
+        """Factorise ``A ~ basis_ codes_`` by `n_iterations[0]` updates; the columns of the basis sum to 1."""
         rng = check_generator(self.random_state)
         self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
         self.basis_ /= self.basis_.sum(axis=0)
@@ -165,11 +152,7 @@ class _CountFactors(_Baseline):
             self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
 
     def _code(self, a: Floats, total: float) -> Floats:
-        """Return the code (n_components,) of one session's weighted counts (n_commands,).
-
-        It is that after `n_iterations[1]` updates from equal entries that sum to `total`. `basis_` (n_commands,
-        n_components) are the components.
-        """
+        """Return a session's code (n_components,) after `n_iterations[1]` updates from equal entries, sum `total`."""
         h = np.full((self.n_components, 1), total / self.n_components)  # a column, as the updates take codes
         for _ in range(self.n_iterations[1]):
             h = _multiply_codes(a[:, None], self.basis_, h)
@@ -236,11 +219,7 @@ class MexPereraNMF(_CountFactors):
         self._factorise(self._weigh(self._counts.matrix()))
 
     def _weigh(self, V: Floats) -> Floats:
-        """Return the counts `V` (n_commands, n_sessions) times ``-log(p) / L``, and keep ``-log(p)``.
-
-        `p` is the share of a command in all sessions, and `L` the length of a session. `_information` (n_commands,) is
-        kept for new sessions.
-        """
+        """Return the counts times ``-log(p) / L``: `p` is a command's share of all, `L` the session's length."""
         self._information = -np.log(V.sum(axis=1) / V.sum())
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
 
@@ -313,11 +292,7 @@ class EigenCooccurrence(_Baseline):
         check_count(self.scope, "scope")
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features.
-
-        With the matrices flattened to n_pairs entries, `_mean` is (n_pairs,), `_components` (r, n_pairs) and
-        `_features`, the coordinates of the sessions, (n_sessions, r). `_rows` maps each command to its row.
-        """
+        """Compute the principal components of the flattened co-occurrence matrices, and the sessions' coordinates."""
         self._rows: dict[Hashable, int] = {}
         for command in chain.from_iterable(sessions):
             self._rows.setdefault(command, len(self._rows))
@@ -328,10 +303,7 @@ class EigenCooccurrence(_Baseline):
         self._features = (data - self._mean) @ self._components.T
 
     def _matrix(self, session: Symbols) -> Floats:
-        """Return how often commands follow each other within `scope` places, per command of the session, flattened.
-
-        `_rows` has the row of each known command in the matrix; all unknown ones share the last row.
-        """
+        """Return how often commands follow each other within `scope` places, per command of the session, flattened."""
         n = len(self._rows) + 1
         ids = np.array([self._rows.get(command, n - 1) for command in session], np.intp)
         matrix = np.zeros((n, n))
@@ -340,11 +312,7 @@ class EigenCooccurrence(_Baseline):
         return matrix.ravel() / max(len(ids), 1)
 
     def _score(self, session: Symbols) -> float:
-        """Return the distance to the nearest training session in the space of the components, plus that to the space.
-
-        `_mean` (n_pairs,) and `_components` (r, n_pairs) are those of the co-occurrence matrices of the training
-        sessions, and `_features` (n_sessions, r) their coordinates.
-        """
+        """Return the distance to the nearest training session among the components, plus that to their space."""
         x = self._matrix(session) - self._mean
         feature = self._components @ x
         # Pythagoras: the components are orthonormal; the difference may be slightly negative by rounding.
@@ -372,10 +340,7 @@ class HiddenMarkov(_Baseline):
         check_generator(self.random_state)
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
-        """Fit the model to all sessions, and give each symbol a small probability in every state.
-
-        `_ids` gets the number of each command, in the order of first occurrence.
-        """
+        """Fit the model to all sessions, and give each symbol a small probability in every state."""
         try:
             from hmmlearn.hmm import CategoricalHMM
         except ImportError:
@@ -399,10 +364,7 @@ class HiddenMarkov(_Baseline):
         self._model.emissionprob_ = (self._model.emissionprob_ + 1e-4) / (1 + 1e-4 * n)
 
     def _column(self, session: Symbols) -> NDArray[np.int64]:
-        """Return the numbers of a session's commands as a column, (n_commands, 1), as hmmlearn takes them.
-
-        `_ids` has those of the commands seen in training; all others share the next number.
-        """
+        """Return the numbers of a session's commands (n_commands, 1); unknown ones share the last number."""
         return np.array([[self._ids.get(command, len(self._ids))] for command in session], np.int64)
 
     def _score(self, session: Symbols) -> float:
@@ -431,11 +393,7 @@ class NaiveBayes(_Baseline):
         self._counts = Counter(chain.from_iterable(sessions))
 
     def _score(self, session: Symbols) -> float:
-        """Return the mean of ``-log p`` over the commands, in nats, with smoothed frequencies `p`.
-
-        `_counts` has the commands of the training sessions. `pseudo_count` is added to the count of each of the
-        `vocabulary` commands that a user might type.
-        """
+        """Return the mean of ``-log p`` over the commands, in nats, with frequencies smoothed by `pseudo_count`."""
         total = self._counts.total() + self.pseudo_count * self.vocabulary
         information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)
         return information / max(len(session), 1)

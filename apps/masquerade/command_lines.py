@@ -80,11 +80,7 @@ def programs(line: str, whole: bool) -> list[str]:
 
 
 def _add_programs(words: Iterator[str], found: list[str]) -> None:
-    """Append to `found` the program that the words of a simple command run.
-
-    A wrapper such as sudo or nice is followed by the program that it runs, after its own options and operands. The
-    wrapper is appended as well.
-    """
+    """Append to `found` the program that a simple command runs; of sudo or nice, wrapper and wrapped program."""
     # Of the program found last, if it runs another one: the letters of its options that take a value, from _WRAPPERS.
     letters: str | None = None
     operands = 0  # words of the wrapper that are still to be skipped
@@ -109,11 +105,7 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
 
 
 def _takes_value(option: str, letters: str) -> bool:
-    """Return whether the next word is the value of an option: true for ``-u`` and ``-nu``, not for ``-uroot``.
-
-    `letters` are those of the options that take a value, in this example with a `u` among them. Long options are taken
-    to hold their value, as in ``--user=root``.
-    """
+    """Return whether the next word is an option's value: for ``-u``, ``-nu`` if `letters` have u, not ``-uroot``."""
     first = next((i for i, letter in enumerate(option) if letter in letters), None)
     return not option.startswith("--") and first == len(option) - 1
 

@@ -196,10 +196,10 @@ class _Task(NamedTuple):
 def _tasks(
     sessions: Mapping[str, Iterable[Symbols]], skipped: list[str], comparison: DetectorComparison
 ) -> list[_Task]:
-    """Return a task for each user: the first sessions to train on, then the later ones and intruders to test on.
+    """Return each user's task: first sessions to train, then later ones and random intruders of others to test.
 
-    Intruders are test sessions of other users, drawn at random. Users with too few sessions are left out, and
-    UnreadableError is raised if fewer than two users remain; it repeats the sentences about files that were `skipped`.
+    Users with too few sessions are left out. UnreadableError is raised if fewer than two remain; it repeats what was
+    `skipped`.
     """
     split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}  # each user's sessions to train on, and to test on
     for name, own in ((name, list(own)) for name, own in sessions.items()):
@@ -225,11 +225,7 @@ def _tasks(
 def _score_all(
     tasks: list[_Task], comparison: DetectorComparison, n_jobs: int, progress: Steps | None
 ) -> dict[str, tuple[Floats, float]]:
-    """Return the scores of the judged sessions and the threshold, for each method and user.
-
-    A key is the method's name and the user's place in `tasks`, such as "wang 3". `n_jobs` processes share the work, and
-    ``progress(done, total)`` is called after each method and user.
-    """
+    """Return the judged sessions' scores and the threshold by method and place in `tasks`, such as "wang 3"."""
     jobs = {
         f"{method} {number}": (method, task, comparison.false_alarm_rate, comparison.random_state)
         for method in comparison.methods
@@ -248,10 +244,9 @@ def _score_all(
 
 
 def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tuple[Floats, float]:
-    """Return the scores of the `judged` sessions of a user's task, and a threshold from the `training` ones alone.
+    """Return the scores of the task's `judged` sessions, and a threshold from its `training` ones alone.
 
-    `METHODS` makes the detector for a false alarm rate and a seed. A :class:`SessionScorer` has its own threshold. For
-    a baseline, a model of the first half of the training sessions scores the second half, and the threshold is the
+    For a baseline, a model of the first half of the training sessions scores the second half, and the threshold is the
     quantile that leaves the share `rate` above it.
     """
     model = METHODS[method](rate, random_state).fit(task.training)
@@ -268,8 +263,7 @@ def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tup
 class _Pooled(NamedTuple):
     """What one method says about the judged sessions of all users, one entry for each session.
 
-    `scores` are those of the ROC curve, `margins` the scores minus their user's threshold, and `intruder` marks the
-    sessions of other users. `rows` has the figures of each user.
+    `margins` are the scores minus their user's threshold, and `intruder` marks the sessions of other users.
     """
 
     scores: Floats
@@ -278,20 +272,16 @@ class _Pooled(NamedTuple):
     rows: list[dict[str, Any]]
 
     def figures(self) -> dict[str, Any]:
-        """Return AUC, misses at fixed false alarm rates, least cost, and the rates at the users' thresholds.
-
-        The first three are of the `scores`, the rates of the `margins`, scores minus their user's threshold.
-        """
+        """Return AUC, misses at fixed false alarm rates, least cost, and the rates at the users' thresholds."""
         auc, missing, cost = roc_summary(self.scores, self.intruder)
         return {"auc": auc, "missing": missing, "cost": cost} | _rates(self.margins, self.intruder)
 
 
 def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bool) -> _Pooled:
-    """Put the scores of one method for all users together, so that one ROC curve can be drawn over all sessions.
+    """Put the scores of one method for all users together, so that one ROC curve can be drawn over all.
 
-    `scored` has the scores and the threshold of each task's user. With `relative` the curve is of the scores minus
-    their user's threshold, as suits :class:`SessionScorer`, else of the scores themselves, as suits the baselines. The
-    first `n_own` sessions of a task are the user's own, and the others are those of intruders.
+    With `relative` the curve is of the scores minus their user's threshold, as suits :class:`SessionScorer`. The first
+    `n_own` sessions of a task are the user's own, the others those of intruders.
     """
     intruder = [np.arange(len(scores)) >= task.n_own for task, (scores, _) in zip(tasks, scored, strict=True)]
     margins = [scores - threshold for scores, threshold in scored]
@@ -304,10 +294,7 @@ def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bo
 
 
 def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the percentages of false alarms and of missed intruders.
-
-    `margin` (n,) are scores minus thresholds, and `intruder` (n,) marks the sessions of other users.
-    """
+    """Return the percentages of false alarms and of missed intruders from scores minus thresholds."""
     return {
         "false_alarms": float(100 * (margin[~intruder] > 0).mean()),
         "missed": float(100 * (margin[intruder] <= 0).mean()),
@@ -348,10 +335,7 @@ def roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats
 
 
 def _errors(scores: Floats, labels: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return, for all thresholds that differ, the number of own sessions above and of masquerades not above them.
-
-    `labels` are true for masquerades. The thresholds rise; the first one is below all scores.
-    """
+    """Return, for rising thresholds, the number of own sessions above and of masquerades (true) not above them."""
     own, other = np.sort(scores[~labels]), np.sort(scores[labels])
     thresholds = np.concatenate([[-np.inf], np.unique(scores)])
     return len(own) - np.searchsorted(own, thresholds, "right"), np.searchsorted(other, thresholds, "right")

@@ -77,11 +77,7 @@ class FactorProfile(Profile):
             self.n_learnt = max(0, self.n_learnt - 1)
 
     def _forget(self) -> None:
-        """Forget rare commands, also in the sessions, and the components, whose columns are those of all commands.
-
-        `sessions` has the counts of commands and the weight of each. No session counts as learnt any more (`n_learnt`),
-        so that the next factorisation starts from scratch.
-        """
+        """Forget rare commands, also in the sessions, and the components; the next factorisation starts anew."""
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
         self.components, self.n_learnt = None, 0
@@ -117,10 +113,7 @@ class FactorProfile(Profile):
         return ZERO_WEIGHT if self.loss == "manhattan" else 1.0
 
     def _weigh_commands(self) -> Floats:
-        """Return ``-log(p)`` for each command, (n_commands,), where `p` is its share of the commands of all sessions.
-
-        Sessions count by their weights, and `_columns` has the column of each command.
-        """
+        """Return ``-log(p)`` for each command, `p` its share of the commands of all sessions, by their weights."""
         counts = np.zeros(len(self.commands))
         for session, weight in self.sessions:
             for command, count in session.items():
@@ -128,11 +121,10 @@ class FactorProfile(Profile):
         return -np.log(np.maximum(counts, MIN_DISTANCE) / counts.sum())
 
     def _rows(self, sessions: list[Counter[Hashable]]) -> sp.csr_array:
-        """Return the rows (n_sessions, n_commands) of some sessions, given as counts of commands, without new commands.
+        """Return rows (n_sessions, n_commands) of counted sessions, without new commands.
 
-        With the method "nmf" a row has 1 for each command that occurs. With "wang" it has their shares of the session,
-        and with "mex-perera" their shares of its known commands, times ``-log(p)``, `_information`. The column of a
-        command is in `_columns`.
+        "nmf" gives 1 for each command that occurs, "wang" its share of the session, and "mex-perera" its share of the
+        known commands times ``-log(p)``.
         """
         # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []

@@ -67,11 +67,7 @@ class Event(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a line of a log says.
-
-    `text` is a command line or, with `is_program`, the name of one program. `user` ran it, and is empty if the line
-    does not say who; `time` is in seconds since 1970, or None.
-    """
+    """What a line says: a command line or a program's name, its user (or empty), and seconds since 1970 or None."""
 
     text: str
     user: str = ""
@@ -144,11 +140,10 @@ def read_events(
 def _events(
     lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool
 ) -> Iterator[Event | None]:
-    """Yield an event for each program of each line.
+    """Yield an event for each program of each line, or with `whole` for each command line.
 
-    `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. With
-    `whole`, a command line is one event. A None among the lines means that a followed log has nothing new; it is
-    passed on.
+    `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. A None
+    among the lines means that a followed log has nothing new; it is passed on.
     """
     for line in lines:
         if line is None:
@@ -201,7 +196,7 @@ def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
 
 
 def _format_of(texts: list[str]) -> str:
-    """Guess the format of a log from its first lines that are not empty; "plain" if nothing else fits.
+    """Guess the format of a log from its first non-empty lines; "plain" if nothing else fits.
 
     A format needs half of the lines, but bash a quarter only, because times alternate with commands of several lines.
     Tables are recognised by a column of commands in the header.
@@ -227,10 +222,7 @@ def _format_of(texts: list[str]) -> str:
 
 
 def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
-    """Return a function that reads one line after the other of the log `name`; it may keep what earlier lines said.
-
-    It returns what a line says, or None for a line without a command.
-    """
+    """Return a function that reads lines of the log `name` in turn; it returns None for a line without a command."""
     readers: dict[str, Callable[[str], _Found | None]] = {
         "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
@@ -264,10 +256,7 @@ class _ZshReader:
         self.goes_on = False  # true after a backslash at the end: the next line belongs to the same command
 
     def __call__(self, line: str) -> _Found | None:
-        """Read a line ``: SECONDS:DURATION;COMMAND``; return None for a line that continues the command before.
-
-        `goes_on` is true if the previous line ended with a backslash, so that this line belongs to it.
-        """
+        """Read ``: SECONDS:DURATION;COMMAND``; None for a line that continues a command after a backslash."""
         match = _ZSH.match(line)
         begins = match is not None and not self.goes_on
         self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
@@ -275,10 +264,7 @@ class _ZshReader:
 
 
 def _read_acct(line: str) -> _Found | None:
-    """Read a line of `lastcomm`: a program, its user, and a time without a year.
-
-    The times are put into a leap year before FIRST_TIME, so only differences between them are meaningful.
-    """
+    """Read a line of `lastcomm`: program, user, and a time without a year, put into a leap year before FIRST_TIME."""
     # the groups of _ACCT are the program, the user and the time, such as "Mon Jan  1 12:00"
     match = _ACCT.match(line)
     if match is None:
@@ -294,19 +280,14 @@ class _AuditReader:
     """Reads a log of the Linux audit daemon.
 
     An execution has a SYSCALL record with the user and an EXECVE record with the program, which share a serial number.
-    Only the users of the latest SERIALS_KEPT serial numbers are remembered, which bounds the memory.
+    Only the users of the latest SERIALS_KEPT numbers are remembered.
     """
 
     def __init__(self) -> None:
         self.owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because records may be interleaved
 
     def __call__(self, line: str) -> _Found | None:
-        """Keep the user of a SYSCALL record by its serial number, and return an EXECVE record's program with that user.
-
-        `owners` has the users of the latest serial numbers, whose EXECVE records may still come. The groups of _AUDIT
-        are the type of the record, its time in seconds, and its serial number. What is found is the name of a program,
-        not a command line to be parsed (`is_program`).
-        """
+        """Keep a SYSCALL record's user by its serial number; return an EXECVE record's program with that user."""
         match = _AUDIT.search(line)
         if match and match[1] == "SYSCALL":
             # the preferred field first; some of its values mean that there is no user
@@ -326,10 +307,9 @@ class _AuditReader:
 
 
 class _CsvReader:
-    """Reads a table whose header names the columns of commands, users and times; only commands are required.
+    """Reads a table whose header names the columns of commands (required), users and times.
 
-    A repeated header, as after a rotation of the log, and lines that are not valid CSV are skipped. UnreadableError,
-    which calls the log `name`, is raised if the header has no column of commands.
+    A repeated header, as after a rotation of the log, and lines that are not valid CSV are skipped.
     """
 
     def __init__(self, name: str) -> None:
@@ -339,11 +319,7 @@ class _CsvReader:
         self.delimiter = ","
 
     def __call__(self, line: str) -> _Found | None:
-        """Read a line: the first one is the header, which sets the positions of the columns; others are a command.
-
-        `command`, `user` and `time` are the positions of these columns; a position is None if there is no such column.
-        `header` are the cells of the first line, and empty before it was read.
-        """
+        """Read a line: the first one is the header, which sets the positions of the columns; others are a command."""
         if not line.strip():
             return None
         if not self.header:

@@ -79,11 +79,7 @@ class Profile:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the PAIRS_KEPT / 2 most frequent commands, or pairs, if there are too many of them.
-
-        Pairs of forgotten commands are forgotten too. `context`, the sum of the weights of the pairs that begin with a
-        command, and `total`, that of all commands, are computed again.
-        """
+        """Keep the PAIRS_KEPT / 2 most frequent commands, or pairs, if there are too many, and sum up again."""
         if len(self.commands) > PAIRS_KEPT:
             self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
             self.total = sum(self.commands.values())

@@ -220,8 +220,7 @@ class _Reader:
         """Cut the commands of all logs into sessions by `size` or `idle` of the model, and yield these.
 
         A followed log also ends sessions after `silence` seconds without a command. With early alarms, sessions are
-        yielded while they grow. Users whom the model knows (`scorers`, by name) are never forgotten, and `place` tells
-        each session which lines of which log it comes from.
+        yielded while they grow. Users whom the model knows are never forgotten.
         """
         return sessions(
             self._commands(),
@@ -235,11 +234,7 @@ class _Reader:
         )
 
     def _commands(self) -> Iterator[Event | None]:
-        """Yield the events of all logs in turn, with `place` at the line of each.
-
-        A log that cannot be read or, unless it is live, holds no command is skipped, and `on_error` gets a sentence; an
-        `on_error` of None raises the error.
-        """
+        """Yield the events of all logs in turn, with `place` at the line of each; skip logs by `on_error`."""
         for path in self.paths:
             self.place.source, self.place.number = path, 0
             try:
@@ -251,10 +246,7 @@ class _Reader:
                 self.on_error(str(error))
 
     def _events(self, path: str) -> Iterator[Event | None]:
-        """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file.
-
-        `source` has the format, or "auto", and the user of a log that names no users; by default it is the file's name.
-        """
+        """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
         lines: str | Iterator[Line] = path
         user, format = self.source.user, self.source.format
         if path == STANDARD_INPUT:
@@ -270,10 +262,7 @@ class _Reader:
 
 
 def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[SessionResult]:
-    """Judge the sessions of a reader and yield their results; a growing session is only reported if it is a new alarm.
-
-    `n_jobs` is the number of processes.
-    """
+    """Judge the sessions of a reader and yield their results; a growing session only if it is a new alarm."""
     alarmed: dict[str, int] = {}  # number of commands of a user's growing session at its last alarm
     for session, judgement in _judged(reader, judging, n_jobs):
         result = _result(session, judgement)
@@ -285,10 +274,9 @@ def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[Session
 
 
 def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
-    """Return whether an alarm of a growing session is the first one, or has twice the commands of the last.
+    """Return whether an alarm of a growing session is its user's first, or has twice the commands of the last.
 
-    `alarmed` has the number of commands at the last alarm of each user, and is brought up to date. It is emptied when
-    it is full, because made-up users could be endless.
+    `alarmed` is emptied when it is full, because made-up users could be endless.
     """
     if result.n_commands < 2 * alarmed.get(result.user, 0):
         return False
@@ -314,7 +302,7 @@ def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judgi
     """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold.
 
     A complete session also updates the scorer, unless `judging` forbids it, and its score includes a share of the
-    previous session's score. Otherwise the scorer stays as it is, and the session is scored alone.
+    previous one.
     """
     learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
@@ -331,11 +319,7 @@ def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judgi
 def _judged_in_rounds(
     found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
 ) -> Iterator[_Judged]:
-    """Judge sessions in the processes of a pool, one round while the next one is read.
-
-    Yields each session that is `found` in its order, with its judgement. Scorers that have learnt replace those in
-    `scorers`.
-    """
+    """Yield the sessions found with their judgements, in order; pool processes judge a round while one is read."""
     # Waits for the round before the present one and returns what it yields; before the first round that is nothing.
     finish: Callable[[], Iterable[_Judged]] = tuple
     # lists of the next ROUND sessions, up to the first empty list
@@ -348,10 +332,7 @@ def _judged_in_rounds(
 def _begin_round(
     read: list[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
 ) -> Callable[[], Iterable[_Judged]]:
-    """Submit a round of sessions to a pool, and return a function that waits for the judgements and yields them.
-
-    The sessions of one user are one task in their order, because each may change the user's scorer.
-    """
+    """Submit a round of sessions, one task a user, in order; return a function that yields the judgements."""
     by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
     for session in read:
         if session.user in scorers:
@@ -423,8 +404,5 @@ def _origins(session: Session, command: str) -> tuple[Origin, ...]:
 
 
 def _severity(above: float) -> Severity:
-    """Return the severity of an alarm whose score is `above` deviations over the threshold.
-
-    `SEVERITIES` has the names, the highest first, with the value from which on each applies.
-    """
+    """Return the severity of an alarm whose score is `above` deviations over the threshold."""
     return next((name for name, low in SEVERITIES if above >= low), "low")

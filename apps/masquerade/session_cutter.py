@@ -161,10 +161,7 @@ class _Growing:
     __slots__ = ("commands", "end", "heard", "judged", "origins", "start")
 
     def __init__(self, start: float | None) -> None:
-        """Begin a session without commands; `start` is None if the log has no times.
-
-        `judged` is the number of commands when it was last yielded.
-        """
+        """Begin a session without commands; `start` is None if the log has no times."""
         self.commands: list[str] = []
         self.origins: list[Origin] = []  # one for each command, if the reader's place is known
         self.start = start  # time of the first command in the log, in seconds since 1970
@@ -177,10 +174,7 @@ class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
     def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: CurrentLine | None) -> None:
-        """Begin without users. The arguments are those of :func:`sessions`.
-
-        With `idle`, a number of seconds, sessions end by silence and not after `size` commands; the caller measures it.
-        """
+        """Begin without users. With `idle` (seconds) sessions end by silence, which the caller measures, not `size`."""
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
         self.by_time = idle is not None  # sessions end by silence instead of by their size
         self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
@@ -193,11 +187,7 @@ class _Cutter:
         self.held = 0  # characters of the lines of growing sessions
 
     def greet(self, user: str, known: bool) -> Session | None:
-        """Make room for a user, and return the unfinished session, if any, of a user who is forgotten for that.
-
-        `cut` counts the sessions of each remembered user. `unknown` holds those who are not `known` and may be
-        forgotten, the longest silent first. `growing` holds the unfinished sessions by their users.
-        """
+        """Make room for a user, and return the unfinished session, if any, of a user who is forgotten for that."""
         if user in self.unknown:
             self.unknown.move_to_end(user)
         if user in self.cut:
@@ -213,11 +203,7 @@ class _Cutter:
         return forgotten
 
     def add(self, user: str, command: str, moment: float | None) -> int:
-        """Add a command to the growing session of a user, and return the number of commands in it.
-
-        `moment` is the command's time in the log, in seconds since 1970, or None; `clock` gives the time at which it
-        came. `changed` collects users with new commands, and `held` the characters of all lines kept as origins.
-        """
+        """Add a command, with its log time `moment` or None, to a user's growing session; return its length."""
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
         session = self.growing[user]
@@ -234,11 +220,7 @@ class _Cutter:
         return len(session.commands)
 
     def _origin(self, place: CurrentLine) -> Origin:
-        """Return where the reader is, without the text of the line if too many texts wait to be judged.
-
-        `origin` is the result for the last command. It is used again as long as the reader is at the same line, and
-        `held` is the number of characters that are waiting.
-        """
+        """Return where the reader is, without the text of the line if too many texts wait to be judged."""
         origin = self.origin
         if origin is None or (origin.line, origin.source) != (place.number, place.source):
             text = clean_text(place.text) if self.held < MAX_HELD else ""
@@ -248,9 +230,8 @@ class _Cutter:
     def silent(self, seconds: float) -> Iterator[Session]:
         """Close the sessions of users who have been silent for this long, by the clock.
 
-        A session that is cut by time (`by_time`) is complete then; one that is cut by size needs half of the `longest`
-        number of commands. `growing` is in the order of the latest command, which was `heard` at a time of the clock,
-        so the first session that is not silent ends the search.
+        A session that is cut by time is complete then; one that is cut by size needs half of the `longest` number of
+        commands.
         """
         while self.growing:
             user, session = next(iter(self.growing.items()))
@@ -259,11 +240,7 @@ class _Cutter:
             yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
 
     def grown(self) -> Iterator[Session]:
-        """Yield, unfinished, the sessions with new commands that have grown by half since they were last yielded.
-
-        The first time they need MIN_JUDGED commands. `changed` are the users with new commands, and a session was last
-        yielded with `judged` commands.
-        """
+        """Yield, unfinished, sessions grown by half since they were last yielded, at first MIN_JUDGED commands."""
         for user in list(self.changed):
             session = self.growing.get(user)
             if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
@@ -271,20 +248,13 @@ class _Cutter:
         self.changed.clear()
 
     def look(self, user: str) -> Session:
-        """Return a session as it is at the moment, and remember its length, `judged`, for the next time.
-
-        It is marked as still `growing`, and so not `complete`, that is, not of its full length. ``self.growing`` has
-        the unfinished session of each user.
-        """
+        """Return a session as it is at the moment, marked as `growing`, and remember its length for the next time."""
         session = self.growing[user]
         session.judged = len(session.commands)
         return self._session(user, session, complete=False, growing=True)
 
     def close(self, user: str, complete: bool) -> Session:
-        """End the growing session of a user and return it; `complete` says whether it has its full length.
-
-        Its lines no longer count as `held` characters, and the user has one more session in `cut`.
-        """
+        """End the growing session of a user and return it; `complete` says whether it has its full length."""
         session = self.growing.pop(user)
         self.changed.pop(user, None)
         self.held -= sum(len(origin.text) for origin in session.origins)
@@ -293,10 +263,7 @@ class _Cutter:
         return found
 
     def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
-        """Return a session for the caller, with times in order even if the lines of the log are not.
-
-        Its number is that of the user's sessions before it, ``cut[user]``.
-        """
+        """Return a session for the caller, with times in order even if the lines of the log are not."""
         start, end = session.start, session.end
         if start is not None and end is not None and end < start:
             start, end = end, start

@@ -278,12 +278,12 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return FactorProfile(method=self.method, loss=self.loss)
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
-        """Fill the profile with sessions in the order of time, and set the usual cost, its deviation and the threshold.
+        """Fill the profile with sessions in order of time; set the usual cost, its deviation and the threshold.
 
         The second and the last third of the sessions are scored by a profile of those before them, as new sessions will
-        be. The mean of these costs and their standard deviation are then averaged with what is usual among other users
-        (PRIORS), which counts as much as PRIOR_SESSIONS sessions. The threshold is the score that a share
-        `false_alarm_rate` of the user's sessions exceeds, if their scores follow Student's distribution.
+        be. Mean and deviation of these costs are then averaged with PRIORS, what is usual among users, which count as
+        PRIOR_SESSIONS sessions. A share `false_alarm_rate` of the user's sessions exceeds the threshold if their scores
+        follow Student's distribution.
         """
         self.profile_ = self.new_profile()
         # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.
@@ -310,9 +310,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
         """Return the positions of sessions that the others do not explain, such as those of another person.
 
-        The worst are removed from the profile before the next are sought, because they hide each other. `kept` holds
-        the positions that are still in the profile, and `found` those that were removed. The profile is not `bounded`:
-        it forgets nothing rare, because what was forgotten could not be removed any more.
+        The worst are removed from the profile before the next are sought, because they hide each other. The profile
+        must forget nothing rare, because what was forgotten could not be removed any more.
         """
         profile = Profile()
         for session in counted:
@@ -339,17 +338,11 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return np.array(sorted(found), np.intp)
 
     def _certainty(self, session: CountedSession) -> float:
-        """Return the weight of a session's score: the root of its length over the usual `session_length_`, at most 1.
-
-        The standard deviation of a mean falls with the root of the number of commands, so short sessions count less.
-        """
+        """Return the weight of a score, less for short sessions: the root of length over usual length, up to 1."""
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
-        """Return a session's score: its cost (nats) above the usual cost, in deviations, shrunk for short sessions.
-
-        `usual_cost_` and `deviation_` are mean and standard deviation of the costs of the user's sessions.
-        """
+        """Return a session's cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
         # `min_deviation` is added, because a deviation near 0 would make every session anomalous.
         deviation = self.deviation_ + PRIORS[self.method].min_deviation
         return (cost - self.usual_cost_) / deviation * self._certainty(session)
@@ -493,11 +486,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
     def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
-        """Say in words why a command makes a session costly, such as "nmap (10 times): never seen before".
-
-        The causes are tried in this order: the command is new, rare, follows commands that it never followed before, or
-        is merely more frequent than usual. `names` maps the symbols, which may be hashes, to the commands themselves.
-        """
+        """Say why a command makes a session costly: it is new, rare, follows strange commands, or is too frequent."""
         count = session.commands[command]
         what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part

@@ -47,11 +47,9 @@ class MasqueradeModel:
 def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_lines: bool, **arrays: Any) -> Any:
     """Return a model without scorers, and for each user the fields of the file and the profile.
 
-    The arrays hold the commands (`text`, all bytes in one; `text_lengths`, bytes of each; `command_weights`) and pairs
-    (`pair_first`, `pair_second`, positions among the user's commands; `pair_weights`) of all users, one user after the
-    other; for factorisations also their sessions (`row_lengths`, different commands of each; `row_weights`;
-    `row_commands`, positions; `row_counts`) and `components`. ValueError is raised if they do not fit each other, which
-    the loader reports as damage.
+    All arrays hold one user after the other: the commands (`text` in bytes, `text_lengths`, `command_weights`), the
+    pairs (`pair_first` and `pair_second`, positions among the commands; `pair_weights`), and for factorisations the
+    sessions (`row_*`) and `components`. ValueError is raised if they do not fit each other.
     """
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
     n_counts = len(lengths) + n_pairs + len(arrays["row_commands"])
@@ -90,11 +88,7 @@ def _fill(
     second: NDArray[np.int32],
     pair_weights: NDArray[np.float64],
 ) -> None:
-    """Fill a user's empty profile with the weights, in sessions, of different commands and of pairs of them.
-
-    Pair `i` is of the commands at the positions ``first[i]`` and ``second[i]`` of `commands`, one right after the
-    other. The profile also holds the sum of the weights of all pairs that begin with a command, `context`.
-    """
+    """Fill an empty profile with weights, in sessions, of commands and of pairs, given by positions of commands."""
     profile.commands = dict(zip(commands, weights.tolist(), strict=True))
     if len(profile.commands) != len(commands):
         raise ValueError("commands must be different from each other")
@@ -107,10 +101,10 @@ def _fill(
 
 
 def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield for each user of a factorisation the lengths, weights, commands and counts of rows, and the components.
+    """Yield each user's rows of a factorisation (lengths, weights, commands, counts) and components.
 
-    A row is a session: so many different commands (its length), its weight in the fit, and of each command the position
-    among the user's commands and how often it occurs. The arrays hold the rows of all users, one user after the other.
+    A row is a session: its number of different commands, its weight in the fit, and for each command its position and
+    count.
     """
     factored = [user for user in users if user["method"] != "counts"]
     if any(user["n_rows"] < 1 or user["n_components"] < 1 for user in factored):
@@ -132,11 +126,7 @@ def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tu
 
 
 def _add_factors(profile: Any, lengths: Any, weights: Any, places: Any, counts: Any, components: Any) -> None:
-    """Give a profile of a factorisation its sessions and components (n_components, n_commands).
-
-    `lengths` and `weights` have an entry for each session, its number of different commands and its weight. `places`,
-    positions among the profile's commands, and `counts` have an entry for each command of each session.
-    """
+    """Give a profile its sessions: lengths and weights one a session; places and counts one a command of each."""
     commands = list(profile.commands)
     if len(places) and places.max() >= len(commands):
         raise ValueError("rows must be of commands of the same user")

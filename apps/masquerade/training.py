@@ -125,11 +125,7 @@ def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionSc
 
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
-    """Return what the report says about a user: numbers of sessions, of known commands and of doubtful sessions.
-
-    `doubtful_` are the positions of training sessions that may be another person's. `learning` is true while the user
-    has too few sessions for an alarm, and `threshold` is the score above which a session raises one.
-    """
+    """Return what the report says about a user: numbers of sessions, known commands and doubtful sessions."""
     return {
         "user": name,
         "sessions": n_sessions,

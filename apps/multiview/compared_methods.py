@@ -83,10 +83,7 @@ class FLSS:
         return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
     def _objective(self, X: Array, W: Array, H: Array, sets: list[Array]) -> float:
-        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component.
-
-        `sets` are the columns of each view.
-        """
+        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component."""
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
         return loss + self.dictionary_weight * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
@@ -156,11 +153,7 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the model to views (NaN: missing entries) with the `choice` of its loss and its limit of outlying views.
-
-        `options` are further parameters of the model. Returns its codes as features (n_samples, rank), a function from
-        the views of other samples to theirs, and the components (rank, n_features) in the units of the scaled views.
-        """
+        """Fit the model with the `choice` of loss and limit; return features, a function for others, components."""
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
         # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
@@ -171,18 +164,10 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
 
 
 def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., LearntFeatures]:
-    """Return the `learn` function of a method that factorises a single matrix, the views side by side.
-
-    ``make(rank, seed, side)`` returns an unfitted estimator with ``fit``, ``transform`` and ``components_``. The rank
-    is limited to the size of the training matrix.
-    """
+    """Return `learn` for a method of one joined matrix, by an unfitted estimator ``make(rank, seed, side)``."""
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the estimator of `make` to the joined views; return features, a function for other samples, components.
-
-        `SideBySide` scales views, fills their gaps and joins them to a matrix: `train` for the training samples, and
-        ``test(views)`` for others.
-        """
+        """Fit the estimator to the joined views; return features, a function for other samples, components."""
         # the choice of the multi-view model, `choice`, does not matter here; all methods have the same signature
         side = SideBySide(train)
         model = make(min(rank, *side.train.shape), seed, side)
@@ -199,20 +184,13 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
 
 
 def _concatenation(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-    """Use the scaled views themselves as features, without any model; a baseline.
-
-    Returns the features of the training samples, and a function that finds those of other samples. `rank`, `seed` and
-    `choice` are for other methods.
-    """
+    """Use the scaled views themselves as features, a baseline; return those and a function for other samples."""
     side = SideBySide(train)
     return LearntFeatures(side.train, side.test)
 
 
 def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
-    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss with a group-sparse H, one group per view.
-
-    `side` has the views side by side; its `groups` (n_features,) are the view of each feature.
-    """
+    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss, H group-sparse by views."""
     sets = [np.flatnonzero(side.groups == v) for v in np.unique(side.groups)]
     penalty = Penalty(groups=sets, group_norm="inf", group_l1=EUCNMF_GROUPS)
     return NMF(rank, loss="frobenius", penalty_W=Penalty(l2=EUCNMF_RIDGE), penalty_H=penalty, random_state=seed)

@@ -265,9 +265,8 @@ def _job(
 ) -> list[dict[str, Any]]:
     """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
 
-    The views are prepared by the training samples alone, and views that none of these has are left out. A condition may
-    have several test sets, one for each view that is missing in it, but all share the training set of the first. An
-    item of `variants` is the name of the missing view, the training views and the test views.
+    Views are prepared by the training samples alone; those that none of these has are left out. The test sets of a
+    condition, one for each missing view, share a training set.
     """
     seed = comparison.random_state + split
     train, test = split_samples(labels, comparison.test_share, seed)
@@ -324,11 +323,9 @@ def _scores(
 ) -> list[dict[str, Any]]:
     """Fit a classifier to the features of the training samples, and return one row of scores for each test set.
 
-    `variants` are (name of the missing view, training views, test views); all have the training set of the first. `y`
-    are the labels of the training samples, and `truth` those of the test samples: classes (n_samples,), or words as a
-    matrix of 0 and 1 (n_samples, n_words), which are scored by average precision only. `roots` says whether the
-    classifier may try square roots of the features, `seed` is that of the clustering, and `start` the processor time at
-    which learning began. Samples without any view left are not tested.
+    `variants` are (name of the missing view, training views, test views). Labels are classes (n_samples,), or words as
+    a matrix of 0 and 1, scored by average precision only. Samples without any view left are not tested. `start` is the
+    processor time at which learning began.
     """
     # Features are coordinates of components that overlap. The inner products H @ H.T of the components turn distances
     # between coordinates into distances between reconstructions; see `signed_roots`. Without components, as for views
@@ -462,10 +459,7 @@ def mean_average_precision(truth: Array, scores: Array) -> float:
 
 
 def _word_matrix(labels: Any) -> Any:
-    """Return texts of words separated by semicolons as a matrix of 0 and 1 (n_samples, n_words).
-
-    Classes (n_samples,), of which none has a semicolon, and labels that are a matrix already stay as they are.
-    """
+    """Return words separated by semicolons as a matrix of 0 and 1 (n_samples, n_words); classes stay as they are."""
     if labels.ndim > 1 or labels.dtype.kind != "U" or not any(";" in value for value in labels):
         return labels
     sets = [{word.strip() for word in value.split(";")} - {""} for value in labels]

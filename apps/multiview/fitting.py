@@ -224,10 +224,7 @@ def fit_views(
 def _fit(
     views: dict[str, Array], settings: ViewFit, choice: ModelChoice, progress: Progress | None
 ) -> tuple[MultiviewNMF, list[str]]:
-    """Return the model of prepared views, and a sentence for each reason to doubt it.
-
-    `settings` are the user's, and `choice` the loss and the limit of outlying views that were chosen before.
-    """
+    """Return the model of prepared views, and a sentence for each reason to doubt it."""
     model = make_model(
         settings.n_components,
         choice,
@@ -393,10 +390,7 @@ def impute_views(
 
 
 def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
-    """Return the new samples in files, `sources`, and the model to apply to them, which is read from the file `model`.
-
-    Raises UnreadableError if their views are not those of the model; some of these may be absent.
-    """
+    """Return the new samples in the files, and the model for them; raise UnreadableError unless their views fit."""
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:
@@ -415,10 +409,7 @@ def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | No
 
 
 def _stems(names: Sequence[str]) -> list[str]:
-    """Return names for files, of letters, digits and ``_.-``, in the order of the views.
-
-    If two would be the same file, the later one gets its view's number, more than once if necessary.
-    """
+    """Return distinct names for files, of letters, digits and ``_.-``, in the order of the views."""
     stems: dict[str, str] = {}  # keyed in lower case, because some file systems ignore case
     for v, name in enumerate(names):
         stem = re.sub(r"[^\w.-]", "_", name)[:MOST_LETTERS] or "view"

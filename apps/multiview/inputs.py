@@ -169,8 +169,6 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
     """Set the views and keys of `result` from tables whose rows are matched by their keys.
 
     Samples are ordered by the first table that has them. A table that lacks a sample has a row of NaN, and a note.
-    `_known_keys` replaces a key such as "a.png" by the key "a" of a table before, if that leaves no doubt, and
-    `_check_joined` raises UnreadableError if no chain of common samples leads from one table to all others.
     """
     order: dict[str, int] = {}
     rows: list[list[int]] = []  # for each table the numbers of the samples of its rows
@@ -193,11 +191,7 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
 
 
 def _known_keys(keys: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Return for each key the known one that it means, or itself if it is new.
-
-    It means the one that is equal, or else the one that is equal without the extension of an image file. The latter
-    holds only if there is one such key on either side.
-    """
+    """Return for each key the known one that equals it, or that alone does so without an image's extension."""
     exact = set(known)
     counts, own = Counter(map(_without_extension, exact)), Counter(map(_without_extension, keys))
     stems = {_without_extension(key): key for key in exact}
@@ -214,10 +208,7 @@ def _without_extension(key: str) -> str:
 
 
 def _check_joined(tables: Sequence[Table], there: Array) -> None:
-    """Raise UnreadableError if no chain of common samples leads from the first table to some other.
-
-    `there`, bool (n_samples, n_tables), marks the samples that each table has.
-    """
+    """Raise UnreadableError if no chain of samples in common, `there`, leads from the first table to some other."""
     # Two tables are connected if they have a sample in common. `part` numbers the connected parts from 0.
     part = connected_components(there.T.astype(np.int64) @ there, directed=False)[1]
     if not part.any():
@@ -232,10 +223,7 @@ def _check_joined(tables: Sequence[Table], there: Array) -> None:
 
 
 def _gap_notes(names: Sequence[str], keys: Sequence[str], there: Array) -> list[str]:
-    """Return how many samples have all views, and a sentence for each view that some samples lack, with their keys.
-
-    `there`, bool (n_samples, n_views), marks the samples that have each view.
-    """
+    """Return how many samples have all views, and a sentence for each view that some lack, with their keys."""
     if there.all():
         return []
     every = "both" if len(names) == 2 else f"all {len(names)}"
@@ -264,10 +252,10 @@ def _images(folder: str) -> list[str]:
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
 ) -> tuple[list[Table], Any, list[str]]:
-    """Return a table for each kind of features of the images in a folder, what described them, and what was skipped.
+    """Return a table for each kind of features of a folder's images, what described them, and what was skipped.
 
-    `extraction` is a fitted one, or None to fit one to features of these `kinds` (None: the default ones). `by_name`
-    says whether rows are matched by the names of files; if by position, images that cannot be read are an error.
+    `extraction` is a fitted one, or None to fit one to `kinds`. If rows are not matched by names, images that cannot be
+    read are an error.
     """
     from visionnmf.features import FeatureExtraction
 

@@ -99,11 +99,7 @@ def choose_model(
         judged &= kept
 
     def error(choice: ModelChoice) -> float:
-        """Return the error of a choice; leaving views out must beat keeping them, if that was tried, by the margin.
-
-        `predicted` has by choice the views as its model sees them, `given` the true ones, `hidden` marks the entries
-        that no model was shown, and `judged` (n_samples, n_views) the views that every loss keeps.
-        """
+        """Return the error of a choice at entries it was not shown; leaving views out must win by the margin."""
         without_is_tried = choice.view_outliers is not None and choice._replace(view_outliers=None) in predicted
         return _error(given, predicted[choice], hidden, judged) * (1 + MARGIN if without_is_tried else 1)
 
@@ -113,16 +109,12 @@ def choose_model(
 def _trial_progress(progress: Progress, loss: str) -> Progress:
     """Return a function (stage, done, total) that reports two stages to `progress` as one: the trial of a `loss`.
 
-    The first stage, `JUDGING`, fits small models that judge the views. The second, `FITTED`, has up to `FITS` fits of
-    all samples. Each of these takes about as long as a small model, which has two starts, so they are added up.
+    The first stage fits small models that judge the views; the second fits all samples, each as long as a small model.
     """
     judged = 0  # number of small models
 
     def report(stage: str, done: int, total: Any) -> None:
-        """Report the steps of these two stages as those of one trial; the iterations of a fit are not reported.
-
-        `JUDGING` fits `judged` small models, which judge the views, and after it come up to `FITS` fits of all samples.
-        """
+        """Report the steps of both stages as those of one trial; the iterations of a fit are not reported."""
         nonlocal judged
         if stage == JUDGING:
             judged = total
@@ -134,11 +126,7 @@ def _trial_progress(progress: Progress, loss: str) -> Progress:
 
 
 def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArrays, ViewArrays, ViewArrays]:
-    """Return the views of up to 600 samples, which of their entries are hidden, and the views with NaN there.
-
-    The results have an array (n_samples, n_features) for each view. Samples of which nothing remains to be seen, and
-    views without an entry, are left out.
-    """
+    """Return the views of up to 600 samples, which entries are hidden, and the views with NaN there."""
     there = rng.permutation(np.flatnonzero(observed(views)))[:ENOUGH]
     given = {name: view[there] for name, view in views.items()}
     hidden = {name: _hide(view, rng) for name, view in given.items()}
@@ -159,11 +147,7 @@ def _hide(view: Array, rng: np.random.Generator) -> Array:
 
 
 def _error(views: ViewArrays, predicted: ViewArrays, hidden: ViewArrays, kept: Array) -> float:
-    """Return the sum over the views of the absolute errors at hidden entries, as shares of the sum of the data.
-
-    `views`, `predicted` and `hidden` (bool) have an array (n_samples, n_features) for each view. Only views of samples
-    that `kept` (n_samples, n_views) marks count.
-    """
+    """Return the absolute errors at hidden entries as shares of the data, summed over views that `kept` marks."""
     shares = []
     for v, (name, view) in enumerate(views.items()):
         counts = hidden[name] & kept[:, [v]]

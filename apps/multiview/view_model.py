@@ -90,11 +90,7 @@ class Preparation(BaseEstimator):
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
-        """Return a view prepared as ``kinds_[name]`` says.
-
-        "range" scales each feature to 0 ... 1 over the training samples, by its least value there and its range, and
-        lower values become 0. "rows" takes logarithms, with rows of unit norm. "none" leaves the view as it is.
-        """
+        """Return a view as ``kinds_[name]`` says: "range" to 0 ... 1, "rows" logarithms of unit norm, or as is."""
         kind = self.kinds_[name]
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
@@ -114,10 +110,7 @@ def is_sparse(view: Array) -> bool:
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
-    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN.
-
-    `extreme` is ``np.fmin`` or ``np.fmax``, which ignore NaN.
-    """
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
     found = np.asarray(extreme.reduce(view, axis=0))
     return np.where(np.isfinite(found), found, 0)
 
@@ -140,10 +133,7 @@ class ViewModel:
 
 
 def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any = None) -> ViewModel:
-    """Return the model of a file, after the checks that the fields do not make; ValueError if they disagree.
-
-    `preparation` has the parameter and the fitted attributes of a :class:`Preparation` by name, and is changed.
-    """
+    """Return the model of a file, after the checks that the fields do not make; ValueError if they disagree."""
     # the number of features of each view, by its name
     sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
     prepared = Preparation(preparation.pop("prepare"))

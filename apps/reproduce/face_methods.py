@@ -346,10 +346,7 @@ def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array
 
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
-    """Fit a method of the faces application without a rank; return its function from images to distances of people.
-
-    `split` has the training images and their people; 0 stands for no rank.
-    """
+    """Fit a method of the faces application without a rank; return its function from images to distances of people."""
     return application.METHODS[name](split, 0).distances
 
 

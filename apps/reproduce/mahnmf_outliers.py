@@ -133,11 +133,7 @@ OPEN = (
 
 
 def _video(number: int, names: Sequence[str], replaced: str) -> Experiment:
-    """Return the experiment of two videos, by the `number` of its figure in the MahNMF paper.
-
-    `names` are those of the videos, and `replaced` says how they differ from the paper's. OPEN has what the paper
-    leaves open.
-    """
+    """Return the experiment of two videos in a figure of the MahNMF paper; `replaced` says how they differ from it."""
     files = (I2R,) if "Bootstrap" not in names else (I2R, f"video_{BOOTSTRAP}.npz")
     return Experiment(
         f"mahnmf/fig-{number}",

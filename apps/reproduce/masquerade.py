@@ -151,10 +151,7 @@ def roc(sizes: Sizes) -> Result:
 
 
 def _roc_rows(scores: Mapping[str, Array], labels: Array) -> list[Row]:
-    """Return a row for each claim that the paper reads from its figure: the claim, its figure, ours, and the verdict.
-
-    `scores` are those of the test sessions by the names in PLOTTED, and `labels` are true for masquerades.
-    """
+    """Return a row for each claim that the paper reads from its figure: the claim, its figure, ours, the verdict."""
 
     def at(name: str, rate: float) -> float:
         """Return the masquerades that a method misses, in %, at a false alarm rate in %, by its scores in `scores`."""

@@ -60,10 +60,7 @@ def annotation_scores(
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(codes: Array, others: Array) -> list[float]:
-        """Return the scores in % of words that training images with these codes hand on to test images with `others`.
-
-        They are accuracy, recall and normalised score.
-        """
+        """Return accuracy, recall and normalised score, in %, of the words that training images hand on."""
         found = score_words(test.labels, transferred(codes, others, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 

@@ -276,10 +276,7 @@ def _split(labels: Array, each: int, seed: int) -> Array:
 
 
 def _nearest(codes: Array, labels: Array, train: Array) -> float:
-    """Return the accuracy, in %, of the nearest training image's label for the others.
-
-    `codes` and `labels` are of all images, and `train` are the positions of the training images.
-    """
+    """Return the accuracy, in %, of the nearest training image's label for the other images."""
     test = np.setdiff1d(np.arange(len(labels)), train)
     found = KNeighborsClassifier(1).fit(codes[train], labels[train]).predict(codes[test])
     return float(100 * (found == labels[test]).mean())
@@ -325,11 +322,7 @@ SPARSE = "DenseHue features of 499 photographs of Corel5k; IAPR TC12 is not at h
 
 
 def _figure(number: int, name: str, title: str, claim: str, **options: Any) -> Experiment:
-    """Return the experiment of a figure of objective curves, by its number in the paper of OR-NMF.
-
-    `name` is the data set, `title` says what is compared, `claim` what the paper finds, and `options` are those of
-    :func:`objective_curves`.
-    """
+    """Return the experiment of a figure of objective curves; `options` are those of :func:`objective_curves`."""
     run = partial(objective_curves, name=name, **options)
     replaced = SPARSE if name == "sparse" else ""
     title = f"objective of {title}, {'sparse data' if name == 'sparse' else name}"
@@ -338,10 +331,7 @@ def _figure(number: int, name: str, title: str, claim: str, **options: Any) -> E
 
 
 def _recognition(number: int, name: str, replaced: str = "") -> Experiment:
-    """Return the experiment of a figure of accuracies, by its number in the paper of OR-NMF.
-
-    `name` is the set of faces. `replaced` says why it takes the place of the paper's CBCL, and is empty for ORL.
-    """
+    """Return the experiment of a figure of accuracies; `replaced` says why other faces stand for the CBCL set."""
     people = "UMIST, 575 faces of 20 people" if replaced else "ORL, 400 faces of 40 people"
     return Experiment(
         f"or-nmf/fig-{number}",

@@ -69,11 +69,7 @@ def write_page(
 
 
 def _blocks(found: Sequence[Experiment], outcomes: Mapping[str, Outcome], command: str, quick: bool) -> list[Block]:
-    """Return the page: an overview, and a section for each experiment in `found`, below the title of its paper.
-
-    A block has a kind (heading, text, table, ...), its content and a caption. The arguments are those of
-    :func:`write_page`.
-    """
+    """Return the page of :func:`write_page`: an overview, and a section for each experiment below its paper."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, one thread for each experiment"
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
     overview = [["item", "what", "data", "result"]]
@@ -109,10 +105,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Block]:
-    """Return the section of an experiment; its outcome is None if it was not run.
-
-    A block has a kind (heading, text, table, ...), its content, and a caption, for a heading the address on the page.
-    """
+    """Return the section of an experiment; its outcome is None if it was not run."""
     blocks = [Block("h3", f"{one.name}: {one.title}", one.name.replace("/", "-"))]
     if one.claim:
         blocks.append(Block("text", f"The paper: {one.claim}"))
@@ -139,10 +132,7 @@ def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Bloc
 
 
 def _findings(result: Result) -> list[Block]:
-    """Return the comparison, the notes, the pictures and the further tables of a result.
-
-    Each is a block: its kind, its content and its caption.
-    """
+    """Return the comparison, the notes, the pictures and the further tables of a result."""
     blocks = []
     if result.rows:
         blocks.append(Block("table", [HEADINGS, *(row.cells() for row in result.rows)], "Paper and ours"))
@@ -153,11 +143,7 @@ def _findings(result: Result) -> list[Block]:
 
 
 def _markdown(blocks: Sequence[Block]) -> str:
-    """Return the page as Markdown.
-
-    A block has a kind, its content, and a caption; :class:`Block` describes them. Kinds without a form of their own are
-    text, or remarks in bold.
-    """
+    """Return the page as Markdown. Kinds of blocks without a form of their own are text, or remarks in bold."""
     parts = []
     for kind, content, caption in blocks:
         if kind in ("h1", "h2", "h3"):
@@ -178,10 +164,7 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 
 def _html(blocks: Sequence[Block]) -> str:
-    """Return the page as HTML without scripts; it needs the pictures beside it and nothing else.
-
-    A block has a kind, its content, and a caption, which is the address of a heading; :class:`Block` describes them.
-    """
+    """Return the page as HTML without scripts; it needs the pictures beside it and nothing else."""
     parts = []
     for kind, content, caption in blocks:
         text, title = html.escape(str(content)), html.escape(caption)

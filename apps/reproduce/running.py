@@ -200,10 +200,7 @@ def _item(one: Experiment, outcome: Outcome) -> dict[str, Any]:
 
 @contextmanager
 def _environment(data: str | Path | None) -> Iterator[None]:
-    """Let the block read data from this folder, if one is given, and use one thread.
-
-    Both are set as environment variables, which are restored at the end. Raises UnreadableError if there is no folder.
-    """
+    """Let the block read data from this folder, if given, and use one thread; raise UnreadableError without it."""
     from threadpoolctl import threadpool_limits
 
     if data is not None and not Path(data).is_dir():
@@ -222,11 +219,9 @@ def _environment(data: str | Path | None) -> Iterator[None]:
 
 
 def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool, stop_at_error: bool) -> Outcome:
-    """Run one experiment, or read its result from an earlier run.
+    """Run one experiment, or without `force` read its result from an earlier run with the same key.
 
-    The result is kept in the folder `out` as ``<name>.json``, beside its pictures. With `force`, it is not read. Unless
-    `stop_at_error`, an error becomes the outcome. `_key` returns a digest of the version, the data and `quick`, `_kept`
-    reads a result of the same key, and `_with_files` writes the pictures and puts their names in place of them.
+    The result is kept as ``<name>.json``, beside its pictures. Unless `stop_at_error`, an error becomes the outcome.
     """
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that
@@ -254,10 +249,7 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
 
 
 def _key(one: Experiment, quick: bool) -> str:
-    """Return a digest of what a result depends on: the version, the data and whether the run is quick.
-
-    The data are identified by the folder and by the sizes of the experiment's files, in bytes.
-    """
+    """Return a digest of the version, the folder and sizes of the data, and whether the run is quick."""
     folder = data_folder()
     files = [path for name in one.files if folder is not None and (path := folder / name).exists()]
     sizes = {path.name: path.stat().st_size for path in files}

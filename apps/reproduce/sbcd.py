@@ -284,11 +284,7 @@ def recovery(sizes: Sizes) -> Result:
 
 
 def _recovery_rows(loss: str, last: dict[str, Array]) -> list[Row]:
-    """Return a row for each claim about the SIR of both factors, in dB, at the end.
-
-    `last` has it for each method, (n_draws, 2), of signals and of weights. The paper claims that sBCD and CCD, which is
-    run for some divergences only, recover more than the multiplicative updates and gradient descent.
-    """
+    """Return a row for each claim about the SIR of both factors; `last` (n_draws, 2) has it in dB by method."""
     rows = [
         compared(
             f"{loss}: {better} has the higher SIR of the {factor} than {worse}",

@@ -169,10 +169,7 @@ def learn_stream(
 
 
 def _unfitted(learning: StreamLearning) -> Any:
-    """Return the estimator of the chosen method, not fitted, with the given number of components and seed.
-
-    `learning.w`, how much the decoder changes, is for the conservative method; None leaves its default.
-    """
+    """Return the unfitted estimator of the chosen method, with the given number of components and seed."""
     common: dict[str, Any] = {"n_components": learning.n_components, "random_state": learning.random_state}
     if learning.method != CONSERVATIVE:
         return OnlineNMF(method=learning.method, **common)
@@ -192,10 +189,7 @@ def _check_size(chunks: Chunks, n_components: int) -> None:
 def _after_batch(
     chunks: Chunks, drawing: ComponentsPicture, progress: Progress | None, done: int, total: int | None
 ) -> None:
-    """Report progress; raise an error after the first batch, not the last, if components cannot be drawn.
-
-    `fit_stream` calls this after each batch with the number of samples done and of all (None if not known).
-    """
+    """Report progress; raise an error after the first batch, not the last, if components cannot be drawn."""
     if drawing.picture is not None and chunks.n_features is not None:
         _shape(chunks.n_features, drawing.picture_shape or chunks.image_shape)
     if progress is not None:
@@ -209,10 +203,7 @@ def _shape(n_features: int, given: tuple[int, int] | None) -> tuple[int, int]:
 
 
 def _write(learner: Any, model: str | Path, picture: Path | None, shape: tuple[int, int] | None, force: bool) -> None:
-    """Write the model and its picture, both or none.
-
-    `shape` is the height and width of the components; None makes them square. No `picture` is drawn if it is None.
-    """
+    """Write the model and its picture, both or none; `shape` None makes the components square."""
     drawn = None
     if picture is not None:
         drawn = components_picture(learner.components_, _shape(learner.n_features_in_, shape), most=MAX_SHOWN)

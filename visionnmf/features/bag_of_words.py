@@ -66,11 +66,7 @@ class BagOfWords(Extractor):
         check_layout(self.layout)
 
     def _learn(self, images: Images) -> None:
-        """Learn the dictionary of words from descriptors of randomly chosen images, about equally many of each.
-
-        `_points` finds row, column and scale of the patches of an image (n, 3), and `_descriptors` describes them
-        (n, d). Of those of all images about `n_samples` are drawn and clustered to at most `n_words` words.
-        """
+        """Cluster descriptors of about `n_samples` patches of randomly chosen images to at most `n_words` words."""
         rng = check_generator(self.random_state)
         descriptors = sample_rows(
             images, self.max_pixels, self.n_samples, rng, lambda image: self._descriptors(image, self._points(image))
@@ -93,11 +89,7 @@ class BagOfWords(Extractor):
         return math.prod(self.layout) * len(self.dictionary_)
 
     def _describe(self, image: PreparedImage) -> Array:
-        """Return how often each word, a row of `dictionary_`, occurs in each cell, as shares of the points.
-
-        `_points` finds row, column and scale of the patches, in pixels (n, 3), and `layout` has the rows and columns of
-        cells.
-        """
+        """Return how often each word occurs in each cell of the layout, as shares of the points."""
         points = self._points(image)
         words = nearest_words(self._descriptors(image, points), self.dictionary_)
         places = points[:, :2] / image.grey.shape  # row and column as shares of height and width
@@ -116,10 +108,7 @@ class OnGrid(BagOfWords):
         check_grid(self.scales, self.step)
 
     def _points(self, image: PreparedImage) -> Array:
-        """Return the points of the grid (n, 3): row, column and scale, in pixels; `step` is in multiples of the scale.
-
-        Raises ParameterError if the descriptors of so many points would take too much memory.
-        """
+        """Return the points of the grid (n, 3): row, column and scale, in pixels; raise if there are too many."""
         height, width = image.grey.shape
         count = sum(rows * columns for rows, columns in grid_size(height, width, self.scales, self.step))
         check_descriptor_count("scales and step", count, self._descriptor_size())
@@ -135,10 +124,7 @@ class AtCorners(BagOfWords):
 
 
 def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> NDArray[np.float32]:
-    """Cluster descriptors (n, d) into at most `n_words` words (n_words, d) by mini-batch k-means.
-
-    If there are no more distinct descriptors than words wanted, they are the words themselves.
-    """
+    """Cluster descriptors (n, d) to at most `n_words` words (n_words, d) by mini-batch k-means."""
     # Seen as one value of its bytes, a row can be compared as a whole, which is much faster than ``unique(axis=0)``.
     rows = np.ascontiguousarray(descriptors).view(np.dtype((np.void, descriptors.itemsize * descriptors.shape[1])))
     distinct = descriptors[np.sort(np.unique(rows, return_index=True)[1])]

@@ -255,11 +255,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.n_features_out_ = int(ends[-1])
 
     def _rows(self, images: Images, pool: Executor | None = None) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the features of each image, or the error if it cannot be read.
-
-        Batches of images go to the `pool`, or to processes of joblib, each image with the numbers of the extractors
-        whose features of it are not in the cache file; the cache completes the rows.
-        """
+        """Yield the features of each image, or the error, by batches in the `pool` or joblib; the cache fills rows."""
         check_is_fitted(self)
         images = check_images(images)
         with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
@@ -288,11 +284,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 @takes_files
 def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
-    """Return the features of each image by the numbers of the extractors, or the error of one that cannot be read.
-
-    A task is an image (array or file) and the numbers of the extractors, positions in `extractors`, that must describe
-    it; an image without any is not read. `max_pixels` is the size to which larger images are reduced.
-    """
+    """Return for each task (image, numbers of the extractors wanted) their features by number, or the error."""
     described: list[Parts | MediaError] = []
     for image, wanted in tasks:
         try:
@@ -388,10 +380,7 @@ class FeatureCache:
             self._cache.__exit__(*exception)
 
     def _keys(self, image: ArrayLike | str | Path) -> list[str]:
-        """Return the key of an image for each extractor; none without a cache file, or for a file that cannot be read.
-
-        A key is a digest of the image followed by one of the extractor.
-        """
+        """Return a digest of image and extractor for each extractor; none without a cache, or for unreadable files."""
         if self._cache is None:
             return []
         try:

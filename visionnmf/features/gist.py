@@ -100,11 +100,7 @@ class GIST(Extractor):
         return self.n_scales * self.n_orientations * self.n_cells**2
 
     def _describe(self, image: PreparedImage) -> Array:
-        """Return the mean magnitude of each Gabor filter's response in each cell of the resized image.
-
-        The image is mirrored at its border, because the Fourier transform would otherwise join opposite sides.
-        Coarse filters are applied to the low frequencies only, which subsamples the response by `shrink` and is faster.
-        """
+        """Return the mean magnitude of each Gabor filter's response in each cell of the resized, mirrored image."""
         grey = _normalise(255 * image.resized_grey(self.size, self.size))
         margin = int(MARGIN * self.size)
         spectrum = fft2(np.pad(grey, margin, mode="symmetric"))
@@ -151,12 +147,7 @@ def _low_pass(side: int) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArray[np.complex64], int]]:
-    """Return the filters of each scale, the finest first, and the factor by which their responses are subsampled.
-
-    The filters of a scale are factors of a spectrum, (n_orientations, side // shrink, side // shrink). `side` is that
-    of the padded image in pixels. The finest scale has the frequency HIGHEST, each other one that of the scale before
-    over RATIO, and a filter passes nothing above REACH times its frequency.
-    """
+    """Return the spectra of the filters of each scale, finest first, and the factor that subsamples their responses."""
     found = []
     for scale in range(n_scales):
         frequency = HIGHEST / RATIO**scale  # of the filter's centre, in cycles a pixel
@@ -177,10 +168,7 @@ def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArra
 
 
 def _low_frequencies(spectrum: Array, shrink: int) -> Array:
-    """Return the low frequencies of a spectrum, which are the spectrum of the image subsampled by `shrink`.
-
-    `spectrum` is (side, side) in the order of the Fourier transform, with the negative frequencies at the end.
-    """
+    """Return the low frequencies of a spectrum (side, side): that of the image subsampled by `shrink`."""
     if shrink == 1:
         return spectrum
     half = len(spectrum) // shrink // 2

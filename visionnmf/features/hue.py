@@ -63,10 +63,7 @@ class HueWords(BagOfWords):
         return self.n_bins
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
-        """Return a histogram of `n_bins` hues for each patch; `points` (n, 3) are row, column and scale in pixels.
-
-        `grey` is the saturation at which a histogram has half its length.
-        """
+        """Return a histogram of hues for each patch; `points` (n, 3) are row, column and scale in pixels."""
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey)
 
 
@@ -190,11 +187,7 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
 
 
 def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey: float) -> NDArray[np.float32]:
-    """Return the histograms (n, n_bins) of a block of patches, whose `points` (n, 3) are row, column and scale.
-
-    `bins` is the hue of each pixel in units of bins, and `saturation` its weight, both (height, width). `grey` is the
-    mean saturation that is added to the norm of a histogram before it is divided by it.
-    """
+    """Return the histograms (n, n_bins) of patches at `points`; `bins` is each pixel's hue in units of bins."""
     low = np.floor(bins).ravel()
     # a hue is shared between bin `low` and the next one, which gets `share`; the bins are a circle
     share, low = bins.ravel() - low, low.astype(np.intp) % n_bins
@@ -214,11 +207,7 @@ def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey
 
 
 def _hue(rgb: Array) -> tuple[Array, Array]:
-    """Return the hue of each pixel as an angle in radians, and its saturation, from two opponent colours.
-
-    `rgb` is (height, width, 3) from 0 to 1; grey has the saturation 0. The formulas are those of
-    :func:`hue_histograms`.
-    """
+    """Return each pixel's hue in radians and its saturation, by the formulas of :func:`hue_histograms`."""
     red, green, blue = np.moveaxis(rgb, -1, 0)
     first = (red - green) / np.sqrt(2, dtype=np.float32)
     second = (red + green - 2 * blue) / np.sqrt(6, dtype=np.float32)
@@ -226,11 +215,9 @@ def _hue(rgb: Array) -> tuple[Array, Array]:
 
 
 def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the flat indices of the pixels sampled in each patch, and their weights, both (n, SAMPLES^2).
+    """Return flat indices and Gaussian weights, both (n, SAMPLES^2), of the pixels sampled in each patch.
 
-    A patch reaches PATCH scales to each side of its middle, and is sampled at SAMPLES x SAMPLES places. `points` (n, 3)
-    are row, column and scale. A weight is a Gaussian of half the patch's radius, and 0 outside the image of `height` x
-    `width` pixels.
+    A patch reaches PATCH scales to each side of its middle. `points` (n, 3) are row, column and scale.
     """
     # of the samples along an axis from the middle of the patch, in scales
     offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
@@ -243,9 +230,6 @@ def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], 
 
 
 def _places(centres: Array, scales: Array, offsets: Array, size: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the places of samples along an axis of `size` pixels (n, n_offsets), and which lie in the image.
-
-    `offsets` are in scales of the patch. Places outside are moved to the nearest pixel; the mask gives them no weight.
-    """
+    """Return the places of samples along an axis (n, n_offsets), moved into the image, and which lay in it."""
     places = np.rint(centres[:, np.newaxis] + scales[:, np.newaxis] * offsets).astype(np.intp)
     return np.clip(places, 0, size - 1), (places >= 0) & (places < size)

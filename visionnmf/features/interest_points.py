@@ -112,11 +112,7 @@ def _laplacian(image: NDArray[Any], scale: float) -> NDArray[Any]:
 
 
 def _cornerness(image: NDArray[Any], scale: float) -> NDArray[Any]:
-    """Return the scale-adapted Harris measure of each pixel: large at corners, negative at edges, 0 in flat areas.
-
-    It is ``det(M) - 0.04 trace(M)^2`` of the matrix ``M`` of products of the derivatives, averaged by a Gaussian window
-    of `scale` pixels. The derivatives are taken at 0.7 times that scale.
-    """
+    """Return the scale-adapted Harris measure ``det(M) - 0.04 trace(M)^2`` of each pixel, large at corners."""
     fine = DIFFERENTIATION * scale
     smooth = _blurred(image, fine)
     # With ksize 1 and a factor of 0.5 these are central differences. The factor `fine` makes scales comparable.

@@ -120,12 +120,7 @@ class PatchNMF(Extractor):
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
-        """Learn the parts from patches of randomly chosen images, an equal number of each, by online NMF.
-
-        `components_` (n_components, 6 * patch**2) are the parts, and `encoder_` is their pseudo-inverse. Each pixel of
-        a patch has 6 features, three colours above and below the mean. Images of more than `max_pixels` are reduced to
-        that size first, and `n_samples` is about the number of patches of all images together.
-        """
+        """Learn the parts from patches of randomly chosen, reduced images by online NMF, 6 features a pixel."""
         rng = check_generator(self.random_state)
         patches = sample_rows(images, self.max_pixels, self.n_samples, rng, self._patches)
         from visionnmf.models import OnlineNMF  # fitted extractors do not need it
@@ -152,11 +147,7 @@ class PatchNMF(Extractor):
         return math.prod(self.layout) * self.n_components
 
     def _describe(self, image: PreparedImage) -> Array:
-        """Return the features of an image: the mean codes of the patches of each cell, cell by cell.
-
-        Patches are cut and encoded one strip, of a patch's height, at a time, to limit memory. The codes of a patch are
-        its product with `encoder_` (6 * patch**2, n_components), without negative values.
-        """
+        """Return the mean codes of the patches of each cell; a strip of patches is encoded at a time to save memory."""
         # `last` is the first row of the last strip; a smaller image gives one patch, extended by its border
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
         rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
@@ -193,9 +184,6 @@ def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np
 
 
 def _divide_evenly(size: int, parts: int) -> list[slice]:
-    """Return `parts` slices that divide an axis of `size` places, none empty.
-
-    Slices share a place where there are fewer places than parts.
-    """
+    """Return `parts` slices that divide an axis of `size` places; they share places if there are too few."""
     edges = [i * size // parts for i in range(parts + 1)]
     return [slice(low, max(high, low + 1)) for low, high in pairwise(edges)]

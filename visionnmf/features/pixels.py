@@ -93,10 +93,7 @@ class ColorHistogram(Extractor):
         return math.prod(self.layout) * self.n_bins**3
 
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
-        """Return the joint colour histogram of each cell, as shares of all pixels of the image.
-
-        It has `n_bins` bins for each of three channels; `layout` has the rows and columns of cells.
-        """
+        """Return the joint colour histogram of each cell, as shares of all pixels of the image."""
         # OpenCV's code of the conversion from RGB (None for RGB), and the least value and the range of each channel
         conversion, low, extent = SPACES[self.space]
         high = np.array(low, np.float32) + np.array(extent, np.float32)

@@ -36,10 +36,7 @@ class _Extraction(Record):
     """A fitted `FeatureExtraction`."""
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Return a fitted union of extractors as plain values: its `max_pixels`, and its extractors, packed themselves.
-
-        `place` says where in the file it stands; arrays are put there by the base class.
-        """
+        """Return a fitted union of extractors as plain values: its `max_pixels` and its packed extractors."""
         check_is_fitted(value)
         extractors = list(value.extractors_.values())
         return super().pack({"max_pixels": value.max_pixels, "extractors": extractors}, place)

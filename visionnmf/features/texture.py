@@ -104,10 +104,7 @@ class PatternHistogram(Extractor):
         check_layout(self.layout)
 
     def _count_patterns(self, codes: Array, n_codes: int) -> Array:
-        """Count the codes of pixels (height, width), 0 to n_codes - 1, in each cell; see :func:`.count_in_cells`.
-
-        There may be no codes at all, because the census transform has none at the border.
-        """
+        """Count the codes of pixels, 0 to n_codes - 1, in each cell; the census transform has none at the border."""
         height, width = codes.shape
         rows, columns = np.divmod(np.arange(codes.size), max(1, width))
         return count_in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), self.layout, n_codes)

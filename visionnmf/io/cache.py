@@ -105,10 +105,7 @@ class ArrayCache:
         self._file.close()
 
     def _is_ours(self) -> bool:
-        """Return whether the file has our table, False if it is empty; raise if it has anything else.
-
-        A view or trigger of a hostile file would run its own SQL in our queries, so every row of the schema counts.
-        """
+        """Return whether the file has our table and nothing else, False if it is empty; raise for foreign SQL."""
         found = self._file.execute("SELECT type, name, sql FROM sqlite_master LIMIT 3").fetchall()
         if found and found != SCHEMA:
             raise sqlite3.DatabaseError("it holds other tables")
@@ -116,10 +113,7 @@ class ArrayCache:
 
     @contextmanager
     def _querying(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours, and let the queries of the block end in time.
-
-        The progress handler that the constructor sets looks at `_deadline`, in seconds of processor time.
-        """
+        """Turn SQLite's errors into ours, and end the queries of the block at `_deadline`, in processor seconds."""
         self._deadline = time.process_time() + MOST_SECONDS
         try:
             yield
@@ -130,10 +124,7 @@ class ArrayCache:
 
 
 def _unpacked(size: Any, data: Any, most: int) -> NDArray[np.float32] | None:
-    """Return an array of the file, None if its entry is damaged.
-
-    `size` is the number of its entries, float32 of 4 bytes, and `most` how many are allowed; `data` is packed by zlib.
-    """
+    """Return `size` float32 numbers (at most `most`) unpacked by zlib from `data`, or None if they are damaged."""
     if not isinstance(size, int) or not 0 <= size <= most or not isinstance(data, bytes):
         return None
     try:

@@ -183,10 +183,7 @@ def _complaint(error: Exception) -> str:
 
 
 def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
-    """Decode a picture: TIFF by tifffile if that can read it, all others by Pillow.
-
-    `data` are the bytes of the file, `name` is for messages, and a sentence is added to `notes` for what is left out.
-    """
+    """Decode the bytes of a picture, by tifffile or else by Pillow; add to `notes` what is left out."""
     if data[:4] in _TIFF_STARTS:
         from .tiff_decoding import decode_tiff  # here, because tifffile takes 0.1 s to import
 
@@ -199,10 +196,7 @@ def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArra
 
 
 def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
-    """Decode a picture by Pillow, after checking its declared size, and turn it upright.
-
-    `data` are the bytes of the file, `name` is for messages, and a sentence is added to `notes` for what is left out.
-    """
+    """Decode the bytes of a picture by Pillow, after checking its declared size, and turn it upright."""
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=_formats(data, name))
     except Image.UnidentifiedImageError as error:
@@ -224,10 +218,7 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
 
 
 def _formats(data: bytes, name: str) -> tuple[str, ...]:
-    """Return the decoders for a picture; those for HEIC and AVIF are not in every installation.
-
-    HEIC and AVIF files begin with a box ``ftyp``, which lists brands of 4 letters; the first one is the main brand.
-    """
+    """Return Pillow's decoders for a picture; a HEIC or AVIF file is known by the brand in its ``ftyp`` box."""
     brands = data[8:64] if data[4:8] == b"ftyp" else b""
     if brands[:4] in _AVIF or (brands[:4] in _ANY_HEIF and b"avif" in brands):
         if features.check("avif"):
@@ -263,11 +254,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Return a decoded Pillow picture as RGB with 8 or 16 bits, transparent parts on white.
-
-    Pillow's modes: "I..." holds integers, "F" floats, "RGBa" RGB that is already multiplied by alpha. `notes` gets a
-    sentence if parts were transparent.
-    """
+    """Return a decoded Pillow picture as RGB with 8 or 16 bits, transparent parts on white (said in `notes`)."""
     mode = image.mode
     if mode.startswith("I"):  # 16-bit grey; Pillow widens it to 32 bits in some formats and versions
         values = np.asarray(image)
@@ -289,10 +276,7 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
 
 
 def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits (`shallow`).
-
-    `name` is for messages, and a sentence is added to `notes` if parts were transparent.
-    """
+    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits (`shallow`)."""
     clean = b"".join([_PNG, *_chunks(data, (b"IHDR", b"tRNS", b"IDAT", b"IEND"))])
     decoded = decode_by_opencv(clean)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 3:
@@ -305,10 +289,7 @@ def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) ->
 
 
 def _chunks(data: bytes, wanted: tuple[bytes, ...]) -> Iterator[bytes]:
-    """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder.
-
-    A chunk has the length of its content (4 bytes), its kind (4 letters), the content, and a checksum (4 bytes).
-    """
+    """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder."""
     position = len(_PNG)
     while position + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, position)

@@ -153,10 +153,7 @@ def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[list[int]]:
-    """Return the groups of inputs whose outputs would get the same name in the same folder, as indices of `found`.
-
-    `found` has pairs whose first part is the input; `places` has the folder that is planned for each one's results.
-    """
+    """Return the groups of inputs, as indices, whose outputs would have the same name in the same planned folder."""
     groups = defaultdict(list)
     for index, ((source, _), place) in enumerate(zip(found, places, strict=True)):
         groups[os.path.normpath(place), stem_of(source)].append(index)

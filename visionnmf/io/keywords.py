@@ -207,11 +207,7 @@ def _subjects(packet: bytes) -> list[str]:
         text.clear()
 
     def end(name: str) -> None:
-        """Leave an element, and add its text to `words` if it is an item of ``dc:subject``.
-
-        `within` lists the elements that have begun and not ended, outermost first, and `text` the pieces of text since
-        the last tag.
-        """
+        """Leave an element, and add its text to `words` if it is an item of ``dc:subject``."""
         within.pop()
         if name == ITEM and SUBJECT in within and len(words) < MOST_WORDS:
             words.append("".join(text))

@@ -85,11 +85,7 @@ def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str,
 
 
 def _matrices(path: Path, data: bytes, order: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each variable; None stands for anything but a matrix of real numbers.
-
-    `data` is the whole file, `order` its byte order as struct writes it ("<" or ">"), and `depth` the number of levels
-    of cells and structures to read.
-    """
+    """Yield name and value of each variable, None unless real numbers; `order` is "<" or ">", `depth` of nesting."""
     total = 0  # bytes that were unpacked so far, which are limited for the whole file
     for kind, content in _elements(memoryview(data)[_HEADER:], order):
         if kind == _COMPRESSED:
@@ -101,11 +97,7 @@ def _matrices(path: Path, data: bytes, order: str, depth: int) -> Iterator[tuple
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """Yield type and content of each data element in `data`; `order` is the byte order, "<" or ">".
-
-    An element begins with its type and the number of bytes of its content, 4 bytes each. The content is padded to a
-    multiple of 8 bytes, except that of compressed elements.
-    """
+    """Yield type and content of each data element: two 4-byte numbers, then the content, padded to 8 bytes."""
     position = 0
     while position + 8 <= len(data):
         kind, count = struct.unpack_from(f"{order}II", data, position)
@@ -122,10 +114,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
 
 
 def _inflate(path: Path, content: memoryview, before: int) -> bytes:
-    """Decompress an element; raise TooLargeError if it and the `before` bytes unpacked earlier are too large.
-
-    At most 1 MiB is unpacked between two checks, so that a small file cannot use up the memory.
-    """
+    """Decompress an element by steps of 1 MiB; raise TooLargeError if it and `before` bytes are too large."""
     inflater = zlib.decompressobj()
     parts = []
     rest: bytes | memoryview = content
@@ -138,10 +127,7 @@ def _inflate(path: Path, content: memoryview, before: int) -> bytes:
 
 
 def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
-    """Return the name and the value of a matrix element, whose bytes have the byte order `order`.
-
-    Cells become lists and structures dicts, down to `depth` levels. The value is None for kinds that are not read.
-    """
+    """Return name and value of a matrix element: array, list for cells, dict for structures, None for other kinds."""
     # The parts of a matrix, in this order: flags with the class, dimensions, name, values.
     parts = _elements(content, order)
     flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
@@ -163,10 +149,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
 
 
 def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
-    """Return the value of an element within a cell or a structure; an element without content is an empty matrix.
-
-    `part` is its type and its content, `order` the byte order, and `depth` how many further levels are read.
-    """
+    """Return the value of an element, its type and content, within a cell or a structure, `depth` levels deep."""
     kind, content = part
     if kind != _MATRIX:
         raise ValueError(f"an element of type {kind} where a matrix is due")
@@ -176,9 +159,8 @@ def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
 def _structures(parts: Iterator[tuple[int, memoryview]], order: str, depth: int) -> list[dict[str, Any]]:
     """Return the elements of a structure array as dicts from field to value.
 
-    Its parts are the width of a name in bytes, all names, each filled up with zeros to that width, and then the values
-    of all fields of the first element, of the second, and so on. `order` is the byte order, and `depth` how many
-    further levels are read.
+    Its parts are the width of a name in bytes, all names, padded to it, and the values of all fields, element by
+    element.
     """
     (width,) = struct.unpack_from(f"{order}i", next(parts, (0, memoryview(b"")))[1])
     text = bytes(next(parts, (0, memoryview(b"")))[1])

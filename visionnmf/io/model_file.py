@@ -80,19 +80,13 @@ class _Members(dict[str, Any]):
     """The arrays of an open file by name. Each is read when it is asked for, and only once."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
-        """Take the open archive `file`, of which no array has been read yet.
-
-        `unread` has the names of the members that nothing has asked for.
-        """
+        """Take the open archive `file`; `unread` has the names of the members that nothing has asked for."""
         super().__init__()
         self._file = file
         self.unread = {member.filename for member in file.infolist()}  # names of members that nothing has asked for
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Read the array `name` from the archive `_file`; raise StateError if it is not one of numbers.
-
-        Raises KeyError if there is no such member, or it was read before, as `unread` tells.
-        """
+        """Read an array of the archive; raise KeyError if it is missing or was read before, StateError if damaged."""
         self.unread.remove(f"{name}.npy")
         array = read_member(self._file, name)
         if array.dtype.kind not in NUMBERS or array.dtype.itemsize > 8:
@@ -174,11 +168,7 @@ class ModelFile:
         self._check_size(path, file.getinfo("header.npy").file_size - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
-        """Return the header of a model file; raise if it is not of this format or of another version.
-
-        `title` says what such a file is, and `origin` how to make one; `members` are its arrays by name. The caller,
-        :meth:`load`, adds the path to a StateError.
-        """
+        """Return the header of a model file; raise if it is not of this format or of another version."""
         text = members["header"].tobytes()
         # before it is decoded: TooLargeError if the decoded values, above all many short ones, would fill the memory
         self._check_header(path, text)
@@ -199,10 +189,7 @@ class ModelFile:
         raise UnsupportedError(f"{path}: {told}; {cure}")
 
     def _check_header(self, path: str | Path, text: bytes) -> None:
-        """Refuse a header whose values take much memory; the same when a file is written and when it is read.
-
-        `text` is the JSON, and `smaller` says how to make a smaller model.
-        """
+        """Refuse a header, JSON `text`, whose values take much memory; the same for writing and reading."""
         self._check_size(path, len(text))
         counts = count_outside_strings(text)
         nested, values, entries = (sum(counts[ord(mark)] for mark in marks) for marks in ("[{", ",", ":"))
@@ -217,10 +204,7 @@ class ModelFile:
             raise TooLargeError(f"{path}: {what}; {self.smaller}")
 
     def _check_size(self, path: str | Path, size: int) -> None:
-        """Raise TooLargeError if a header of `size` bytes is larger than allowed.
-
-        `smaller` says how to make a smaller model.
-        """
+        """Raise TooLargeError if a header of `size` bytes is larger than allowed."""
         if size > MAX_HEADER:
             what = f"its header has {size >> 20} MiB, {MAX_HEADER >> 20} are allowed"
             raise TooLargeError(f"{path}: {what}; {self.smaller}")

@@ -34,10 +34,7 @@ class Place:
         self.name, self.arrays, self._sizes = name, arrays, sizes
 
     def __truediv__(self, key: str | int) -> Place:
-        """Return the place of the part `key` of this value, written ``place / key``, such as "model.codes" in "model".
-
-        It shares the arrays of the file and the sizes of dimensions that are known.
-        """
+        """Return the place of the part `key`, such as "model.codes" in "model"; it shares arrays and sizes."""
         return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
 
     def inside(self) -> Place:
@@ -113,11 +110,7 @@ class _Ranged(Field):
     below: float | str | None = None
 
     def _check_range(self, least: Any, largest: Any, place: Place) -> None:
-        """Raise StateError if the smallest or the largest number is outside the limits of the field.
-
-        The limits are `low` and `high`, which are allowed themselves, and `above` and `below`, which are not. Each is
-        None, a number, or the name of a dimension, whose size ``place.size`` looks up.
-        """
+        """Raise StateError if a number is beyond `low`, `high` (allowed themselves), `above` or `below` (not)."""
         for limit, wanted, number, holds in (
             (self.low, ">=", least, lambda limit: least >= limit),
             (self.high, "<=", largest, lambda limit: largest <= limit),
@@ -348,10 +341,7 @@ class List(Field):
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
 
     def _check(self, items: list[Any], place: Place) -> None:
-        """Raise StateError unless the number of items is right and items that must be distinct differ.
-
-        The number must be at least 1 unless the list may be empty, and that of the dimension `size` if it is given.
-        """
+        """Raise StateError unless the number of items is right and items that must be distinct differ."""
         place.require(items or self.empty, "a list of at least one")
         place.require(not self.size or place.fits(self.size, len(items)), f"as long as there are {self.size}")
         place.require(not self.distinct or len(set(items)) == len(items), "different from each other")
@@ -385,10 +375,7 @@ class Record(Field):
         return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
 
     def _held(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
-        """Return name and field of each item of `values` that is there; raise StateError if a required one is missing.
-
-        Only a `Maybe` is not required.
-        """
+        """Return name and field of each item of `values`; raise StateError if one that is no Maybe is missing."""
         for name, field in self.fields.items():
             (place / name).require(name in values or isinstance(field, Maybe), "there")
         return [(name, field) for name, field in self.fields.items() if name in values]
@@ -465,10 +452,7 @@ class Value(Field):
         return found
 
     def _unpack_form(self, form: str, content: Any, place: Place) -> Any:
-        """Return a value that JSON cannot hold as it is; :meth:`pack` has named its form.
-
-        `content` is what :meth:`pack` made of the value, and arrays are in ``place.arrays``.
-        """
+        """Return a value that JSON cannot hold from the `content` that :meth:`pack` stored under the name `form`."""
         match form:
             case "float":
                 place.require(content in ("inf", "-inf", "nan"), "a number", content)
@@ -509,10 +493,7 @@ class Restorable:
     """An estimator that can come from a file."""
 
     def _restored(self) -> None:
-        """Check parameters and fitted attributes that come from a file, and derive what the file does not hold.
-
-        Raise ValueError or TypeError if they cannot be.
-        """
+        """Check what comes from a file and derive what it does not hold; raise ValueError or TypeError."""
 
 
 @dataclass(frozen=True)
@@ -562,11 +543,7 @@ class Estimator(Field):
         return model
 
     def _apart(self, place: Place) -> Place:
-        """Return the place of the fitted attributes, where only the dimensions in `sizes` are known.
-
-        Each pair of `sizes` has the name of a dimension inside, such as "features", and what it is outside,
-        "height*width".
-        """
+        """Return the place of the fitted attributes, where only the dimensions in `sizes` are known, by new names."""
         return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 
 

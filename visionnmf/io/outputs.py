@@ -55,10 +55,7 @@ _unfinished: set[Path] = set()  # the temporary files of this process
 
 @atexit.register
 def _remove_unfinished() -> None:
-    """Remove the temporary files of this process that are left at its end.
-
-    They are left if a signal arrives before the `try` block that would have removed them is entered.
-    """
+    """At the end of the process, remove temporary files that a signal left before the `try` block was entered."""
     for path in tuple(_unfinished):
         _remove(path)
 
@@ -147,20 +144,14 @@ def replacing_since(moment: float) -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a temporary file if possible, also from the set of those to remove at the end of the process.
-
-    An error is ignored, because the one that led to the removal matters more.
-    """
+    """Remove a temporary file if possible. An error is ignored, because the one that led here matters more."""
     with suppress(OSError):
         path.unlink()
     _unfinished.discard(path)
 
 
 def _create(temporary: Path, path: Path) -> None:
-    """Create the empty temporary file of the output `path`, after removing what killed processes left in its folder.
-
-    `_unfinished` has the temporary files that are removed at the end of the process if they are still there.
-    """
+    """Create the empty temporary file of the output `path`, after removing what killed processes left there."""
     _unfinished.add(temporary)
     try:
         _remove_leftovers(path.parent.absolute())
@@ -174,10 +165,7 @@ def _create(temporary: Path, path: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """Return 8 hexadecimal digits for this machine and its process namespace.
-
-    A container numbers its processes separately, so its temporary files must not be judged by the host's processes.
-    """
+    """Return 8 hexadecimal digits for this machine and process namespace, because containers number processes anew."""
     try:
         numbers = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -209,11 +197,10 @@ def _is_running(process: int) -> bool:
 
 
 def _give_names(waiting: list[_Finished]) -> None:
-    """Rename complete temporary files to their final names, all or none.
+    """Rename complete files (temporary, final, force) to their final names, all or none.
 
-    If one of several files cannot be renamed, or a signal interrupts, the new files are removed, and the files that
-    they replaced are restored. Raises OutputExistsError or MediaError. Each item of `waiting` has the temporary file,
-    the final path, and whether another file may be replaced (`force`).
+    If one cannot be renamed, or a signal interrupts, the files that were replaced are restored. Raises
+    OutputExistsError or MediaError.
     """
     for finished in waiting:
         _check_free(finished.path, finished.force)

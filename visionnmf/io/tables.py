@@ -146,11 +146,7 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
 
 
 def _cell(value: Any) -> Any:
-    """Return a value for a CSV file, with an apostrophe before text that a spreadsheet would run as a formula.
-
-    Text that is a number, such as "-1", stays. Text that begins with apostrophes before such a sign gets another one,
-    because reading takes one off.
-    """
+    """Return a value for a CSV file, with an apostrophe before text that a spreadsheet would run as a formula."""
     if isinstance(value, str) and FORMULA.match(value) and (value[0] == "'" or _number(value) is None):
         return f"'{value}"
     return value
@@ -172,10 +168,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _numbers(given: Any, name: str) -> Array:
-    """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers.
-
-    `given` is an array of any kind, perhaps a memory map, and `name` is for messages.
-    """
+    """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers."""
     if given.ndim != 2 or given.dtype.kind not in NUMBERS:
         cure = "; make rows of it by reshape(len(array), -1)" if given.ndim > 2 else ""
         raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}{cure}")
@@ -185,10 +178,7 @@ def _numbers(given: Any, name: str) -> Array:
 
 
 def _read_npz(file: Path, key: str | None) -> list[Table]:
-    """Read the tables of a ``.npz`` file: the views written by ``visionnmf features``, or one for each matrix.
-
-    `key` is the array that names the rows, or None.
-    """
+    """Read the tables of a ``.npz`` file, one a matrix; `key` is the array that names the rows, or None."""
     check_directory(file)
     with zipfile.ZipFile(file) as opened:
         names = [name.removesuffix(".npy") for name in opened.namelist() if name.endswith(".npy")]
@@ -228,10 +218,7 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
 
 
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
-    """Return a table after checking its name and that there is a key for each row of `X`.
-
-    `labels` is the array of that name in the file or None, kept as it is, and `file` is for messages.
-    """
+    """Return a table after checking its name and that there is a key for each row of `X`."""
     if not name.isprintable() or len(name) > LONGEST_NAME:  # because it appears in messages
         raise UnreadableError(f"{file}: names must be printable, of at most {LONGEST_NAME} letters; got {name!r:.60}")
     if keys is not None and len(keys) != len(X):
@@ -255,27 +242,17 @@ class _Texts:
         self.values.append(text)
 
     def check(self, count: int, letters: int = 0) -> None:
-        """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all.
-
-        `_size` is the memory in bytes that the texts of `_file` take so far.
-        """
+        """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all."""
         if self._size + TEXT_BYTES * count + letters > MOST_TEXT:
             raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
 
 
 def _rows(file: Path) -> Iterator[list[str]]:
-    """Yield the rows of a ``.csv`` file that are not empty; all have as many cells as the first, and there is one.
-
-    `count` is the number of rows so far, `width` the number of cells of the first row, and `letters` the length of the
-    current row, which is limited because the CSV reader holds a row in memory.
-    """
+    """Yield the non-empty rows of a ``.csv`` file, all of one width. A row's length is limited, as it is in memory."""
     count = width = letters = 0
 
     def lines() -> Iterator[str]:
-        """Yield the lines of the file, and raise as soon as a row is too long.
-
-        `letters` is the length of the row so far, which a quoted cell may continue over several lines.
-        """
+        """Yield the lines of the file, and raise as soon as a row, which may span several lines, is too long."""
         nonlocal letters  # of the current row, which can have several lines
         while line := text.readline(LONGEST_ROW + 1 - letters):
             letters += len(line)
@@ -300,10 +277,7 @@ def _rows(file: Path) -> Iterator[list[str]]:
 
 
 def _read_csv(file: Path, key: str | None) -> Table:
-    """Read a CSV file. Its first row is a header if there is a key, or if one of its cells is not a number.
-
-    `key` is the name of the column that names the rows, or None.
-    """
+    """Read a CSV file, whose first row is a header if there is a `key` column or one of its cells is not a number."""
     rows = _rows(file)
     first = next(rows)
     has_header = key is not None or any(_number(cell) is None for cell in first)

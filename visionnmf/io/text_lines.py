@@ -138,10 +138,7 @@ def _count_lines(file: BinaryIO) -> int:
 
 
 def _rotation(path: Path, file: BinaryIO | None) -> str:
-    """Return "renamed" if another file is at the path now, "truncated" if the file is shorter, else an empty text.
-
-    `file` is the open log, or None if there was none yet; it has been read to its end.
-    """
+    """Return "renamed" if another file is at the path now, "truncated" if the file is shorter, else an empty text."""
     try:
         there = path.stat()
     except OSError:
@@ -163,11 +160,7 @@ class _LineSplitter:
         self.skipping = False  # the first line is skipped, because its beginning was not seen
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """Yield the lines that `data` completes.
-
-        `rest` holds the beginning of the line whose end has not come. While `skipping` is true, the rest of a line
-        whose beginning was not seen is left out.
-        """
+        """Yield the lines that `data` completes; `skipping` leaves out the rest of a line that was not begun here."""
         if self.skipping:
             _, end, data = data.partition(b"\n")
             self.skipping = not end  # the end of the skipped line may come with later data

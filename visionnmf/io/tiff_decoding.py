@@ -63,11 +63,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
 
 
 def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixels: int) -> list[tuple[int, int]]:
-    """Return start and length of each segment after checking that none lies beyond the end, is missing or too short.
-
-    Segments are the strips or tiles in which the `page` stores its pixels; `data` are the bytes of the file, and `name`
-    is for messages.
-    """
+    """Return start and length of each strip or tile, after checking that each lies within the file and is whole."""
     if page.planarconfig not in (1, 2):  # colours together in each pixel, or each in a plane of its own
         raise UnreadableError(f"{name}: the file is damaged (its PlanarConfiguration is {page.planarconfig!r:.20})")
     segments = list(zip(page.dataoffsets, page.databytecounts, strict=False))
@@ -82,11 +78,7 @@ def _checked_segments(page: tifffile.TiffPage, data: bytes, name: str, max_pixel
 
 
 def _declared_sizes(page: tifffile.TiffPage, n_segments: int, name: str, max_pixels: int) -> list[int]:
-    """Return how many bytes each segment must unpack to; raise UnreadableError if there are too few segments.
-
-    Segments are the strips or tiles in which the page stores its pixels. A segment may declare at most `max_pixels`
-    pixels, and `name` is for messages.
-    """
+    """Return how many bytes each strip or tile must unpack to; raise UnreadableError if there are too few."""
     height, width = page.imagelength, page.imagewidth
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (min(page.rowsperstrip, height), width)
     check_size(name, columns, rows, max_pixels)
@@ -120,11 +112,7 @@ def _tiff_orientation(page: tifffile.TiffPage) -> int:
 def _tiff_samples(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> NDArray[Any]:
-    """Decode the samples of a page as (height, width, samples).
-
-    `data` are the bytes of the file, and `segments` the start and length of each strip or tile in it. `name` is for
-    messages.
-    """
+    """Decode the samples of a page as (height, width, samples) from its strips or tiles, (start, length) in `data`."""
     height, width, channels = page.imagelength, page.imagewidth, page.samplesperpixel
     # Without compression, libtiff (and so OpenCV) ignores a predictor, and tifffile fails.
     predictors = (1,) if page.compression == 1 else (1, 2)
@@ -150,11 +138,7 @@ def _tiff_samples(
 def _check_decoded_size(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> None:
-    """Raise UnreadableError unless each strip or tile, given as start and length in bytes, unpacks to what it should.
-
-    tifffile decodes each of them without a limit, so a few kilobytes could become gigabytes, and leaves memory as it
-    was where one is missing or too short.
-    """
+    """Raise UnreadableError unless each strip or tile unpacks to its declared size, because tifffile has no limit."""
     unpacked_size = _inflated_size if page.compression in _DEFLATE else _packbits_size
     sizes = _declared_sizes(page, len(segments), name, max_pixels)
     for (start, count), size in zip(segments, sizes, strict=True):
@@ -171,10 +155,7 @@ def _inflated_size(data: memoryview, limit: int) -> int:
 
 
 def _packbits_size(data: memoryview, limit: int) -> int:
-    """Return how many bytes PackBits data unpack to, the sum of the lengths of its runs; it stops beyond `limit`.
-
-    A byte n < 128 is followed by n + 1 bytes to copy, one > 128 by a byte to repeat 257 - n times; 128 does nothing.
-    """
+    """Return how many bytes PackBits data unpack to, stopping beyond `limit`: runs of n + 1 or 257 - n bytes."""
     position, size = 0, 0
     while position < len(data) and size <= limit:
         head = data[position]
@@ -189,10 +170,7 @@ def _packbits_size(data: memoryview, limit: int) -> int:
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
-    """Separate colours and alpha in samples (height, width, channels), and return RGB on white as uint16.
-
-    `page` says how the samples are meant, and a sentence is added to `notes` if anything is transparent.
-    """
+    """Separate colours and alpha in samples (height, width, channels), and return RGB on white as uint16."""
     if samples.dtype.kind == "f":
         samples = from_float(samples, name)
     colours = 3 if page.photometric == 2 else 1

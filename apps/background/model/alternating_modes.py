@@ -41,11 +41,9 @@ class _Levels:
     found: Flags  # where there is a second level
 
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
-        """Return, of shape (len(picks), len(pixels)), the level that each picked frame shows at some pixels.
+        """Return the level (-1 first, 1 second, 0 neither) of each picked frame at pixels, (len(picks), len(pixels)).
 
-        It is -1 for the first level, 1 for the second, and 0 for neither, which is further than `apart` from both. The
-        levels, `first` and `other` (n_pixels, channels), are colours in the illumination `typical`, for which the
-        values of each frame are corrected first.
+        The levels are colours in the illumination `typical`, for which the values of each frame are corrected first.
         """
         result = np.empty((len(self.picks), len(pixels)), np.int8)
         model = self.frames, self.picks, self.H, self.Wt, self.typical
@@ -79,10 +77,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 
 
 def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floats, Wt: Floats) -> _Levels:
-    """Find the levels of all pixels, in bytes and block by block to bound the memory of large pictures.
-
-    A level is a colour that a pixel shows in many of the frames `picks`; the arguments are those of `correct_scene`.
-    """
+    """Find the levels, colours that a pixel shows in many of the frames `picks`, block by block to save memory."""
     modes = tuning.TUNING.alternating_modes
     n_pixels, channels = frames.shape[1:]
     typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
@@ -94,11 +89,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        """Find the levels of the pixels from block[0] to block[1]; a fast kernel first finds the few that need it.
-
-        Fills `first` and `other` (n_pixels, channels), the two levels, and the flags `replaced` and `found` (n_pixels,)
-        there. `typical` are the codes of the usual illumination, and `sharp` (256,) turns weights in bytes into floats.
-        """
+        """Fill levels and flags of a block of pixels; a fast kernel first finds the few that need it."""
         start, stop = block
         first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))  # the modelled level
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)  # (k, m), 0 to 1: how still they are
@@ -123,11 +114,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
-    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced.
-
-    `levels.first` (n_pixels, channels) are the first levels, and `levels.replaced` (n_pixels,) says where these are not
-    the modelled background.
-    """
+    """Put the modelled background back where the neighbours of a replaced level are not replaced."""
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
@@ -149,9 +136,8 @@ def _shown(H: Floats, codes: Floats) -> Floats:
 def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: tuple[int, ...]) -> None:
     """Change components (n_components, n_pixels, channels) in place so that they show a scene at some pixels.
 
-    The typical picture is what they show with the codes `typical` (n_components,). Each becomes the scene (n_pixels,
-    channels) times its illumination: the component over the typical picture, averaged over neighbourhoods, so that it
-    is also known where the present scene is black.
+    Each becomes the scene times its illumination: the component over what all show with the codes `typical`, averaged
+    over neighbourhoods, so that it is also known where the present scene is black.
     """
     side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
 
@@ -173,9 +159,9 @@ def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: 
 def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
     """Return the pixels whose second level is the scene (n_pixels,).
 
-    Each region in which there are two levels shows two pictures, as somebody was there or not. Which level belongs to
-    which picture is read off from when they are seen. The picture with the weaker contour is the scene, unless neither
-    is much weaker, or they take turns too often for something that rests.
+    Each region of two levels shows two pictures, as somebody was there or not; when they are seen tells which level is
+    whose. The one with the weaker contour is the scene, unless neither is much weaker, or they take turns too often for
+    something that rests.
     """
     modes = tuning.TUNING.alternating_modes
     height, width = shape
@@ -209,10 +195,10 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
 
 
 def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, slice]) -> tuple[float, float] | None:
-    """Return the contrast at a region's contour of the two pictures, or None where the contour is too short.
+    """Return the contrast of both pictures at a region's contour, or None where the contour is too short.
 
-    `inside` (height, width) is the region, which `box`, rows and columns, holds with a margin. The first picture has
-    the second level where `swap` (height, width) is true and the first elsewhere; the other picture has the rest.
+    The first picture has the second level where `swap` (height, width) is true and the first elsewhere; the other has
+    the rest.
     """
     modes = tuning.TUNING.alternating_modes
     first, other = (level.reshape(*inside.shape, -1)[box] for level in (levels.first, levels.other))
@@ -241,9 +227,8 @@ def _closed(found: Flags) -> Flags:
 def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     """Find which levels of a region's pixels, given by their indices (n_pixels,), are seen together.
 
-    Returns where the second level belongs to the one picture and the first to the other (n_pixels,); which pixels show
-    the one or the other picture, as most of the region does, rather than something of their own (n_pixels,); and how
-    often the pictures change.
+    Returns where the second level belongs to the one picture and the first to the other (n_pixels,); which pixels
+    change with most of the region (n_pixels,); and how often the pictures change.
     """
     modes = tuning.TUNING.alternating_modes
     # few (k, n_few): which level each measured frame shows at some pixels of the region, -1, 0 or 1
@@ -259,8 +244,8 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     def fill(block: tuple[int, int]) -> None:
         """Set `turned` and `follows` for a block of the region's pixels.
 
-        `course` (k,) has another sign for each of the two pictures, and `together` (k,) is 1 or -1: which one most
-        pixels show in a frame. A pixel follows if it agrees with the others in enough of the frames that show a level.
+        `together` (k,) is 1 or -1: which picture most pixels show in a frame. A pixel follows if it agrees in enough of
+        the frames that show a level.
         """
         part = slice(*block)
         shown = levels.sides(pixels[part]).astype(np.float32)  # (k, n_block): the level in each frame, -1, 0 or 1
@@ -273,11 +258,7 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
 
 
 def _contour(within: Flags) -> tuple[tuple[Pixels, ...], tuple[Pixels, ...]]:
-    """Return (rows, columns) inside and (rows, columns) outside of a region's contour, pair by pair.
-
-    Both pixels of a pair are `contour` pixels away from the contour, along its normal. Pairs with a pixel outside the
-    picture are left out.
-    """
+    """Return pairs of places `contour` pixels inside and outside of a region's contour, along its normal."""
     height, width = within.shape
     if not within.any() or within.all():
         nothing = np.empty(0, np.intp)

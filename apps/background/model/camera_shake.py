@@ -87,19 +87,15 @@ class Registration:
         return (float(found[0]), float(found[1])), before, after
 
     def _align(self, frame: Floats, level: int, shift: NDArray[np.float64], steps: int, outlier: float) -> float:
-        """Improve `shift` in place on one level of the pyramid; return the difference to the scene that is left.
+        """Improve `shift` (right, down) in place on one level of the pyramid; return the difference that is left.
 
-        The frame is reduced as the scene of this level is, and `shift` (right, down) is in its pixels. After `steps`
-        Gauss-Newton steps, 0 of which only measure, the difference is a mean in grey levels. Pixels that differ by
+        After `steps` Gauss-Newton steps the difference to the scene is a mean in grey levels. Pixels that differ by
         `outlier` grey levels have a quarter of the weight.
         """
         return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 
     def _in_illumination_of_scene(self, grey: Floats) -> Floats:
-        """Return a grey frame divided by its illumination, the median ratio of its thumbnail to the scene's.
-
-        The ratios are taken where the scene's thumbnail is bright; `_bright` has these places and its values there.
-        """
+        """Return a grey frame divided by the median ratio of its thumbnail to the scene's, where that is bright."""
         bright, scene = self._bright
         ratio = float(np.median(_thumbnail(grey)[bright] / scene)) if len(scene) else 1.0
         return grey if ratio <= 0 else grey * np.float32(1 / ratio)

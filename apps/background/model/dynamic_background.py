@@ -54,10 +54,9 @@ def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
     """Measure the residuals, frame less background of the model, over the k frames that are picked.
 
-    `what` has the frames, which of them are picked, and the model. Returns the sizes of the smoothed residuals (k,
-    height / 2, width / 2) in grey levels, the energies (height, width), which are the means over frames of the
-    residual's mean square over channels, each capped at ``cap ** 2``, and in how many frames its root mean square is
-    above `limit` (height, width).
+    Returns the sizes of the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
+    width), each capped at ``cap ** 2``, and in how many frames the root mean square over channels is above `limit`
+    (height, width).
     """
     dynamic = tuning.TUNING.dynamic_background
     shape, picks = limit.shape, what.picks
@@ -71,11 +70,7 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the frames `some` at the pixels of a block: fill `means` there, add to `energy` and `above`.
-
-            `means` (k, n_pixels) are residuals, `energy` and `above` (n_pixels,) sums of squares and counts of frames
-            above the limit, of which `squared` (n_pixels,) is the square.
-            """
+            """Measure the frames `some` at a block of pixels: fill `means`, add to `energy` and `above`."""
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
@@ -95,10 +90,7 @@ def _rank(quantile: float, count: int) -> int:
 
 
 def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Floats:
-    """Return a quantile (0 to 1) of the residual over the measured frames (height, width), and 0 outside `where`.
-
-    `what` has the frames, which of them are measured (`picks`), and the model that they are compared with.
-    """
+    """Return a quantile of the residual over the measured frames (height, width), and 0 outside `where`."""
     usual = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
 
@@ -144,10 +136,9 @@ def find_dynamic_background(
 
 
 def _certainty(what: _Measured, usual: Floats) -> tuple[Floats, Floats]:
-    """Return how certain it is that the background moves (height, width), and the sizes of the smoothed residuals.
+    """Return how certain it is that the background moves (height, width), and sizes of the smoothed residuals.
 
-    `usual` (height, width) is the usual noise of each pixel. The background moves where little of the residual's energy
-    survives smoothing and the residual is above `usual` in many frames. The sizes are (k, height / 2, width / 2).
+    It moves where little of the residual's energy survives smoothing and the residual is above `usual` in many frames.
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = usual.shape

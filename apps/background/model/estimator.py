@@ -152,11 +152,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         self._derive()
 
     def _derive(self) -> None:
-        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file.
-
-        It has the components `H` (n_components, n_pixels, channels), the codes `Wt` (n_components, n) of the learnt
-        frames, and ``chosen``, the pixels that determine the codes of a frame.
-        """
+        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file."""
         learnt = self._learnt
         n_components = self.n_components_ = len(learnt.H)
         with one_blas_thread():
@@ -216,12 +212,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
                     future.cancel()
 
     def _separate(self, index: int, frame: FrameArray) -> Separated:
-        """Separate one uint8 frame: register it, find its codes, render its background, and decide on the mask.
-
-        The background and the mask are shifted back, so that they fit the frame as the camera saw it. `_learnt` has
-        the components `H` (n_components, n_pixels, channels), the pixels `chosen` for the codes, and what frames are
-        registered to, None if the camera does not shake. `_decision` makes a mask of a frame and its background.
-        """
+        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen."""
         height, width = self.frame_shape_[:2]
         registration = self._learnt.registration
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
@@ -242,10 +233,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:
-    """Return the median (n_pixels, channels) of the backgrounds that components `H` show with codes `Wt`.
-
-    `Wt` is (n_components, n), of which some evenly spaced ones are used, and `H` (n_components, n_pixels, channels).
-    """
+    """Return the median (n_pixels, channels) of the backgrounds ``W H``, for some evenly spaced codes of `Wt`."""
     some = Wt[:, np.unique(np.linspace(0, Wt.shape[1] - 1, tuning.TUNING.learning.median_codes).round().astype(int))]
     result = np.empty(H.shape[1:], np.uint8)
 

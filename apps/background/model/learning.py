@@ -112,10 +112,7 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
 
 
 def _set_changes(changes: FrameArray, frames: FrameArray) -> None:
-    """Write to `changes` how much each frame differs from the one before or after, the larger of the two.
-
-    `changes` is (n, height, width), `frames` (n, height, width, channels).
-    """
+    """Write to `changes` how much each frame differs from the one before or after, the larger of the two."""
     changes[0] = 0
     for t in range(1, len(frames)):
         changes[t] = frame_difference(frames[t], frames[t - 1]).reshape(changes.shape[1:])
@@ -134,17 +131,10 @@ def _register(registration: Registration, frames: FrameArray) -> None:
 
 
 def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
-    """Return the weights of the learnt frames' pixels, 1 to 255, in the memory of their differences.
-
-    `changes` (n, height, width) are overwritten; `scale` (height, width) is the noise of each pixel. A pixel whose
-    neighbourhood changes by as much as the noise has half the weight of a still one.
-    """
+    """Return the weights of pixels, 1 to 255, in the memory of their differences: 128 where these equal the noise."""
 
     def fill(block: tuple[int, int]) -> None:
-        """Replace the differences by weights for the frames from block[0] to block[1].
-
-        The weight is ``255 / (1 + (d / s)^2)`` for the smoothed difference `d` and the noise `s`, but at least 1.
-        """
+        """Replace the smoothed differences `d` of a block of frames by the weights ``255 / (1 + (d / s)^2)``, >= 1."""
         for t in range(*block):
             ratio = cv2.blur(changes[t], (5, 5)) / scale
             changes[t] = np.maximum(1, 255 / (1 + ratio * ratio))
@@ -154,17 +144,11 @@ def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
 
 
 def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
-    """Return the scene (1, n_pixels, channels) at all pixels: weighted medians of the frames over their codes.
-
-    `frames` is (n, n_pixels, channels), `weights` (n, n_pixels), `Wt` (1, n) the codes, and `start` the first guess.
-    """
+    """Return the scene (1, n_pixels, channels) at all pixels: weighted medians of the frames over their codes."""
     H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
-        """Find the scene at the pixels from block[0] to block[1].
-
-        For the solver, the values of a pixel over the frames become a contiguous row.
-        """
+        """Find the scene at the pixels from block[0] to block[1], with contiguous values for the solver."""
         part = slice(*block)
         rows = np.ascontiguousarray(frames[:, part].transpose(1, 2, 0))
         row_weights = np.ascontiguousarray(weights[:, part].T)
@@ -204,10 +188,7 @@ def _explained(X: Floats, Wt: Floats, H: Floats, near: Floats) -> NDArray[np.int
 
 
 def _product(Wt: Floats, H: Floats) -> Floats:
-    """Return ``W H`` (n, n_values) of codes `Wt` (n_components, n) and components `H` (n_components, n_values).
-
-    It is computed without the BLAS, whose own threads would compete with those that work on frames.
-    """
+    """Return ``W H`` (n, n_values), without the BLAS, whose own threads would compete with those over frames."""
     result = np.multiply.outer(Wt[0], H[0])
     for w, h in zip(Wt[1:], H[1:], strict=True):
         result += np.multiply.outer(w, h)
@@ -301,9 +282,8 @@ class Illumination:
     def _learn(self, pixels: CodePixels, n_components: int) -> None:
         """Alternate between illumination fields and codes; stop early where the components are hopeless.
 
-        Sets `_cells` (n_components, rows, columns), the illumination of each component in the cells of the grid, the
-        codes `Wt` (n_components, n), and `explains`. `pixels` has the learnt frames at the chosen pixels, and `alone`
-        (n, n_values) is what a single component, the scene `_scene`, leaves of them.
+        Sets `_cells` (n_components, rows, columns), the illumination in the cells of the grid, the codes, and
+        `explains`. `alone` (n, n_values) is what a single component, the scene, leaves of the learnt frames.
         """
         learning = tuning.TUNING.learning
         alone = pixels.residual(self._scene[None], self.Wt)
@@ -323,11 +303,7 @@ class Illumination:
         self.Wt = pixels.codes(self._components(), self.Wt)
 
     def _in_cells(self, H: Floats) -> Floats:
-        """Return the median ratios of components `H` to the scene, cell by cell (n_components, rows, columns).
-
-        `H` (n_components, n_chosen, channels) and `_scene` (n_chosen, channels) are at the chosen pixels, of which
-        `_cell` (n_chosen,) has the cells of the grid. A cell with few bright values takes the median of the picture.
-        """
+        """Return the median ratios of components to the scene, cell by cell; dark cells take the picture's median."""
         bright = self._scene > tuning.TUNING.illumination.dark
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
         # Once sorted by cell, the values of cell c are those from bounds[c] to bounds[c + 1].
@@ -343,11 +319,10 @@ class Illumination:
         return found.reshape(len(H), *self._grid)
 
     def _believed(self, alone: Floats, residual: Floats, pixels: CodePixels) -> tuple[NDArray[np.bool_], float]:
-        """Return the cells that are believed, and the share of all values that the components explain in these.
+        """Return which cells are believed, and the share of all values that the components explain in these.
 
-        `alone` and `residual` (n, n_values) are the residuals of one component and of several. A cell is believed if
-        the components leave at most a share, `kept`, of the weight that one component leaves unexplained there. The
-        cells of the pixels are `_cell` (n_chosen,), and a value is unexplained if its residual is not below `near`.
+        A cell is believed if the components leave at most a share, `kept`, of the weight that one component leaves
+        unexplained there. A value is unexplained if its residual is not below `near`.
         """
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]  # the number of cells: rows times columns
@@ -359,18 +334,12 @@ class Illumination:
         return believed, float((before - after)[believed].sum() / pixels.weights.sum())
 
     def _fields(self) -> Floats:
-        """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells.
-
-        `_cells` (n_components, rows, columns) has the illumination of each component in the cells of the coarse grid.
-        """
+        """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells."""
         size = self._shape[::-1]  # (width, height) of the picture, as OpenCV takes them
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:
-        """Return the components (n_components, n_chosen, channels) at the chosen pixels: scene times illumination.
-
-        `_at` has the rows and columns of these pixels, and `_scene` (n_chosen, channels) the scene there.
-        """
+        """Return the components (n_components, n_chosen, channels) at the chosen pixels: scene times illumination."""
         rows, columns = self._at
         return self._scene * self._fields()[:, rows, columns, None]
 
@@ -383,12 +352,11 @@ class Illumination:
 
 
 def _courses(residual: Floats, pixels: CodePixels, count: int) -> Floats:
-    """Return how `count` changes of illumination run through the clip, as shares of ``count + 1`` components.
+    """Return how `count` changes of illumination run through the clip, as shares (count + 1, n) of components.
 
-    The changes are the first principal courses of the residual of one scene, cut where it passes the noise, so that
-    foreground counts little. Each runs from 0 to 1. Component 0 is where all are at 0 and component k where change k is
-    at its end and beyond, so that the shares (count + 1, n) are never negative. `pixels` has the noise and the weights
-    of the residual (n, n_values).
+    The changes are the first principal courses of one scene's residual, cut where it passes the noise, so that
+    foreground counts little. Component 0 is where all are at 0 and component k where change k is at its end, 1, so
+    shares are never negative.
     """
     # (n, n_values); its Gram matrix has the courses, the principal components over frames, as eigenvectors
     cut = np.clip(residual, -pixels.near, pixels.near) * np.sqrt(pixels.weights)

@@ -47,10 +47,7 @@ class MaskDecision:
 
     @cached_property
     def _noise(self) -> Floats:
-        """Return the noise of each pixel (height, width), in grey levels.
-
-        Where the background moves, with the certainty `share` from 0 to 1, it is blended with the noise over the clip.
-        """
+        """Return each pixel's noise (height, width), in grey levels, blended with that over the clip where it moves."""
         noise = self.noise
         if self.dynamic is not None:
             noise = noise + self.dynamic.share * (self.dynamic.noise - noise)
@@ -78,8 +75,7 @@ class MaskDecision:
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
     """Return scores (height, width) from the smoothed residual, for places where the background moves.
 
-    The signed difference between frame and background is averaged over the channels, smoothed, and divided by its usual
-    size. Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
+    Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
     """
     residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
     height, width = shape = dynamic.share.shape

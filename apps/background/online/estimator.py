@@ -216,10 +216,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             self._registration.check()
 
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
-        """Separate and learn a frame, and yield the result.
+        """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all.
 
-        During the warm-up frames are only held, and nothing is yielded. Its last frame yields the results of all
-        held frames. It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory.
+        It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory.
         """
         self._check_parameters()  # each time, because they may have been set since
         if not hasattr(self, "n_frames_seen_"):
@@ -241,11 +240,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             yield from self._end_warm_up()
 
     def _advance(self, time: float | None) -> float:
-        """Set the time of the next frame; return the seconds since the previous one, at most `longest_gap`.
-
-        `time` is in seconds; with None the frame comes ``1 / frame_rate`` after the previous one. What was not seen for
-        longer than the gap is not forgotten faster.
-        """
+        """Return the seconds since the previous frame, at most `longest_gap`; `time` None is one frame on."""
         first = self.time_ == -math.inf
         if time is None:
             time = 0.0 if first else self.time_ + 1 / self.frame_rate
@@ -259,10 +254,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return seconds
 
     def _end_warm_up(self) -> Generator[Separated, None, None]:
-        """Learn the scene from the frames of the warm-up, then track these frames and yield the results.
-
-        `_held` has each of these frames with the seconds since the frame before it.
-        """
+        """Learn the scene from the frames of the warm-up, then track these frames and yield the results."""
         sample = FrameSample(tuning.TUNING.online.held_frames)
         for frame, _ in self._held:
             sample.add(frame)
@@ -284,11 +276,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             yield self._track(index, frame, seconds)
 
     def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
-        """Separate a frame, then learn from it; where the camera shakes, both on the registered frame.
-
-        The background and the mask are shifted back, so that they fit the frame as the camera saw it. `_registration`
-        measures the shift of a frame against the scene, and is None if the camera does not shake.
-        """
+        """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
         if self._registration is None:
             self._track_registered(index, frame, seconds)
         else:
@@ -299,12 +287,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return Separated(index, frame, self.background_, self.mask_)
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
-        """Set the background and the mask of a registered frame, then learn from it.
-
-        `index` is the number of the frame, and `seconds` is the time since the previous one. `update_rows` changes the
-        scene, the alternative, which is the one other value of each pixel, their weights (`_support` and
-        `_alternative_support`) and the noise in place.
-        """
+        """Set background and mask of a registered frame; then update the scene and its alternative in place."""
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         before = frame if self._before is None else self._before
@@ -342,9 +325,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.
 
-        Of the previous gain, 1 and the median ratio to the scene, the candidate that explains most pixels is refined.
-        So an object that fills much of the frame does not pass for a change of illumination. Frame and scene (`_scene`)
-        are compared at the pixels `_chosen`, within twice the noise (`_noise`).
+        Of the previous gain, 1 and the median ratio, the candidate that explains most pixels is refined, so that a
+        large object does not pass for a change of illumination.
         """
         # At the chosen pixels: x values of the frame, b of the scene (n_chosen, channels); near (n_chosen, 1) the
         # difference below which a value counts as explained.
@@ -376,9 +358,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Forget the past if most of the picture is still and has been unexplained for long enough.
 
         `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
-        scene explains, and `seconds` the time since the previous frame. Forgetting scales down the weights of scene
-        (`_support`) and alternative (`_alternative_support`), so that new values replace them soon. `_unexplained`
-        counts the seconds for which this has lasted.
+        scene explains. Forgetting scales down weights, so that new values replace the scene soon.
         """
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())

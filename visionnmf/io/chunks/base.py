@@ -105,10 +105,7 @@ class Indexed(Chunks):
     block = 1
 
     def _set_shape(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Set `n_samples`, `n_features` and `image_shape` from the shape of all data, of which a row is a sample.
-
-        Raises UnsupportedError if there are no rows of numbers, and TooLargeError if a single row has more than 1 GiB.
-        """
+        """Set the sizes from the shape of all data, one row a sample; raise if not numeric or a row exceeds 1 GiB."""
         if dtype.kind not in NUMBERS:
             raise UnsupportedError(f"{self.name}: holds {dtype}, not numbers")
         if len(shape) < 2:
@@ -316,10 +313,7 @@ class DaskRows(_InBlocks):
 
 
 def _checked(piece: Any, number: int, n_features: int | None) -> Any:
-    """Return chunk `number` of a source as a matrix of numbers, one row for each sample.
-
-    Raises ParameterError if it is not one, or has another number of features than the chunks before it.
-    """
+    """Return chunk `number` of a source as a numeric matrix with `n_features` columns; raise ParameterError."""
     if sp.issparse(piece):
         check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)

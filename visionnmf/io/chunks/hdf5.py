@@ -66,11 +66,10 @@ class HDF5Rows(StoredRows):
             return super().read(start, stop)
 
     def _check_unpacked(self, offset: tuple[int, ...]) -> None:
-        """Raise where the chunk at `offset` unpacks to more than its declared size: HDF5 would unpack all of it.
+        """Raise if the chunk at `offset` unpacks to more than its declared size.
 
-        `_filters` has the codes of the filters of all chunks in the order in which they were applied, and `skipped` is
-        a bit mask of those that this chunk did not go through. The last filter of `used` is the first to be undone:
-        perhaps a checksum, and then the compressor.
+        HDF5 would unpack all of it. `_filters` has the filters' codes in the order of application; `skipped` masks
+        those not applied.
         """
         skipped, packed = self._dataset.id.read_direct_chunk(offset)
         used = [code for number, code in enumerate(self._filters) if not skipped >> number & 1]
@@ -125,11 +124,7 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
 
 
 def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> None:
-    """Refuse a name that leads into another file, also by way of soft links within this one.
-
-    Each beginning of the path `name` is looked at. A soft link is replaced by its target, and the new path is checked
-    in turn; `followed` counts these steps, because links may lead in a circle.
-    """
+    """Refuse the name of a data set that leads into another file, also through soft links. `followed` counts links."""
     parts = [part for part in name.split("/") if part]
     if len(parts) > DEPTH:
         raise UnsupportedError(f"{path}: {name!r:.60} lies in more than {DEPTH} groups")
@@ -145,10 +140,7 @@ def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> N
 
 
 def _filters(path: Path, dataset: h5py.Dataset) -> list[int]:
-    """Return the codes of the filters of a dataset, the last one first to be undone; refuse those without a bound.
-
-    Only the outermost filter may compress, apart from a checksum around it, because only that is checked beforehand.
-    """
+    """Return the filter codes of a data set, outermost first; refuse filters, or orders of them, without a bound."""
     plan = dataset.id.get_create_plist()  # its filters are tuples (code, flags, options, name)
     filters = [plan.get_filter(i) for i in range(plan.get_nfilters())]
     codes = [code for code, *_ in filters]
@@ -163,21 +155,16 @@ def _filters(path: Path, dataset: h5py.Dataset) -> list[int]:
 
 
 def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int, ...]]]:
-    """Return the offsets of chunks that could unpack to more than `SMALL`, by their first row.
-
-    Refuse an index of chunks that are not in the file: HDF5 reads beyond its memory where a chunk is too small.
-    """
+    """Return the offsets of chunks that could unpack to more than `SMALL`, by their first row; refuse wrong indices."""
     large: dict[int, list[tuple[int, ...]]] = {}
     if dataset.chunks is None:
         return large
     end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
 
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk
-        """Note a chunk that may be large, and return True if its place in the array or the file cannot be right.
+        """Return whether the chunk's place is impossible; note it in `large` if it may be large.
 
-        Deflate packs to 1/1032 at best, so the size of a chunk in the file bounds its unpacked size. `large` lists the
-        offsets of those that may unpack to more than `SMALL` bytes by their first row. A chunk must begin in the array,
-        have `least` bytes, and lie before `end`, the length of the file.
+        Deflate packs to 1/1032 at best, so the size of a chunk in the file bounds its unpacked size.
         """
         if chunk.size * DEFLATE_RATIO > SMALL:
             large.setdefault(chunk.chunk_offset[0], []).append(chunk.chunk_offset)

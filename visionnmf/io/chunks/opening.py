@@ -77,10 +77,7 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
 
 
 def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chunks:
-    """Return the reader for a file or folder, chosen by its suffix; anything unknown is read as pictures.
-
-    `dataset` and `longest_side` are those of :func:`open_chunks`.
-    """
+    """Return the reader for a file or folder, chosen by its suffix; anything unknown is read as pictures."""
     suffix = path.suffix.lower()
     if suffix == ".zarr" or (path.is_dir() and any(os.path.lexists(path / name) for name in ZARR_METADATA)):
         _require("zarr", path, "zarr")

@@ -83,11 +83,7 @@ class PictureRows(Sequential):
         self.notes = [self._scaled(count, others, distorted)] if others else []
 
     def _scaled(self, count: int, others: int, distorted: int) -> str:
-        """Return a sentence about the `others` of `count` pictures that do not have the size of the first.
-
-        `distorted` of them have sides in another ratio. Shapes are (height, width): `_first_shape` is that of the first
-        picture in its file, and `image_shape` the one that all are scaled to.
-        """
+        """Return a sentence about the `others` of `count` pictures that were scaled, `distorted` of them unevenly."""
         assert self.image_shape is not None
         sizes = [f"{shape[1]} x {shape[0]}" for shape in (self._first_shape, self.image_shape)]
         return (

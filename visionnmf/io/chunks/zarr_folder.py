@@ -58,9 +58,8 @@ class _Folder(LocalStore):
     def abandon(self) -> None:
         """Wait until zarr reads nothing more from this folder, after one chunk has failed.
 
-        zarr leaves the reading of the other chunks behind, and asyncio would print a traceback for each of those that
-        are not done when the process ends. While `_abandoned` is true, :meth:`get` refuses to read. `_loop` is the
-        event loop of zarr, or None before the first reading.
+        zarr leaves the reading of the other chunks behind, and asyncio would print a traceback for each at the end of
+        the process.
         """
         self._abandoned = True
         if self._loop is not None:
@@ -89,11 +88,7 @@ class _Folder(LocalStore):
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     def _check(self, key: str, byte_range: Any) -> None:
-        """Raise where a key leads out of the folder, to something that is not a file, or to too many bytes.
-
-        Every folder on the way is checked, because a symbolic link may stand anywhere in the path. Without a
-        `byte_range` the whole file is read.
-        """
+        """Raise if a key leads out of the folder, also by a symbolic link, or to no file, or to too many bytes."""
         path, parts = str(self.root), key.split("/")
         try:
             for number, part in enumerate(parts, 1):
@@ -192,10 +187,7 @@ def _arrays_of(path: Path, group: Any) -> list[str]:
 
 
 def _bounded(array: Any, path: Path) -> Any:
-    """Return the same array with codecs that stop when a chunk unpacks to far more than its declared size.
-
-    Raises UnsupportedError or UnreadableError if it does not hold numbers, or has a codec that cannot be bounded.
-    """
+    """Return the same array with codecs that stop when a chunk unpacks to far more than its declared size."""
     metadata = array.metadata
     if array.dtype.kind not in NUMBERS:
         raise UnsupportedError(f"{path}: holds {array.dtype}, not numbers")
@@ -215,11 +207,7 @@ def _bounded(array: Any, path: Path) -> Any:
 
 
 def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: int, path: Path) -> tuple[Any, ...]:
-    """Return the codecs of a Zarr 3 array, with each compressor replaced by one that stops at the declared size.
-
-    `shape` is that of a chunk, or of a shard, whose inner codecs are replaced as well; `itemsize` is in bytes. Filters
-    that hardly change the size stay. Raises UnsupportedError for unknown codecs, TooLargeError for too large shards.
-    """
+    """Return Zarr 3 codecs, inner ones of shards as well, with compressors that stop at the declared size."""
     size, bounded = math.prod(shape) * itemsize, []
     # A codec is a shard, from bytes to bytes (a compressor or checksum), from arrays to bytes, or any other filter.
     for codec in codecs:
@@ -247,10 +235,7 @@ def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: i
 
 
 def _check_filter(name: str, options: Any, path: Path) -> None:
-    """Raise UnsupportedError for a codec that is not a known filter, UnreadableError if it does not return numbers.
-
-    `name` is that of the codec, and `options` is its configuration in the metadata of the array.
-    """
+    """Raise UnsupportedError for an unknown codec, UnreadableError for one that does not return numbers."""
     if name not in FILTERS:
         if "pickle" in name:
             raise UnsupportedError(f"{path}: holds pickled objects, which are never read")
@@ -270,10 +255,7 @@ class _Unpacker:
 
     @classmethod
     def of(cls, codec: Any, size: int, path: Path) -> Any:
-        """Return a bounded codec in place of one of numcodecs; filters that add little stay.
-
-        `size` is the declared size of a chunk in bytes, and `path` the folder, for messages.
-        """
+        """Return a codec of numcodecs bounded to `size` bytes; filters that add little stay as they are."""
         unpacker = cls(codec.codec_id, codec.get_config(), size, path)
         if codec.codec_id in UNPACK:
             return unpacker
@@ -286,10 +268,7 @@ class _Unpacker:
             _check_filter(self.name, self.options, self.path)
 
     def decode(self, data: Any, out: Any = None) -> bytes:
-        """Unpack the bytes of a chunk; raise ValueError if they are far more than its declared `size` in bytes.
-
-        zarr passes `out`, which is not used.
-        """
+        """Unpack the bytes of a chunk; raise ValueError if they exceed `size`. zarr passes `out`, unused here."""
         most = 2 * self.size + SLACK  # filters may have enlarged the chunk before it was packed
         unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most)
         if len(unpacked) > most:
@@ -305,10 +284,7 @@ class _BoundedCodec(BytesBytesCodec):
     is_fixed_size = False
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        """Unpack a buffer of zarr, by `unpacker` within the declared size, into another one.
-
-        `chunk_spec` knows the kind of buffers to make.
-        """
+        """Unpack a buffer of zarr into another one, within the declared size."""
         return chunk_spec.prototype.buffer.from_bytes(self.unpacker.decode(chunk_bytes.to_bytes()))
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
@@ -326,10 +302,7 @@ def _too_large(most: int) -> ValueError:
 
 
 def _declared(data: bytes, size: int, most: int, name: str) -> bytes:
-    """Unpack data whose header declares `size` bytes; the decoder writes no more, so checking it is enough.
-
-    `most` is the number of bytes that are allowed, and `name` the compressor as numcodecs calls it.
-    """
+    """Unpack data whose header declares `size` bytes, of at most `most`; the decoder writes no more than declared."""
     if size > most:
         raise _too_large(most)
     return bytes(get_codec({"id": name}).decode(data))
@@ -343,11 +316,7 @@ def _blosc(data: bytes, most: int) -> bytes:
 
 
 def _zstd(data: bytes, most: int) -> bytes:
-    """Unpack Zstandard to at most `most` bytes; where the header says no size, its blocks bound it.
-
-    Byte 4 of a frame has flags: two bits for the width of the field with the size, one for "single segment" (then a
-    byte with the window is missing), and two for the width of the dictionary's number (RFC 8878, section 3.1.1).
-    """
+    """Unpack Zstandard to at most `most` bytes; without a declared size its blocks bound it (RFC 8878, 3.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":  # the magic number of a frame
         raise ValueError("a chunk is cut off or damaged")
     flags = data[4]

@@ -130,11 +130,7 @@ def _streams(path: Path) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zero: float) -> list[_Beginning]:
-    """Find the key frame with which each part begins, by reading all picture packets of the video.
-
-    `starts` are the first moments of the parts by the clock of the video, and `zero` is the time at which that clock
-    starts. Raises UnsupportedError if the packets have no times, or a part starts after the last picture.
-    """
+    """Find the key frame that begins each part, from the picture packets; `starts` are seconds by the video's clock."""
     times = array("d")
     keys: list[_Beginning] = []
     for number, packet in enumerate(_packets(container, [video])):
@@ -155,18 +151,14 @@ def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zer
 
 
 class _Part:
-    """One output file of a cut, to which all packets of the video are offered in turn.
+    """One output file of a cut, to which all packets are offered in turn.
 
-    `beginning` is the key frame that the part starts with, and `end` its last moment, in seconds by the clock of the
-    video. The file is created on the stack `files` with the first packet that belongs to the part, and finished when no
-    later packet can belong to it, so that few files are open at a time.
+    It is created on the stack `files` with its first packet and finished after its last, so that few files are open at
+    a time.
     """
 
     def __init__(self, path: Path, beginning: _Beginning, end: float, files: ExitStack, force: bool) -> None:
-        """Take the file to write, the key frame that begins the part, and its last moment `end`, in seconds.
-
-        `files` is the stack that finishes the file, and `force` says whether it may replace another one.
-        """
+        """Take the file, the key frame that begins the part, its last moment in seconds, and the stack of files."""
         self.beginning = beginning
         self.closed = False  # whether no later packet can belong to the part
         self._path, self._end, self._files, self._force = path, end, files, force
@@ -177,11 +169,9 @@ class _Part:
     def offer(self, packet: Packet, number: int, streams: list[Any]) -> None:
         """Write a packet if it belongs to the part, and close the part after the last one.
 
-        `number` counts the picture packets of the video, and `streams` holds the copied streams, pictures first. Three
-        kinds of packets are left out: sound outside the part; pictures shown before its key frame `beginning`, which
-        cannot be decoded; and pictures after its end `_end`, unless others in the part depend on them. `_last` is the
-        latest time of a picture that was written; times are in seconds. `closed` says that the part is complete;
-        closing the stack `_files` then finishes its file.
+        Left out are sound outside the part, pictures before its key frame, which cannot be decoded, and pictures after
+        its end, unless others in the part depend on them. `number` counts the picture packets, and `streams` has the
+        copied streams, pictures first.
         """
         time = _time(packet, packet.pts)
         wanted = self.beginning.time <= time
@@ -200,11 +190,7 @@ class _Part:
             self._files.close()
 
     def _write(self, packet: Packet, streams: list[Any]) -> None:
-        """Copy a packet into the stream that `_targets` has for it; its times count from the beginning of the part.
-
-        `pts` is when a picture is shown, `dts` when it is decoded, both in units of the packet's ``time_base``.
-        `_container` is the open output, None before the first packet, and `streams` are those of the source.
-        """
+        """Copy a packet into its output stream; its times count from the beginning of the part."""
         if self._container is None:
             self._open(streams)
         assert packet.time_base is not None
@@ -220,11 +206,7 @@ class _Part:
             raise MediaError(f"{self._path}: cannot be written ({reason_of(error)})") from error
 
     def _open(self, streams: list[Any]) -> None:
-        """Create the output file, with one stream for each of `streams`, on the stack that will finish it.
-
-        `_targets` then has the output stream by the index of the stream that it copies. The file `_path` gets its name
-        when the stack, `_files`, is left without an error; `_force` lets it replace another one.
-        """
+        """Create the output file, with one stream for each of `streams`, on the stack that will finish it."""
         temporary = self._files.enter_context(output_file(self._path, force=self._force))
         try:
             output = av.open(str(temporary.absolute()), "w", format=CUT_FORMATS[self._path.suffix.lower()])
@@ -250,10 +232,7 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Packet]:
 
 
 def _time(packet: Packet, ticks: int | None) -> float:
-    """Return a time of a packet in seconds: `ticks`, or its other time if `ticks` is None.
-
-    `ticks` is the packet's ``pts`` (when it is shown) or ``dts`` (when it is decoded), in units of its ``time_base``.
-    """
+    """Return `ticks`, the packet's ``pts`` or ``dts``, in seconds, or its other time if that is None."""
     known = ticks if ticks is not None else packet.pts if packet.pts is not None else packet.dts
     assert known is not None and packet.time_base is not None
     return float(known * packet.time_base)

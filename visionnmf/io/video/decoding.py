@@ -127,10 +127,7 @@ class Decoder:
                 yield from self._decode(packet)
 
     def _decode(self, packet: Any) -> Iterator[VideoFrame]:
-        """Yield the frames that a packet completes, and count errors. A packet of None yields the remaining frames.
-
-        `bad_packets` counts errors and corrupt frames.
-        """
+        """Yield the frames that a packet completes, and count errors; None yields the remaining frames."""
         try:
             for frame in self.stream.codec_context.decode(packet):
                 assert isinstance(frame, VideoFrame)
@@ -140,10 +137,7 @@ class Decoder:
             self._count(error)
 
     def _count(self, error: Exception) -> None:
-        """Count an error of reading or decoding, and keep what the first one said.
-
-        `bad_packets` is the number of errors, and `first_error` that text.
-        """
+        """Count an error of reading or decoding in `bad_packets`, and keep the first one's text."""
         self.bad_packets += 1
         self.first_error = self.first_error or reason_of(error)
 

@@ -159,11 +159,7 @@ class LiveReader:
         self.close()
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the wanted frames, scaled; raise ParameterError the second time, as nothing can be reread.
-
-        `_frames` yields the time and the picture of each frame, and `_wanted` chooses among them. It raises an error if
-        it finds none, unless the caller has asked for the end (`may_be_none`). `_name` is that of the source.
-        """
+        """Yield the wanted frames, scaled; raise if there are none, or the second time, as nothing can be reread."""
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it again")
         first, self._first = self._first, None  # the constructor has read the first frame; None marks it as delivered
@@ -178,13 +174,10 @@ class LiveReader:
             yield resized(frame, (self.width, self.height))
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
-        """Yield the time in seconds and the picture of every undamaged frame, and reconnect when a URL is lost.
+        """Yield the time in seconds and the picture of every undamaged frame; reconnect when a URL is lost.
 
-        Times go on over all connections and include the gaps between them. Before the first frame, errors are raised.
-        Later a lost source is tried again after pauses that double, until `_patience` seconds are over or `until`
-        returns True. `_error` is the latest error in words, `_said` collects sentences about what was lost, and `_step`
-        is the time between two frames. After a stream that ended by itself, `_again_after_end` decides whether to
-        connect again.
+        Times go on over all connections, gaps included. Errors are raised before the first frame. Later a lost source
+        is tried again after pauses that double, until `_patience` seconds are over or `until` returns True.
         """
         if camera := CAMERA.fullmatch(self.source):
             yield from self._of_camera(int(camera[1] or camera[2]))
@@ -244,11 +237,7 @@ class LiveReader:
         return False
 
     def _judge(self, decoder: Decoder) -> None:
-        """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error.
-
-        The packets tell whether all of a declared duration was read; it counts if the header also has a number of
-        frames (`counted`), or the container declares it itself, because otherwise it is a guess.
-        """
+        """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error."""
         counted = bool(decoder.stream.frames)
         missed = None
         if counted or decoder.declares_itself():
@@ -269,11 +258,7 @@ class LiveReader:
         return "" if self._error is None else f" ({self._error})"
 
     def _of_connection(self, decoder: Decoder) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-        """Yield the time since the connection began and the picture of each frame, and count damaged ones.
-
-        The first connection also sets `frame_rate` and `has_sound`. `_step` is the seconds between two frames,
-        `_nothing` the message if none comes, and `_error` afterwards the first error of the decoder in words.
-        """
+        """Yield time and picture of each frame of a connection; the first sets `frame_rate` and `has_sound`."""
         converter = VideoReformatter()
         if not self.frames_read:
             self.frame_rate = rate_of(decoder.stream)
@@ -284,12 +269,7 @@ class LiveReader:
         came = time.monotonic()  # when the last frame came, or when the caller asked for the next one
 
         def over() -> bool:
-            """Return whether the caller asks for the end; raise UnreadableError after a long time without a frame.
-
-            A server may send packets without a picture for ever. `came` is when the last frame came, or when the caller
-            asked for the next one, and `_nothing` the message that none comes. `_timeout` is that of opening and of one
-            read, `_patience` that of a lost source; a read may last as long as either.
-            """
+            """Return whether the caller asks for the end; raise if no frame came for `_timeout` and `_patience`."""
             if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
                 raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
             return self._asked_to_end()
@@ -310,11 +290,7 @@ class LiveReader:
 
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
-        """Connect to the source, and yield a decoder of its video stream; leaving the block disconnects.
-
-        FFmpeg may use only the protocols and containers of that kind of source. `_raw` has its options for raw frames
-        on standard input, or is None if the input describes itself. `_timeout` is in seconds.
-        """
+        """Connect, with the protocols of that kind of source only, and yield a decoder; leaving disconnects."""
         _limit_memory()
         limit = {"max_pixels": str(MAX_FRAME_PIXELS)}
         options = limit | {"max_streams": str(MAX_STREAMS)}
@@ -347,10 +323,7 @@ class LiveReader:
             yield Decoder(container, stream)
 
     def _of_camera(self, number: int) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-        """Yield the time since the camera was opened, in seconds, and the picture of each frame, until it is lost.
-
-        OpenCV reads from the camera of this number. `_said` collects sentences about what was lost.
-        """
+        """Yield seconds and picture of each frame of a camera, read by OpenCV, until it is lost."""
         if sys.platform == "linux" and not os.path.exists(f"/dev/video{number}"):
             raise UnreadableError(f"{self._name}: there is no camera {number}")
         camera = cv2.VideoCapture(number)
@@ -397,19 +370,13 @@ def _is_mp4(file: Any) -> bool:
 
 
 def _came_to_its_end(decoder: Decoder) -> bool:
-    """Return whether the packets ended without an error, or with one that only means the end of the stream.
-
-    If the server does not say the length (a size below 0), FFmpeg reports any end as EIO.
-    """
+    """Return whether the packets ended without an error, or with EIO, which FFmpeg reports if no length is known."""
     error = decoder.reading_error
     return error is None or (getattr(error, "errno", None) == errno.EIO and decoder.container.size < 0)
 
 
 def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
-    """Return the options that tell FFmpeg the size, pixel format and rate of raw frames, which have no header.
-
-    `frame_rate` None is 25, and `pixel_format` None "rgb24".
-    """
+    """Return FFmpeg's options for raw frames, which have no header; the defaults are 25 frames/s and "rgb24"."""
     width, height = (check_count(side, "size", high=1 << 16) for side in size)
     if width * height > MAX_FRAME_PIXELS:
         raise ParameterError(f"size must be of at most {MAX_FRAME_PIXELS} pixels; got {width} x {height}")

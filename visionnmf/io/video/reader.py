@@ -145,10 +145,7 @@ class VideoReader:
         return [] if self.problem is None else [self.problem]
 
     def _probe(self) -> None:
-        """Set the size, rotation, frame rate and similar attributes from the first frame, which must be decoded for it.
-
-        Raises UnreadableError if there is none, or the file is a still picture.
-        """
+        """Set the size, rotation, frame rate and so on from the first frame; raise UnreadableError without one."""
         with self._opened() as decoder:
             frames = decoder.frames()
             first = next(frames, None)
@@ -168,10 +165,7 @@ class VideoReader:
 
     @contextmanager
     def _opened(self) -> Iterator[Decoder]:
-        """Open the file for decoding, with every limit set before anything is decoded.
-
-        Frames of more than `_max_pixels` are refused. A `Decoder` yields frames, and counts errors instead of raising.
-        """
+        """Open the file for decoding, with every limit set; the Decoder counts errors instead of raising."""
         with container_of(self.path, declared_limit(self.path, self._max_pixels)) as container:
             stream = video_stream_of(self.path, container, self._max_pixels)
             stream.thread_type = "AUTO"
@@ -192,20 +186,13 @@ class VideoReader:
             self._loop = None
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Begin a loop over the frames, which opens the file again; a loop that was left early is closed.
-
-        `_loop` is the generator of the current or last loop.
-        """
+        """Begin a loop over the frames, which opens the file again; a loop that was left early is closed."""
         self.close()
         self._loop = self._frames()
         return self._loop
 
     def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
-        """Yield the wanted frames as RGB, and set `frames_read`, `time` and, at the end, `problem` as it goes.
-
-        `_wanted` chooses the frames, and `_turn` says how to turn them upright: whether to swap axes, mirror columns
-        and mirror rows.
-        """
+        """Yield the wanted frames as upright RGB; set `frames_read`, `time` and, at the end, `problem`."""
         self.frames_read, self.truncated, self.problem = 0, False, None
         converter = VideoReformatter()
         with self._opened() as decoder:
@@ -214,10 +201,7 @@ class VideoReader:
                 yield upright_frame(self.path, frame, converter, self._turn, (self.width, self.height))
 
     def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
-        """Yield all frames with their times in seconds, and judge the file after the last one.
-
-        All frames must have the size of the first, `_coded_size`, (width, height) before rotation and scaling.
-        """
+        """Yield all frames, which must have the first one's size, with their times in seconds; then judge the file."""
         clock = Clock(decoder, float(1 / self.frame_rate))  # the times of frames; those without one come a step later
         for frame in decoder.frames():
             if (frame.width, frame.height) != self._coded_size:
@@ -230,11 +214,7 @@ class VideoReader:
         self._judge(decoder)
 
     def _judge(self, decoder: Decoder) -> None:
-        """Set `damaged`, and if the file is cut off or damaged also `truncated` and `problem`.
-
-        A file is damaged if there were bad packets, or if reading ended clearly before the declared duration; see the
-        Notes of the class.
-        """
+        """Set `damaged` for bad packets or an early end, and then also `truncated` and `problem`."""
         self.damaged = decoder.bad_packets
         declared = self.declared_frames
         missed = decoder.missed(declared is not None, float(self.frame_rate))  # the duration, or None if all was read
@@ -318,12 +298,7 @@ class PictureSequence:
         return [*([] if self.problem is None else [self.problem]), *said]
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the wanted pictures as RGB frames, from the first one again in each loop.
-
-        A picture's time follows from its number, and only pictures that are wanted are read. One that cannot be read,
-        or has another size than the first (`_size`, width and height), is left out; `damaged` counts and `problem`
-        names them. `_said` gets the notes of the pictures that are read.
-        """
+        """Yield the wanted pictures as RGB frames, from the first again in each loop; damaged ones are left out."""
         self.frames_read = self.damaged = 0
         self.problem = None
         self._said = {}
@@ -350,10 +325,7 @@ class PictureSequence:
                 return
 
     def _read(self, path: str) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB, and remember the notes on it. 16-bit values are divided by 257 and rounded.
-
-        `_said` has for each note the first picture that has it, and how many have it.
-        """
+        """Read a picture as 8-bit RGB (16-bit values are divided by 257), and remember the notes on it."""
         picture, notes = read_with_notes(path)
         for note in notes:
             first, count = self._said.get(note, (os.path.basename(path), 0))

@@ -132,11 +132,7 @@ class VideoWriter:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """Open the file for the time of a block, then write what the encoder still holds, and check the file.
-
-        The file gets its name only if all of that succeeds. `_container` is the output, and `_stream` its video, which
-        :meth:`_start` adds.
-        """
+        """Open the file, which gets its name only if the block, the encoder's last frames and a check succeed."""
         with output_file(self.path, force=self.force) as temporary:
             # "faststart" puts the index of an MP4 file at its beginning, so that browsers can play while they load.
             container_options = {"movflags": "+faststart"} if self.path.suffix.lower() == ".mp4" else {}
@@ -159,11 +155,7 @@ class VideoWriter:
                 self._verify(temporary)
 
     def _start(self) -> None:
-        """Add the video stream to the open container, with the chosen encoder, size and colours.
-
-        `_time_base` is the unit of the frames' times in seconds. `_colours` are options for the conversion to BT.709,
-        empty for lossless video, and `_pixel_format` says how the encoder takes the pixels.
-        """
+        """Add the video stream to the open container, with the chosen encoder, size and colours."""
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
@@ -235,11 +227,7 @@ class VideoWriter:
 
 
 def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str, dict[str, str]]:
-    """Return the encoder, the pixel format and the encoder's options.
-
-    "ffv1" is lossless. For "h264" the encoder is libx264, or VP9 where that is missing or a side is odd, which H.264
-    with colours at half resolution does not allow. Large frames get options by which the encoder holds fewer of them.
-    """
+    """Return encoder, pixel format and options: libx264 for "h264", or VP9 if that is missing or a side is odd."""
     if codec == "ffv1":
         # Version 3 with checksums, so that damage is noticed when the file is read.
         options = {"level": "3", "slicecrc": "1"}
