@@ -42,10 +42,7 @@ def n_threads() -> int:
 
 @cache
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    """Return the pool of `size` threads of the process with the identifier `pid`, and create it on the first call.
-
-    `pid` is only the key of the cache: threads do not survive a fork, so a forked process needs a pool of its own.
-    """
+    """Return the pool of threads of process `pid`, made on the first call: threads do not survive a fork."""
     return ThreadPoolExecutor(size, thread_name_prefix="visionnmf", initializer=_mark_worker)
 
 
@@ -53,18 +50,15 @@ _here = threading.local()
 
 
 def _mark_worker() -> None:
-    """Mark the current thread as a worker of the pool: :func:`map_blocks` then runs nested work in this thread alone.
-
-    `_here` is thread-local, so each thread has attributes of its own.
-    """
+    """Mark the current thread as a worker of the pool: :func:`map_blocks` then runs nested work in it alone."""
     _here.is_worker = True
 
 
 class _Keeper:
-    """A thread that runs the functions passed to :meth:`call`, one after the other, and returns their results.
+    """A thread that runs the functions passed to :meth:`call`, for one caller at a time.
 
-    Only one caller at a time may use it. An executor would not do: if a signal arrives while it starts its thread, that
-    thread is never ended, and the process waits for it for ever when it exits.
+    An executor would not do: if a signal arrives while it starts its thread, that thread is never ended, and the
+    process waits for it for ever when it exits.
     """
 
     def __init__(self) -> None:
@@ -84,10 +78,7 @@ class _Keeper:
 
 
 def _serve(work: SimpleQueue[_Work]) -> None:
-    """Run the functions that arrive in the queue `work`, for ever, in the thread that this function is the body of.
-
-    An entry is (future that receives the result or the exception, function, its arguments).
-    """
+    """Run what arrives in the queue `work`, (future, function, arguments), for ever, in this thread."""
     while True:
         future, function, arguments = work.get()
         try:
@@ -112,10 +103,7 @@ _limit_of: dict[int, _Limit] = {}
 
 
 def _limit(pid: int) -> _Limit:
-    """Return the :class:`_Limit`, a lock with the count of callers, that all threads of the process `pid` share.
-
-    A forked process gets a new one, because another thread may have held the lock of the old one during the fork.
-    """
+    """Return the :class:`_Limit` that all threads of process `pid` share; after a fork the old lock may be held."""
     return _limit_of.get(pid) or _limit_of.setdefault(pid, _Limit())
 
 
@@ -151,10 +139,7 @@ def _hold_blas() -> threadpool_limits:
 
 @cache
 def _controller(pid: int) -> ThreadpoolController:
-    """Return the threadpoolctl controller of the BLAS libraries that the process with the identifier `pid` has loaded.
-
-    `pid` is only the key of the cache: a forked process must not use the controller of its parent.
-    """
+    """Return the threadpoolctl controller of the process `pid`; a forked one must not use its parent's."""
     import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be limited
 
     return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond

@@ -175,15 +175,12 @@ def _values_of(
 ) -> Callable[[Any, Any, Any, float], Any]:
     """Return the function `values` of a loss (see :class:`LossRecord`) that is a sum over the entries of each row.
 
-    ``entries(E, parameter)`` returns the losses of single entries with the residuals ``E = X - P`` (n_rows, n), and
-    ``finish(sums)`` the losses of the rows from the sums of these (n_rows,), each entry times its weight.
+    ``entries(E, parameter)`` returns the losses of residuals ``E = X - P``, and ``finish(sums)`` the losses of the rows
+    from their sums.
     """
 
     def values(X: Any, P: Any, M: Any, parameter: float) -> Any:
-        """Return the loss of each row (n_rows,) of `X`, for its model `P` and the weights `M` of its entries or None.
-
-        ``entries(E, parameter)`` returns the loss of each residual, and `finish` turns the sums of rows into losses.
-        """
+        """Return the loss of each row (n_rows,) of `X`, for its model `P` and the weights `M` or None."""
         xp = namespace_of(X)
         losses = entries(X - P, parameter)
         if M is not None:
@@ -212,64 +209,35 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 
 
 def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Manhattan loss with respect to each model entry, and the size of that at 0.
-
-    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, the scale by which the optimality measure judges the first. Both are those of an elastic net
-    with ``alpha = 0``. Residuals of at most `tiny` count as 0, where the derivative is taken as 0.
-    """
+    """Return the derivative of the Manhattan loss: an elastic net with ``alpha = 0``."""
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
 def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the elastic net with respect to each model entry, and the size of that at 0.
-
-    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, the scale by which the optimality measure judges the first. Residuals of at most `tiny` count
-    as 0, where the derivative of the absolute value is taken as 0.
-    """
+    """Return the derivative of the elastic net, 0 for the absolute value of residuals of at most `tiny`."""
     xp = namespace_of(X)
     E = P - X
     return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
 def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of half the squared residual with respect to each model entry, and the size of that at 0.
-
-    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, the scale by which the optimality measure judges the first. The last two parameters belong to
-    the signature that all losses share.
-    """
+    """Return the derivative of half the squared residual."""
     return M * (P - X), M * X
 
 
 def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Huber loss with respect to each model entry, and the size of that at 0.
-
-    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, the scale by which the optimality measure judges the first. `tiny` belongs to the signature
-    that all losses share.
-    """
+    """Return the derivative of the Huber loss."""
     xp = namespace_of(X)
     return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
 
 
 def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the norms of the rows with respect to each model entry, and the size of that at 0.
-
-    `X`, `P` and the weights `M` are (n_rows, n); `M` may be the number 1. The second result is the absolute derivative
-    where the model is 0, the scale by which the optimality measure judges the first. `parameter` and `tiny` belong to
-    the signature that all losses share.
-    """
+    """Return the derivative of the norms of the rows."""
     xp = namespace_of(X)
     sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
     def derivative(E: Any) -> Any:
-        """Return the derivative at residuals `E` (n_rows, n): each row divided by its weighted norm.
-
-        `M` holds the weights of the entries, and `sizes` (n_rows, 1) the norms of the data's rows, to which residuals
-        are compared.
-        """
+        """Return each row of residuals `E`, which are compared to the rows' `sizes`, over its weighted norm."""
         norms = xp.sqrt(xp.sum(M * E * E, axis=1, keepdims=True))
         # use the subgradient 0 for rows that the model fits exactly
         return M * E / xp.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
@@ -278,12 +246,7 @@ def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, An
 
 
 def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
-
-    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
-    derivative itself may be infinite at the model 0. `X`, `P` and the weights `M` are (n_rows, n); `M` may be the
-    number 1. `tiny` belongs to the signature that all losses share.
-    """
+    """Return ``M P^(beta - 1) (1 - X / P)`` and its positive part, as it may be infinite at the model 0."""
     # the same floor as in the loss; a smaller model counts as 0
     xp = namespace_of(X)
     P = xp.maximum(P, xp.clip(1e-7 * xp.mean(X, axis=1, keepdims=True), 1e-30, None))
@@ -292,11 +255,7 @@ def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> 
 
 
 def _stored_kullback_leibler(x: Array, p: Array, floor: Array, parameter: float) -> float:
-    """Return the Kullback-Leibler divergence summed over stored entries `x` with model `p`, with 0 log 0 = 0.
-
-    All arrays have the same length. In the logarithm, the model is raised to `floor` > 0. `parameter` belongs to the
-    signature that all losses share.
-    """
+    """Return the Kullback-Leibler divergence of stored entries; in the logarithm the model is at least `floor`."""
     positive = x > 0
     ratio = x[positive] / np.maximum(p, floor)[positive]
     return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
@@ -306,26 +265,16 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
     """Return the form of sparse data without zeros for a beta-divergence; None takes the loss's parameter for beta."""
 
     def value(x: Array, p: Array, floor: Array, parameter: float) -> float:
-        """Return the divergence summed over stored entries `x` > 0 with model `p`, raised to `floor` > 0.
-
-        The exponent is `beta`, or `parameter`, that of the loss, if `beta` is None.
-        """
+        """Return the divergence of stored entries `x` > 0 with model `p`, raised to `floor` > 0."""
         return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
 
     def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
-        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries `x`, the model `p` raised to `floor`.
-
-        `weight`, that of the other entries, is 0, because they are missing. The exponent is `beta`, or `parameter`,
-        that of the loss, if `beta` is None.
-        """
+        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries, `p` raised to `floor`."""
         p = np.maximum(p, floor)
         return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
 
     def size(x: Array, parameter: float) -> Array:
-        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``, which sets the scale.
-
-        The exponent is `beta`, or `parameter`, that of the loss, if `beta` is None.
-        """
+        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``, which sets the scale."""
         return np.asarray(x ** ((parameter if beta is None else beta) - 1))
 
     return SparseForm(value, deviation, size, zeros=False)  # entries that are not stored are missing, not 0
@@ -526,12 +475,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     levels = floors(X)  # (n_samples,), the smallest model in a logarithm
 
     def stored(block: tuple[int, int]) -> tuple[float, float]:
-        """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there.
-
-        `codes` (n_samples, r) and `points` (n_features, r) are the factors, from which `model_entries` writes the model
-        at the stored entries to `p`. `levels` are the smallest values of the model in each row, and `form` the
-        :class:`SparseForm` of the loss.
-        """
+        """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there."""
         start, stop = block
         first, last = X.indptr[start], X.indptr[stop]  # the range of stored entries of these rows
         p = np.empty(last - first)
@@ -562,11 +506,7 @@ def check_zero_weight(loss: Loss, zero_weight: float) -> None:
 
 
 def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
-    """Return the sum of the model ``W @ H``, or of its squares, over all entries.
-
-    `Wt` (r, n_samples) is W transposed and `H` is (r, n_features). The model itself is never formed: its sum is the
-    inner product of the components' sums, and that of its squares the inner product of the factors' Gram matrices.
-    """
+    """Return the sum of all entries of ``W @ H``, or of their squares, from sums and Gram matrices of the factors."""
     if not squared:
         return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
     wide = [F.astype(np.float64) for F in (Wt, H)]

@@ -127,11 +127,7 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
     per_chunk = size * max(1, -(-len(X) // (size * MAX_CHUNKS)))  # independent of the number of threads
 
     def rows(chunk: tuple[int, int]) -> tuple[Array, float]:
-        """Fill `G_W` for one chunk of rows; return the chunk's share of the gradient of `H` and of the squared norm.
-
-        The squared norm is that of the derivative at the model 0. `size` rows at a time stay in cache. `M` are weights
-        of the entries or None.
-        """
+        """Fill `G_W` for a chunk of rows; return its share of the gradient of `H` and of the derivative's square."""
         G, squares = np.zeros_like(H), 0.0
         for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):
             block = slice(first, last)
@@ -210,11 +206,10 @@ class Derivatives(NamedTuple):
 
 
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
+    """Return the gradients of a kinked loss with respect to both factors, and the norm of its derivative at 0.
 
-    The norm is that of the derivative at the model 0. `Wt` (r, n_samples) and `H` (r, n) are in double precision. At
-    residuals of zero the subgradient is chosen so that the gradient is as small as possible, for each factor by itself:
-    :func:`kinked_half` is applied to the data for the codes, and to the transposed data for the components.
+    At residuals of zero the subgradient is chosen so that the gradient is as small as possible, for each factor by
+    itself: by :func:`kinked_half` of the data for the codes, and of the transposed data for the components.
     """
     tiny = ZERO * float(problem.X.mean(dtype=np.float64))  # residuals up to this count as 0
     derivatives = Derivatives.of(problem, tiny)
@@ -235,12 +230,7 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
     balance = _Balance(F, A, penalty, row_squares)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `G` that belong to one block of rows.
-
-        `D` is the derivative of the loss at the entries of these rows, `zero` the mask of zero residuals, and `bounds`
-        the largest derivative at each of these, of which `balance` chooses the best. ``starts[i]`` is where those of
-        row i begin.
-        """
+        """Fill the columns of `G` for one block of rows, where `balance` chooses derivatives at zero residuals."""
         part = slice(*block)
         D, zero, bounds = derivatives.rows(part, F, A)
         row_of, columns = np.nonzero(zero)
@@ -256,11 +246,7 @@ class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
-        """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
-
-        `row_squares` is the mean squared derivative of a row. The gradient of a row is small enough if its norm is
-        below `enough`, a share of the root of that. Of the penalty of the codes, the gradient and the bounds count.
-        """
+        """Prepare for codes `F` and the fixed factor `A`; `row_squares` is the mean squared derivative of a row."""
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
         self.unit = np.ascontiguousarray((A / self.norms).T)  # (n, r), components of norm 1
@@ -272,13 +258,11 @@ class _Balance:
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
     def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
-        """Return the gradient of these rows with the best choice of the derivative at zero residuals.
+        """Return these rows' gradient with the best choice of the derivative at zero residuals.
 
-        `G` (r, n_rows) is the gradient of the other entries. `columns` lists the columns of the zero residuals, those
-        of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each. `part` is the
-        range of rows, that is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to
-        the gradient that is balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the
-        components, by which the gradient is divided, and `self.unit` (n, r) the components of norm 1.
+        `columns` lists the zero residuals, those of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest
+        absolute derivative at each; `part` is the range of rows. The penalty belongs to the gradient that is balanced,
+        and is subtracted again at the end. The gradient is divided by the `norms` of the components.
         """
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
@@ -294,11 +278,7 @@ class _Balance:
 
 
 def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients with respect to `Wt` and `H` for sparse data, and the norm of the loss's derivative.
-
-    `Wt` (r, n_samples) and `H` (r, n) are in double precision. The norm is that of the derivative at the model 0, where
-    an entry that is not stored has the derivative `zero_weight`, or 0 if its loss is ``p^2 / 2`` (`squared`).
-    """
+    """Return the gradients for sparse data, and the norm of the loss's derivative at the model 0."""
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
@@ -309,12 +289,9 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     """Return the gradient with respect to `F`: as if all data were 0, plus the correction at the stored entries.
 
-    `F` is (r, n_rows) and `A` (r, n) is fixed. A loss whose sparse form is `squared` costs ``p^2 / 2`` where the data
-    are 0, so its gradient there is ``A A.T F``; the others cost p, which gives the sums of the components. Both are
-    times `zero_weight`, the weight of the entries that are not stored.
-
-    Where the loss has a kink and `X` is 0, the derivative is `zero_weight` even if the model is 0, because the model
-    can only grow.
+    A `squared` loss costs ``p^2 / 2`` where the data are 0, so its gradient there is ``A A.T F``; the others cost p,
+    which gives the sums of the components. Both are times `zero_weight`. Where the loss has a kink and `X` is 0, the
+    derivative is `zero_weight` even if the model is 0, because the model can only grow.
     """
     X, loss, weight = problem.X, problem.loss, problem.zero_weight
     form, kink = loss.record.sparse, loss.record.kink
@@ -326,13 +303,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `result`, the gradient, that belong to one block of rows of the sparse `X`.
-
-        `points` (n, r) is the fixed factor, `levels` the smallest values of the model in each row, and `elsewhere` the
-        gradient as if all data were 0. A loss with a `kink` counts residuals up to `tiny` as 0, where `balance` then
-        chooses the derivative; ``starts[i]`` is where the zero residuals of row i begin, and `columns` are their
-        columns.
-        """
+        """Fill the gradient's columns for a block of sparse rows; `balance` chooses it at zero residuals of a kink."""
         part = slice(*block)
         stored = X[part].astype(np.float64)
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
@@ -350,10 +321,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
 
 
 def _stored_model(X: Any, F: Array, points: Array) -> Array:
-    """Return the model ``F.T @ points.T`` at the stored entries of a sparse array, in their order.
-
-    `X` is (n_rows, n), `F` (r, n_rows) and `points` (n, r).
-    """
+    """Return the model ``F.T @ points.T`` at the stored entries of a sparse array, in their order."""
     model = np.empty(X.nnz)
     model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
     return model

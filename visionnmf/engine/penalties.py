@@ -376,11 +376,7 @@ class Groups(Proximal):
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:
-        """Apply :func:`.projections.shrink_2` to all groups at once, because one call per small group would be slow.
-
-        In each row of `F` (n_components, n_points), the part of a group is shortened by ``step * weight`` of the group,
-        or becomes zero if its norm is less than that. `step` is one number or one per component.
-        """
+        """Apply :func:`.projections.shrink_2` to all groups at once, because a call a small group would be slow."""
         points, groups = self._members  # the points of all groups, and the group of each
         thresholds = np.reshape(step, (-1, 1)) * np.asarray(self._weights())
         for row, threshold in zip(F, np.broadcast_to(thresholds, (len(F), len(self.groups))), strict=True):

@@ -30,10 +30,9 @@ NEWTON_STEPS = 100  # maximum number; the method is monotone and finite and need
 
 
 def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
-    """Return the largest entry and the depth of the level below it for each row of `V`, both (n_rows, 1).
+    """Return each row's largest entry and how far the t with ``sum max(v - t, 0) = radius`` is below it.
 
-    The level of a row v is the number t with ``sum max(v - t, 0) = radius``. It is ``top - depth``, kept in two parts
-    because their difference would be rounded. `radius` is one number or one per row.
+    The level is kept in two parts, ``top - depth``, because their difference would be rounded.
     """
     tops, depths = np.empty((2, len(V)), V.dtype)
     radii = np.array(np.broadcast_to(radius, len(V)), V.dtype)

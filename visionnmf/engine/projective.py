@@ -51,17 +51,10 @@ class _Slope(NamedTuple):
 
 
 class _LeastSquares:
-    """The least-squares loss; called with components `H`, it returns a :class:`_Slope`.
-
-    It uses the Gram matrix ``X.T @ X`` if that is smaller than the data, otherwise two products with the data.
-    """
+    """The least-squares loss, a function of `H`; it uses the Gram matrix ``X.T @ X`` if smaller than the data."""
 
     def __init__(self, X: Array) -> None:
-        """Compute the norm of the data `X` (n_samples, n_features), and their Gram matrix if that is smaller.
-
-        The Gram matrix then takes the place of the data in every iteration. Chunks of rows are added up in a fixed
-        order. `size` is the scale of the loss, its value for a model of zeros.
-        """
+        """Compute the data's norm, and their Gram matrix if that is smaller; `size` is the loss of a zero model."""
         self.X = X
         self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))  # |X|^2
         self.gram: Array | None = None  # X.T @ X (n_features, n_features); None if the data are smaller
@@ -84,7 +77,7 @@ class _LeastSquares:
         """Return the loss ``|X - X H^T H|^2 / 2`` and its gradient at `H` (n_components, n_features).
 
         With ``A = H X^T X``, ``M = A H^T`` and ``N = H H^T`` the loss is ``(|X|^2 - 2 tr M + <M, N>) / 2`` and the
-        gradient ``(M H + N A) - 2 A``. A comes from the Gram matrix if there is one.
+        gradient ``(M H + N A) - 2 A``.
         """
         if self.gram is not None:
             A = H @ self.gram
@@ -97,26 +90,20 @@ class _LeastSquares:
 
 
 class _Divergence:
-    """The Kullback-Leibler divergence; called with `H`, it returns a :class:`_Slope`, block by block of rows.
-
-    The model is never held as a whole.
-    """
+    """The Kullback-Leibler divergence, a function of `H`, block by block of rows: the model is never held."""
 
     def __init__(self, X: Array) -> None:
-        """Compute the sums of the features, and of all data, of `X` (n_samples, n_features).
-
-        The second, `size`, is the scale of the loss.
-        """
+        """Compute the sums of the features and of all data; the latter, `size`, is the scale of the loss."""
         self.X = X
         self.sums = X.sum(axis=0, dtype=np.float64)  # (n_features,)
         self.size = float(self.sums.sum())  # scale of the loss: sum of the data
 
     def __call__(self, H: Array) -> _Slope:
-        """Return the Kullback-Leibler loss of the model ``X H^T H`` and its gradient at `H` (n_components, n_features).
+        """Return the Kullback-Leibler loss of the model ``X H^T H`` and its gradient at `H`, as plus and minus.
 
-        The gradient is returned as the difference of two non-negative parts, because multiplicative updates divide one
-        by the other. Its positive part is ``H X^T 1 + H 1^T X`` with the matrix 1 of ones: its entry (k, j) is the
-        sum of code k over all samples, plus the sum of component k times the sum of feature j.
+        The parts are non-negative, because multiplicative updates divide one by the other. The positive one is ``H X^T
+        1 + H 1^T X``: its entry (k, j) is the sum of code k over all samples, plus the sum of component k times the sum
+        of feature j.
         """
         X = self.X
         components = H.astype(X.dtype)
@@ -128,11 +115,7 @@ class _Divergence:
         return _Slope(float(sum(losses)), codes[:, None] + H.sum(axis=1)[:, None] * self.sums, minus)
 
     def _rows(self, chunk: tuple[int, int], H: Array) -> tuple[float, Array, Array]:
-        """Return one chunk's share of the loss, of ``G_minus``, and of the sums of the codes ``X H^T``.
-
-        The negative part of the gradient is ``G_minus = H X^T Z + H Z^T X`` (r, n_features) with ``Z = X / P`` and the
-        model ``P = X H^T H``. `C` are the codes of a block of rows, `codes` (r,) their sums.
-        """
+        """Return a chunk's share of the loss, of ``H X^T Z + H Z^T X`` with ``Z = X / P``, and of the codes' sums."""
         X, objective = self.X, 0.0
         minus, codes = np.zeros(H.shape), np.zeros(len(H))
         size = rows_per_block(X.shape[1])
@@ -178,10 +161,7 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        """Prepare for the loss object `slope`, whose `size` is the scale of the loss: far below that a fit is exact.
-
-        `tol` is that of :mod:`.stopping`; the callback may be None.
-        """
+        """Prepare for the loss `slope`, whose `size` is its scale: far below that a fit is exact."""
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
         self.converged = False  # also true after the callback has asked to stop
 
@@ -191,10 +171,7 @@ class _Log:
         return self.stopping.history
 
     def add(self, objective: float) -> bool:
-        """Pass the objective of the start or after an iteration to the stopping rule; return whether to stop.
-
-        The stopping rule appends it to the history. `converged` is also set where the callback asks to stop.
-        """
+        """Record the objective; return whether the stopping rule, or the callback as `converged`, ends the fit."""
         # An objective of at most `exact` counts as 0. It is a share of the loss of a model of zeros, so it is 0 only if
         # all data are 0, and then there is nothing to fit.
         no_data = not self.stopping.exact
@@ -212,27 +189,16 @@ def _scaled(H: Array) -> Array:
 
 
 def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B and return the components; the objective never rises.
-
-    `slope` is a loss object: called with components, it returns the loss and its gradient (:class:`_Slope`). Its `size`
-    is the scale of the loss (half the sum of squares of the data, or their sum), by which loss and gradient are
-    divided. `log` records the objective and decides when to stop.
-    """
+    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B, loss and gradient divided by `size`; it never rises."""
     shape, size = H.shape, slope.size
 
     def value_and_gradient(h: Array) -> tuple[float, Array]:
-        """Return the loss and gradient at the flat vector `h`, divided by the scale `size` of the loss, for SciPy.
-
-        `slope` returns the loss and its gradient as ``plus - minus``, for components of this `shape`.
-        """
+        """Return the loss and gradient at the flat vector `h`, divided by the scale `size` of the loss, for SciPy."""
         found = slope(h.reshape(shape))
         return found.objective / size, ((found.plus - found.minus) / size).ravel()
 
     def after(intermediate_result: Any) -> None:
-        """Record the objective of an iteration of SciPy (its `fun` times `size`) in `log`, which says when to stop.
-
-        Raising StopIteration makes SciPy stop.
-        """
+        """Record the objective of an iteration; raising StopIteration makes SciPy stop."""
         if log.add(float(intermediate_result.fun) * size):
             raise StopIteration
 
@@ -252,11 +218,7 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
 
 
 def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise over ``H >= 0`` by multiplicative updates, from the start `H`, and return the components.
-
-    ``slope(H)`` returns the loss and its gradient as ``plus - minus`` (:class:`_Slope`). `log` records the objective
-    and decides when to stop.
-    """
+    """Minimise over ``H >= 0`` by multiplicative updates with ``slope(H)`` = ``plus - minus``, from `H`."""
     least_squares = isinstance(slope, _LeastSquares)
     found = slope(H)
     for _ in range(max_iter):

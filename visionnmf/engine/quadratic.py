@@ -60,11 +60,7 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float, alternate: bool
 ) -> None:
-    """Run HALS sweeps over `F` (r, n_points) in place, for a penalty that consists of a box, l1 and l2.
-
-    `gram` is (r, r), `right` (r, n_points), and `scale` multiplies the penalty. Every second sweep runs backward if
-    `alternate` is true. Columns are independent, so threads share them.
-    """
+    """Run HALS sweeps over `F` in place, for a box, l1 and l2; every second one backward if `alternate`."""
     # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
     dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
@@ -74,25 +70,17 @@ def _improve_points(
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
-        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F` (r, n_points), in place.
-
-        `low` and `high` are the bounds of the entries, `l1` and `l2` (r,) the weights of the penalties. The 0 says
-        that the first column of `right` belongs to column 0 of `F`.
-        """
+        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F`; `right` begins at column 0 of `F`."""
         hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, alternate, *block)
 
     map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 
 
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
-    """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
+    """Run coordinate descent on `F` in place, one point after the other, with a graph penalty.
 
-    It decreases ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``; `F` and `right` are (r, n_points), `gram` is
-    (r, r).
-
-    The graph penalty is a quadratic form in the graph Laplacian, which couples each point to its neighbours. The kernel
-    therefore uses the newest codes of the neighbours, and points cannot be updated in parallel. The graph is passed as
-    its CSR adjacency arrays and the degrees of its nodes. The kernel expects one point in a row, hence the transposes.
+    The penalty couples each point to its neighbours, whose newest codes are used, so points cannot be updated in
+    parallel. The kernel expects one point in a row, hence the transposes.
     """
     dtype, graph = F.dtype, penalty.graph
     points = np.ascontiguousarray(F.T)
@@ -113,11 +101,9 @@ def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, s
 
 
 def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
-    """Take a proximal gradient step on each component in turn, with its own step length (block coordinate descent).
+    """Take `sweeps` proximal gradient steps on each component in turn, with its own step length.
 
-    `F` and `right` are (r, n_points), `gram` (r, r). There are `sweeps` passes over all components, and `scale`
-    multiplies the penalty. The step length of component k is ``1 / (gram[k, k] + ridge)``, where ridge is the Lipschitz
-    constant of the gradient of its smooth penalty.
+    That is ``1 / (gram[k, k] + ridge)``, where ridge is the Lipschitz constant of the gradient of its smooth penalty.
     """
     curvatures = np.asarray(gram.diagonal(), np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
@@ -208,10 +194,7 @@ def accelerate(
 
 
 def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
-    """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``.
-
-    `F` and the result are (r, n_points). `scale` multiplies the penalty.
-    """
+    """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``."""
     result = np.matmul(gram, F)
     if penalty.smooth:
         result += F.dtype.type(scale) * penalty.gradient(F)
@@ -219,11 +202,7 @@ def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
 
 
 def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, scale: float, curvatures: Array) -> Array:
-    """Return the point that one proximal gradient step from `F` (r, n_points) reaches.
-
-    The gradient is ``slopes - right``, with `slopes` from :func:`_slopes`. The step length of component k is
-    ``1 / curvatures[k]``, and `scale` multiplies the penalty.
-    """
+    """Return the point of one proximal gradient step from `F`, of length ``1 / curvatures[k]`` for component k."""
     new = right - slopes
     new *= (1 / curvatures[:, None]).astype(F.dtype)
     new += F
@@ -235,8 +214,8 @@ def _curvatures(gram: Array, penalty: Penalties) -> Array:
     """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite.
 
     With ``gram = S C S`` for a diagonal S and correlations C, ``d`` is the largest eigenvalue of C times ``S^2``, so
-    that components of different norms get their own step length. If the penalty couples components, its prox needs one
-    number for all, which is the largest eigenvalue of `gram`.
+    that components of different norms get their own step length. If the penalty couples components, it is the largest
+    of `gram` for all.
     """
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))
@@ -261,10 +240,7 @@ def largest_eigenvalue(gram: Array) -> float:
 
 
 def _scaled_norm(move: Array, curvatures: Array) -> float:
-    """Return the norm of `move` (r, n) after each row k has been multiplied by ``curvatures[k]``.
-
-    If `move` is a gradient step of length ``1 / curvatures[k]``, this is the norm of the projected gradient.
-    """
+    """Return the norm of `move` with row k times ``curvatures[k]``: of a gradient step, the projected gradient."""
     rows = np.einsum("ij,ij->i", move, move, dtype=np.float64)
     return float(np.sqrt(np.dot(rows, curvatures**2)))
 

@@ -141,12 +141,11 @@ def _shrunk(A: Array, by: Any) -> Array:
 
 
 def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
-    """Soft-threshold the singular values of `A`; return the matrix, its remaining values and right singular vectors.
+    """Soft-threshold the singular values of `A` by `by`; return matrix, remaining values and right vectors.
 
-    Each value falls by `by`, and smaller ones vanish. The values come from the Gram matrix of the shorter side in
-    double precision, ten times as fast for long matrices. It misses values below 1e-8 of the largest, which are far
-    below the threshold anyway. At least one singular triple is kept, with value 0 if need be. `wide` is `A` or its
-    transpose, with no more rows than columns.
+    The values come from the Gram matrix of the shorter side in double precision, ten times as fast for long matrices.
+    It misses values below 1e-8 of the largest, far below the threshold. At least one triple is kept, with value 0 if
+    need be.
     """
     wide = A if A.shape[0] <= A.shape[1] else A.T
     squares, left = np.linalg.eigh(_gram(wide))

@@ -108,11 +108,7 @@ class PrintedProgress:
         self.held = ""  # the line of the last iteration if it has not been printed
 
     def __call__(self, iteration: int, objective: float) -> Any:
-        """Print or hold the line of an iteration; return what the user's callback does: a true value stops the fit.
-
-        `interval` is the number of iterations between two lines (0: none are printed), and `held` a line that has not
-        been printed, which :meth:`finish` prints.
-        """
+        """Print or hold the line of an iteration; return what the callback does: a true value stops the fit."""
         self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
         if self.interval and iteration % self.interval == 0:
             self.finish()
@@ -148,17 +144,10 @@ class CodesSolver(NamedTuple):
 
 
 def _or_simplex(codes: FindCodes) -> FindCodes:
-    """Return `codes`, a function that finds the codes under a divergence, extended to codes on the simplex.
-
-    Those are found by spectral projected gradient instead.
-    """
+    """Return `codes`, a function for codes under a divergence, extended to the simplex by projected gradient."""
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:
-        """Overwrite the codes `Wt` (r, n_samples) of the problem for fixed components `H` (r, n).
-
-        The function `codes` of the enclosing call finds them, or spectral projected gradient if they must lie on the
-        simplex.
-        """
+        """Overwrite the codes of the problem, by spectral projected gradient if they must lie on the simplex."""
         (spg.codes if "simplex" in problem.penalty_W.kinds else codes)(problem, Wt, H)
 
     return either

@@ -133,8 +133,8 @@ class Stopping:
     def _is_confirmed(self, n_iter: int) -> bool:
         """Return whether a fit for which the rule holds after `n_iter` iterations is at its end, not on a plateau.
 
-        `confirmed_at` is the iteration at which the fit may stop, None when the rule has just begun to hold. It is then
-        this one, or twice as many if the factors are not stationary: the rule must go on to hold until there.
+        If the factors are not stationary when the rule begins to hold, it must go on to hold until twice as many
+        iterations.
         """
         if self.confirmed_at is None:
             plateau = self.optimality is not None and self.optimality() > STATIONARY

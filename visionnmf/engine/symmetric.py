@@ -37,40 +37,25 @@ NODES = 64  # nodes whose right-hand sides are computed in one product
 
 
 class _SymmetricLoss(NamedTuple):
-    """A loss: ``sweep(S, H, c)`` updates the factor `H` in place, ``objective(S, H, c)`` returns the objective.
-
-    `S` (n, n) is the affinity of the nodes, `H` (r, n) the factor and `c` (n,) the weights of the nodes.
-    """
+    """A loss: ``sweep(S, H, c)`` updates `H` (r, n) in place, ``objective(S, H, c)`` returns the objective."""
 
     sweep: Callable[[Array, Array, Array], None]
     objective: Callable[[Array, Array, Array], float]
 
 
 def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes in place by weighted medians.
-
-    `S` (n, n) is symmetric, `H` (r, n) is the factor and `c` (n,) are node weights. The 0 leaves the diagonal out, and
-    `scratch` is working memory of the kernel.
-    """
+    """Update all codes in place by weighted medians; the 0 leaves the diagonal out."""
     scratch = np.empty((3, len(S)), S.dtype)
     _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
 
 
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
-    """Return the Manhattan objective ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``, without the diagonal.
-
-    `S` (n, n) is symmetric, h_i is column i of `H` (r, n), and `c` (n,) are node weights. The last argument of the
-    kernel is working memory.
-    """
+    """Return the Manhattan objective ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``, without the diagonal."""
     return float(_kernels.symmetric_objective(S, H, c, np.empty((3, len(S)), S.dtype)))
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes in place by coordinate descent, a block of nodes at a time.
-
-    `S` (n, n) is symmetric, `H` (r, n) is the factor and `c` (n,) are node weights. The kernel keeps the weighted
-    factor `HC` (r, n) and the Gram matrix `G` (r, r) up to date; `B` holds the right-hand sides of a block's nodes.
-    """
+    """Update all codes in place by coordinate descent, with `HC`, c times H, and the Gram matrix up to date."""
     HC = H * c
     G = HC.astype(np.float64) @ H.T.astype(np.float64)
     for first, last in blocks(len(S), NODES):
@@ -79,10 +64,7 @@ def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
 
 
 def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
-    """Return the least-squares objective ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``, without the diagonal.
-
-    `S` is (n, n), `H` (r, n), `c` (n,) are node weights. `E` holds the residuals of a block of rows.
-    """
+    """Return the least-squares objective ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``, without the diagonal."""
     total = 0.0
     weights = c.astype(np.float64)
     for first, last in blocks(len(S), rows_per_block(len(S))):
@@ -96,7 +78,7 @@ def _paper_sweep(S: Array, H: Array, c: Array) -> None:
     """Minimise equation 61 over one code x after the other, component by component, in place (Guan et al. 2012).
 
     With the residual Z without the component h, that is ``x^2 + sum_{i != j} |Z_ij - h_i x|``, all terms weighted by
-    the nodes `c` (n,); `S` is (n, n), `H` (r, n).
+    `c`.
     """
     for h in H:
         Z = S - H.T @ H + np.outer(h, h)
@@ -106,10 +88,7 @@ def _paper_sweep(S: Array, H: Array, c: Array) -> None:
 
 
 def _least_of_parabola(a: Array, z: Array, weights: Array, curvature: float) -> float:
-    """Return the x >= 0 that minimises ``curvature x^2 + sum_i weights_i |z_i - a_i x|`` (Theorem 3 of the paper).
-
-    The derivative rises from minus the sum of ``weights a`` by twice its terms, one at each quotient ``z / a``.
-    """
+    """Return the x >= 0 that minimises ``curvature x^2 + sum_i weights_i |z_i - a_i x|`` (Theorem 3 of the paper)."""
     used = np.flatnonzero(weights * a > 0)
     points = z[used] / a[used]
     order = np.argsort(points)
@@ -171,10 +150,7 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
 
 
 def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the objective up to which a fit is exact: residuals are the share :data:`EXACT` of `S` (n, n).
-
-    It is that of the data ``EXACT * S`` and a model of zeros. `H` (r, n) gives the shape, `c` (n,) are node weights.
-    """
+    """Return the objective up to which a fit is exact: that of the data ``EXACT * S`` and a model of zeros."""
     return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 
@@ -187,11 +163,7 @@ def fit_starts(
     """
 
     def run(block: tuple[int, int]) -> Fit:
-        """Fit from the start of number ``block[0]``, in place; blocks hold one start each.
-
-        The other arguments are those of :func:`fit_starts`: affinity `S` (n, n), node weights `c` (n,), limits and
-        loss.
-        """
+        """Fit from the start of number ``block[0]``, in place; blocks hold one start each."""
         return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol, loss=loss)
 
     with one_blas_thread():

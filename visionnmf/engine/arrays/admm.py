@@ -157,10 +157,7 @@ class _System:
         return self._project(problem, F.T)
 
     def _linear(self, right: Any, bounds: Any) -> Any:
-        """Solve ``(G + tie + b ridge) f = right - b l1`` for the scaled codes of each row.
-
-        `right` is (n_rows, r), and `bounds` (n_rows, 1) are ``b = 1 / rho``.
-        """
+        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes; `bounds` are ``b = 1 / rho``."""
         xp = namespace_of(right)
         right = right - self.lean * bounds
         if self.inverse is not None:
@@ -174,10 +171,7 @@ class _System:
 
 
 def _row_scales(problem: Problem, V: Any) -> Any:
-    """Return the first ``1 / rho`` of each row (n_rows, 1): its mean residual over the derivative of the loss there.
-
-    `V` (n_rows, n) is the model. In this unit ADMM does not depend on the scale of the data or of the weights.
-    """
+    """Return each row's first ``1 / rho`` (n_rows, 1), its mean residual over the loss's derivative there: no unit."""
     X, M, loss = problem.X, problem.weights, problem.loss
     assert loss.record.proximal is not None
     xp = namespace_of(X)

@@ -196,10 +196,7 @@ def _multiplied(problem: Problem, F: Any, A: Any, updates: int) -> Any:
 
 
 def _newton(problem: Problem, F: Any, A: Any) -> Any:
-    """Return the codes (n_rows, r) that Newton's method in the box reaches from `F`; `A` (r, n) are the components.
-
-    A row whose step does not lower its objective takes multiplicative updates instead, and ends if these do not.
-    """
+    """Return the codes (n_rows, r) by Newton's method in the box, multiplicative updates where that does not lower."""
     xp, penalty, beta = namespace_of(A), problem.penalty_W, problem.loss.beta
     value = _row_objective(problem, F, A)
     active = value == value
@@ -231,7 +228,7 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
 
 
 def _shortened(problem: Problem, f: Any, goal: Any, old: Any, A: Any) -> tuple[Any, Any]:
-    """Return the codes on the way from `f` to `goal` (n_rows, r) that lower the objective of each row, and that value.
+    """Return codes on the way from `f` to `goal` (n_rows, r) that lower each row's objective, and the objectives.
 
     `old` (n_rows,) is the objective at `f`, where a row stays if no step lowers it. A rise of the full step that is
     within rounding does not shorten it, so that the last steps of Newton's method are taken.

@@ -93,10 +93,7 @@ class Sweeps:
         self._run = Recorded(self._plain) if recorded else self._plain
 
     def __call__(self, F: Any, gram: Any, right: Any, scale: float = 1.0) -> None:
-        """Lower ``<F, gram F> / 2 - <right, F> + scale * penalty(F)`` over `F` (r, n_points), in place.
-
-        `gram` is (r, r), and `right` has the shape of `F`.
-        """
+        """Lower ``<F, gram F> / 2 - <right, F> + scale * penalty(F)`` over `F` (r, n_points), in place."""
         xp, penalty = namespace_of(F), self.penalty
         smallest = float(xp.finfo(F.dtype).smallest_normal) / float(xp.finfo(F.dtype).eps)
         used = (xp.linalg.diagonal(gram) >= smallest)[:, None]
@@ -112,10 +109,7 @@ class Sweeps:
         self._run(F, system, inverse, right, number(penalty.low, F), number(penalty.high, F))
 
     def _plain(self, F: Any, system: Any, inverse: Any, right: Any, low: Any, high: Any) -> None:
-        """Run the sweeps on `F` (r, n_points), in place, with the Gram matrix `system`, whose diagonal has `inverse`.
-
-        `right` are the right-hand sides less the l1 weights, and the bounds `low` and `high` arrays of no dimension.
-        """
+        """Run the sweeps on `F` in place, with the inverse diagonal of `system`; `right` is less the l1 weights."""
         xp, r = namespace_of(F), F.shape[0]
         size = next((b for b in range(MOST, LEAST, -1) if r % b == 0), MOST)  # equal blocks are compiled once
         blocks = [slice(first, min(first + size, r)) for first in range(0, r, size)]
@@ -140,11 +134,7 @@ def _backward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: 
 
 
 def _block(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any, order: list[int]) -> Any:
-    """Return a block of components `F` (b, n_points) after each was updated in this order, within the bounds.
-
-    `right` and `product` (b, n_points) are the right-hand sides and the products with the Gram matrix, whose part
-    `system` (b, b) belongs to the block; `inverse` (b,) is one over its diagonal.
-    """
+    """Return components `F` (b, n_points) of a block, each updated in this order; `system` is their Gram matrix."""
     xp = namespace_of(F)
     rows: list[Any] = [None] * len(order)
     moves: dict[int, Any] = {}

@@ -95,10 +95,9 @@ class _Rows:
 
 
 def _sums(E: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return sums over each row (n_rows,): the weights where residuals `E` are above 0, below 0, and everywhere.
+    """Return each row's sums of weights (``a M``) where `E` > `tiny`, where < -`tiny`, and everywhere.
 
-    The weights are the coefficients `a` (n,) times the entry weights `M`, or None. The last two are the sums of the
-    weights times the residuals and times the coefficients. Residuals up to `tiny` (n_rows, 1) count as 0.
+    The last two results are the sums of the weights times the residuals and times the coefficients.
     """
     xp = namespace_of(E)
     weights = a + xp.zeros_like(E) if M is None else M * a
@@ -115,11 +114,7 @@ def _moved(E: Any, a: Any, change: Any) -> Any:
 
 
 def _steps(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any]:
-    """Return the steps at which each residual becomes 0, infinite for those that do not, and the jumps there.
-
-    All are (n_rows, n). A step goes up or down with `sign` (n_rows, 1), and the derivative then jumps by twice the
-    weight: the coefficients `a` (n,) times the entry weights `M`, or None.
-    """
+    """Return the steps (n_rows, n) at which residuals vanish, infinite if never, and the derivative's jumps there."""
     xp = namespace_of(E)
     weights = a + xp.zeros_like(E) if M is None else M * a
     ahead = sign * E
@@ -160,11 +155,11 @@ class _Line:
         self.rows = rows
 
     def root(self, slope: Any, curvature: Any, rounding: Any, moving: Any) -> Any:
-        """Return the step at which the derivative of each row reaches 0; infinite where it stays negative.
+        """Return the step at which each row's derivative is 0; infinite where it stays negative.
 
         The derivative begins at `slope` and rises by `curvature` a unit besides its jumps. A search cuts the interval
-        that holds the root into parts, until few jumps are left in it, and then goes from one to the next. Rows that
-        are not `moving` do not matter; `rounding` is the error of sums.
+        that holds the root until few jumps are left in it, then goes from one to the next. Rows that are not `moving`
+        do not matter.
         """
         xp, like = namespace_of(slope), slope
         reached, following = _compiled(_reached, like), _compiled(_next, like)

@@ -60,10 +60,7 @@ class _Update:
         return xp.where(means > self.least, means, xp.ones_like(means))
 
     def parts(self, X: Any, P: Any, M: Any, units: Any) -> tuple[Any, Any]:
-        """Return the negative and the positive part of the derivative at each entry, divided by powers of the units.
-
-        `X` are the data, `P` their model, `M` the weights or None, all (n_rows, n), and `units` broadcasts to them.
-        """
+        """Return the negative and the positive part of the derivative at each entry, divided by powers of units."""
         P = namespace_of(P).clip(P / units, self.floor, None)
         weights = P ** (self.beta - 2)
         if M is not None:
@@ -71,10 +68,7 @@ class _Update:
         return X / units * weights, P * weights
 
     def __call__(self, F: Any, negative: Any, positive: Any, penalty: Penalties, units: Any) -> Any:
-        """Return the factor `F` (r, n_points) times the quotient of the parts of its gradient.
-
-        `units` (n_points,) are what the data of each point were divided by, so the penalties are scaled to match.
-        """
+        """Return `F` times the quotient of its gradient's parts; penalties are scaled by the points' `units`."""
         xp = namespace_of(F)
         if penalty.kinds & {"l1", "l2"}:
             l1, l2 = factors.penalty_weights(penalty, F)

@@ -60,10 +60,7 @@ def _penalty_gradient(penalty: Penalties, F: Any) -> Any:
 
 
 def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
-    """Return the squared change of the model by one projected gradient step on `F` (r, n_points); `G` is the gradient.
-
-    `norms` (r,) are those of the components of the other factor, and `sigma` is the curvature of the loss.
-    """
+    """Return the squared change of the model by one projected gradient step; `sigma` is the loss's curvature."""
     xp = namespace_of(F)
     used = norms > 1e-30 * float(xp.max(norms))
     G = G + _penalty_gradient(penalty, F)
@@ -74,10 +71,7 @@ def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float)
 
 
 def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: float) -> Any:
-    """Return the largest derivative at each entry of a part of the data: 0 where its residual is above `tiny`.
-
-    `W` (r, n_rows) and `H` (r, n_columns) are the factors of this part, in double precision.
-    """
+    """Return the largest derivative at each entry of a part of the data: 0 where its residual is above `tiny`."""
     xp = namespace_of(H)
     zero = xp.abs(xp.matmul(W.T, H) - doubled(problem.X[part])) <= tiny
     weights = xp.ones_like(doubled(zero)) if problem.weights is None else doubled(problem.weights[part])
@@ -88,11 +82,7 @@ class _Balance:
     """Chooses the derivatives at residuals of 0 of some rows so that their gradients are small."""
 
     def __init__(self, A: Any, penalty: Penalties, row_squares: float) -> None:
-        """Take the fixed factor `A` (r, n), and the penalty of the other one.
-
-        A gradient is small enough when its norm is a small share of the root of `row_squares`, the mean squared
-        derivative of a row.
-        """
+        """Take the fixed factor `A`, the other one's penalty, and the mean squared derivative of the rows."""
         xp = namespace_of(A)
         norms = xp.sqrt(xp.sum(A * A, axis=1))
         self.norms = xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]
@@ -101,11 +91,7 @@ class _Balance:
         self.step = 1 / (float(np.linalg.eigvalsh(to_numpy(xp.matmul(self.unit, self.unit.T)))[-1]) or 1.0)
 
     def __call__(self, G: Any, F: Any, bounds: Any) -> Any:
-        """Return the gradient `G` (r, n_rows) of the codes `F` (r, n_rows) with the best choice, by gradient steps.
-
-        `bounds` (n_rows, n) are the largest derivatives, 0 where a residual is not 0. Gradients that the bounds of the
-        codes absorb count as 0.
-        """
+        """Return the codes' gradient `G` with the best derivatives, within `bounds`, at residuals of 0."""
         xp, unit, penalty = namespace_of(G), self.unit, self.penalty
         slope = _penalty_gradient(penalty, F)
         fixed = (G + slope) / self.norms

@@ -39,10 +39,7 @@ def _huber(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, delta: floa
 
 
 def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, parameter: float) -> Any:
-    """Return the new dual of the Kullback-Leibler divergence, by the larger root of a quadratic equation.
-
-    The root has two algebraic forms, of which the one without cancellation is taken. A missing entry has no dual.
-    """
+    """Return the new dual of the Kullback-Leibler divergence, by the form of the larger root without cancellation."""
     xp = namespace_of(E)
     X = E + P
     half = (P - old - limit) / 2
@@ -54,10 +51,7 @@ def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, 
 
 
 def _l21(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, parameter: float) -> Any:
-    """Return the new dual of the L21 loss, ``a m b / (t + m b)`` with the weighted norm t of the prox of the row.
-
-    With weights, t solves ``sum m a^2 / (t + m b)^2 = 1`` by Newton's method, which rises from 0 to the root.
-    """
+    """Return the dual ``a m b / (t + m b)`` of L21; Newton's method solves ``sum m a^2 / (t + m b)^2 = 1`` for t."""
     xp = namespace_of(E)
     a = xp.asarray(E + old, dtype=xp.float64)
     wide = xp.asarray(limit + 0 * E, dtype=xp.float64)
@@ -96,10 +90,9 @@ def pass_of(loss: Loss) -> Callable[..., tuple[Any, Any, Any]]:
     def one_pass(X: Any, P: Any, U: Any, M: Any, bound: Any, decay: Any) -> tuple[Any, Any, Any]:
         """Return the target of the next least-squares step, and each row's loss and primal residual.
 
-        `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, all (n_rows, n), and `M` the
-        weights or None. `bound` is
-        ``1 / rho``, one number or one a row (n_rows, 1), and `decay` the factor of the dual after rho has grown, both
-        arrays. The loss is 0 for a loss whose value is computed separately.
+        `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, `bound` is ``1 / rho``, one
+        number or one a row, and `decay` the factor of the dual after rho has grown. The loss is 0 for a loss whose
+        value is computed separately.
         """
         xp = namespace_of(X)
         old, E = U * decay, X - P

@@ -185,11 +185,7 @@ class Block:
         return admm.Totals.of(self.problem)
 
     def _large_zeros(self) -> Array:
-        """Return an array of zeros of the shape and dtype of the data, in a file if the data are in one.
-
-        `_mapped` maps files into memory, and can give that memory back between messages. Each pass writes to the array,
-        so that its pages are worth loading before (`_written`).
-        """
+        """Return zeros in the shape and dtype of the data, in a mapped file if the data are in one."""
         X, directory = self.problem.X, self.data.directory
         zero = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
         self._written = zero
@@ -358,10 +354,7 @@ class _Zeros:
     """The entries of a block whose residual is 0, and the derivative that is chosen at each of them."""
 
     def __init__(self, derivatives: Derivatives, W: Array, H: Array) -> None:
-        """Find the entries for codes `W` (r, n_rows) and components `H` (r, n) of the data in `derivatives`.
-
-        `signs`, the derivatives at these entries, begin as 0. They lie between minus and plus `bounds`.
-        """
+        """Find the zero residuals of codes and components; their derivatives `signs`, within `bounds`, begin as 0."""
         parts = []
         for _, _, zero, limits in derivatives.parts(W, H):
             part = sp.csr_array(zero, dtype=np.float64)
@@ -374,9 +367,9 @@ class _Zeros:
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
         """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).
 
-        `unit` (n_rows, r) are codes in units of their norms, `H` (r, n) the components and `box` their bounds, at which
-        a gradient of one sign is allowed. A feature whose gradient has a norm below `enough` is done. The derivatives
-        become the `goal`; `signs` stay until :meth:`move`.
+        `unit` (n_rows, r) are codes in units of their norms, and `box` the bounds of `H`, which absorb a gradient of
+        one sign. A feature whose gradient has a norm below `enough` is done. The derivatives become the `goal`; `signs`
+        stay until :meth:`move`.
         """
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)
@@ -390,8 +383,5 @@ class _Zeros:
         return np.asarray(G.T - total)
 
     def move(self, shares: Array) -> None:
-        """Move `signs`, the derivatives at the kinks, of feature j by the share ``shares[j]`` towards `goal`.
-
-        They are listed feature by feature, those of j at ``indptr[j]:indptr[j + 1]`` of the sparse matrix `bounds`.
-        """
+        """Move `signs`, the derivatives at the kinks, of feature j by the share ``shares[j]`` towards `goal`."""
         self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

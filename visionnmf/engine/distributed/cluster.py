@@ -79,9 +79,8 @@ class ClusterCrew(Crew):
     def _send(self, messages: list[Message], n_looks: int) -> Answer:
         """Pass messages to the blocks of all workers; return the sum of their answers to the last one.
 
-        Lost workers are replaced, and what replaces them is asked again; each of `_members` is the actor of a worker
-        with the numbers of its blocks. All messages but the last `n_looks`, which change nothing, are logged, to be
-        repeated for blocks that have to be read again. Answers are added in the order of the workers' first blocks.
+        Lost workers are replaced, and what replaces them is asked again. All messages but the last `n_looks`, which
+        change nothing, are logged, to be repeated for blocks that have to be read again.
         """
         answers: dict[int, Answer] = {}  # by the number of the first block
         while True:
@@ -110,10 +109,9 @@ class ClusterCrew(Crew):
             return None
 
     def _result(self, member: _Member, call: Any) -> Any:
-        """Wait for the result of a call that :meth:`_call` has begun; raise WorkerLostError if its worker is lost.
+        """Return the result of a call, or of None; raise WorkerLostError if the worker is lost.
 
-        `call` is the future, or None if the worker was lost before. Whether it is still there is checked every
-        :data:`PATIENCE` seconds, and after an error, which may have come from the loss.
+        This is checked every :data:`PATIENCE` seconds, and after an error, which may have come from the loss.
         """
         while call is not None:
             try:
@@ -129,18 +127,14 @@ class ClusterCrew(Crew):
         raise WorkerLostError(member.address)
 
     def _is_lost(self, member: _Member) -> bool:
-        """Return whether the worker of a member, on which its actor lives, has gone.
-
-        The state of the actor's future or the list of workers may be the first to show it.
-        """
+        """Return whether a member's worker has gone, by its actor's state or the list of workers."""
         return member.future.status not in ("finished", "pending") or member.address not in self._workers()
 
     def _replace(self, lost: list[_Member]) -> None:
-        """Read the blocks of lost members, the workers of a crew, again on others, and repeat all messages for them.
+        """Read the blocks of lost members again on others, and repeat all messages for them.
 
         A cluster that starts a new worker for a lost one gets :data:`REPLACEMENT` seconds to do so. More than
-        :data:`ATTEMPTS` lost workers, `_losses` in all, end the fit with VisionNMFError. `_n_workers` is how many there
-        were at the beginning.
+        :data:`ATTEMPTS` lost workers end the fit with VisionNMFError.
         """
         self._losses += len(lost)
         if self._losses > ATTEMPTS:
@@ -158,9 +152,7 @@ class ClusterCrew(Crew):
     def _fill(self, numbers: list[int]) -> None:
         """Read the blocks of these numbers, and give them to the workers that hold the fewest for their threads.
 
-        `_recipes` compute the data of each block. Each round reads them (`data`, futures by number), shares them out
-        (`parts`, numbers by address) and makes an actor on each worker. Blocks of workers that are lost meanwhile are
-        left in `numbers` for another round.
+        Blocks of workers that are lost meanwhile are left in `numbers` for another round.
         """
         while numbers:
             # reading is tied to no worker, because a task that is tied to one that is lost would wait for ever
@@ -183,10 +175,8 @@ class ClusterCrew(Crew):
     def _parts(self, data: dict[int, Any], workers: dict[str, int]) -> dict[str, list[int]]:
         """Return the numbers of the blocks that each worker (address) gets.
 
-        `data` are the futures of the blocks by number, and `workers` the threads of each address. A worker gets as many
-        blocks for each of its threads as others, with those that it has already, and if possible those that it has
-        read. Blocks in files (`_in_files`) stay with the worker that has written them, however many
-        it has. `_members` are the workers that hold blocks already.
+        A worker gets as many for each of its threads as others, with those that it has already, and if possible those
+        that it has read (`data`). Blocks in files stay with the worker that has written them.
         """
         load = {address: 0 for address in workers}
         for member in self._members:
@@ -218,9 +208,8 @@ class ClusterCrew(Crew):
     def _build(self, parts: dict[str, list[int]], data: dict[int, Any], workers: dict[str, int]) -> list[int]:
         """Make an actor on each worker for its blocks; return the blocks of workers that were lost meanwhile.
 
-        An actor is a :class:`.shard.Shard` that stays on its worker, and answers messages for its blocks. `parts` holds
-        the numbers of the blocks of each address, `data` the futures of the blocks by number, and `workers` the threads
-        of each address. All messages so far, `_log`, are repeated for the new actors.
+        All messages so far, `_log`, are repeated for the new actors. `parts` holds the numbers of each address, and
+        `data` the futures.
         """
         starts, begun = self.starts, []
         for address, numbers in parts.items():
@@ -245,10 +234,7 @@ class ClusterCrew(Crew):
         return failed
 
     def _settled(self, address: str, future: Any) -> bool:
-        """Wait for `future`, that of an actor on the worker `address`; return False if the worker is lost meanwhile.
-
-        An error in making it is raised, unless the worker has gone.
-        """
+        """Wait for an actor's `future`; return False if the worker `address` is lost meanwhile, raise its errors."""
         while not future.done():
             time.sleep(0.01)
             if address not in self._workers():

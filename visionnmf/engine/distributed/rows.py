@@ -91,8 +91,7 @@ class RowsInBlocks:
         """Draw codes on all blocks, as absolute normal numbers of standard deviation `scale`.
 
         Up to :data:`ONE_STREAM` codes are those that a fit in memory draws: each worker runs through the whole stream
-        of random numbers, and returns the state of the generator after it. For more that would take too long, and each
-        block draws from a seed of its own.
+        of random numbers. For more that would take too long, and each block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
             state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]  # the answer is a tuple of one
@@ -275,13 +274,12 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
 
 
 def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
-    """Return the gradient of the components `H` of some features with the best choice at zero residuals.
+    """Return the gradient of components with the best choice at zero residuals.
 
-    That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it in
-    memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone, and
-    all blocks move towards what they have found by the share that is best for their sum, at least one over the number
-    of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty, and `norms` (r,) are
-    those of the codes. A feature whose gradient has a norm of at most `enough` needs no more rounds.
+    That is a bounded least-squares problem for each feature, which couples all samples. Each block takes its own
+    coordinate descent (:func:`..kernels.manhattan.balance_signs`), as if it were alone, and all move towards what they
+    have found by the share that is best for their sum, at least one over the number of blocks. A feature whose gradient
+    has a norm of at most `enough` needs no more rounds.
     """
     penalty, crew = rows.problem.penalty_H, rows.crew
     low, high = penalty.box(np.float64)
@@ -289,11 +287,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
     total = (G + slope) / norms[:, None]
 
     def distances(total: Array) -> Array:
-        """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n).
-
-        At an entry of `H` that is at its lower bound `low`, a positive derivative is optimal and counts as 0; likewise
-        a negative one at `high`.
-        """
+        """Return each feature's squared norm of a gradient (r, n), less what the bounds of `H` absorb."""
         absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (H > low) & (total < 0))
         return np.square(np.where(absorbed, 0, total)).sum(axis=0)
 

@@ -81,19 +81,12 @@ class Shard:
         return ()
 
     def _ask(self, method: str, arguments: tuple[Any, ...]) -> Answer:
-        """Call a method of all blocks, and add up their answers, each a tuple, item by item.
-
-        Blocks are shared out in order, a range of them to each of at most `threads` threads. A block gives back memory
-        after its answer.
-        """
+        """Call a method of all blocks, by threads with a range of blocks each, and add up the answers by item."""
         count = min(len(self.blocks), self.threads)
         bounds = np.linspace(0, len(self.blocks), count + 1).astype(int).tolist()
 
         def several(part: tuple[int, int]) -> Answer:
-            """Ask the blocks ``part[0]:part[1]``, those of one thread, and add up their answers in double precision.
-
-            `method` is the name of a method of the blocks, called with `arguments`. Its answer is a tuple, or None.
-            """
+            """Ask the blocks of one thread, and add up their answers, tuples or None, in double precision."""
             total: Answer | None = None
             for block in self.blocks[slice(*part)]:
                 answer = getattr(block, method)(*arguments) or ()

@@ -37,13 +37,7 @@ def _end(first, n):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``.
-
-    All arrays are (n,), a part of one row: `x` the data, `p` the model, overwritten by ``p + 2 u+ - u``, the target of
-    the next least-squares step, `u` the scaled dual, first multiplied by `decay` and then overwritten by u+, and `m`
-    the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``. Return the loss of ``x - p`` and
-    ``sum |u+ - u|``, the primal residual.
-    """
+    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``."""
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
     for i in range(x.shape[0]):
@@ -62,13 +56,7 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
-    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``.
-
-    All arrays are (n,), a part of one row: `x` the data, `p` the model, overwritten by ``p + 2 u+ - u``, the target of
-    the next least-squares step, `u` the scaled dual, first multiplied by `decay` and then overwritten by u+, and `m`
-    the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``. Return the loss of ``x - p`` and
-    ``sum |u+ - u|``, the primal residual.
-    """
+    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``."""
     one = x.dtype.type(1)
     half = alpha / x.dtype.type(2)
     loss = x.dtype.type(0)
@@ -91,13 +79,7 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
-    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``.
-
-    All arrays are (n,), a part of one row: `x` the data, `p` the model, overwritten by ``p + 2 u+ - u``, the target of
-    the next least-squares step, `u` the scaled dual, first multiplied by `decay` and then overwritten by u+, and `m`
-    the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``. Return the loss of ``x - p`` and
-    ``sum |u+ - u|``, the primal residual.
-    """
+    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
     loss = x.dtype.type(0)
@@ -122,12 +104,9 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Kullback-Leibler: the new model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = p - u``.
+    """Kullback-Leibler: the model q is the root of ``q^2 + (m b - c) q - m b x = 0``, ``c = p - u``; ``u+ = q - c``.
 
-    Then ``u+ = q - c``, where b is `bound` = 1 / rho. All arrays are (n,), a part of one row: `x` the data, `p` the
-    model, overwritten by ``p + 2 u+ - u``, the target of the next least-squares step, `u` the scaled dual, first
-    multiplied by `decay` and then overwritten by u+, and `m` the weights or None. Return 0 in place of the loss, which
-    would need a logarithm for each entry and is computed by the caller, and ``sum |u+ - u|``, the primal residual.
+    Return 0 in place of the loss, which would need a logarithm for each entry and is computed by the caller.
     """
     number = x.dtype.type
     primal = number(0)
@@ -147,13 +126,7 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """L21 loss of a whole row: ``u+ = a m b / (t + m b)``, where t is the weighted norm of the row's prox.
-
-    Without weights, ``t = max(0, |a| - b)``. All arrays are (n,): `x` the data, `p` the model, overwritten by
-    ``p + 2 u+ - u``, the target of the next least-squares step, `u` the scaled dual, first multiplied by `decay` and
-    then overwritten by u+, and `m` the weights or None. In the formula, b is `bound` = 1 / rho and ``a = x - p + u``.
-    Return the norm of ``x - p`` and ``sum |u+ - u|``, the primal residual.
-    """
+    """L21 loss of a whole row: ``u+ = a m b / (t + m b)``; without weights ``t = max(0, |a| - b)``; return the norm."""
     number = x.dtype.type
     zero = number(0)
     squares = 0.0  # sum of a^2, in double precision; used without weights only
@@ -191,11 +164,10 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root.
+    """Return the t >= 0 with ``sum m a^2 / (t + m b)^2 = 1``, the weighted norm of the row's L21 prox, or 0.
 
-    The root is the weighted norm of the prox of a row for the L21 loss. Here ``a = x - p + decay u``, with the data
-    `x`, the model `p`, the scaled dual `u` and the weights `m`, all (n,), and b is `bound` = 1 / rho. The sum is
-    decreasing and convex in t, so Newton's iterates increase monotonically from 0 to the root.
+    Here ``a = x - p + decay u``. The sum is decreasing and convex in t, so Newton's iterates increase monotonically
+    from 0 to the root.
     """
     t = 0.0
     for _ in range(NEWTON_STEPS):

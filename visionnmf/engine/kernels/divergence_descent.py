@@ -162,12 +162,7 @@ def component_by_component(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
-    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2`` for one row and one component.
-
-    `y` (n,) are data, `p` (n,) the model, `m` (n,) weights or None, and `a` (>= n,) the component. The derivative of
-    the Kullback-Leibler divergence with respect to the code is the first sum minus the second, and the third is its
-    slope.
-    """
+    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2``, for the derivative of one code and its slope."""
     zero = y.dtype.type(0)
     target, total, slope = zero, zero, zero  # the three sums, in this order
     for i in range(y.shape[0]):
@@ -226,10 +221,7 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
 
 @kernel(reassociate=True, part=True)
 def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
-    """Return the inner products of the four `lines` (4, n) with `a` (n,), then those with `c` (n,).
-
-    All eight are computed in one loop, because each load then serves several sums.
-    """
+    """Return the inner products of four `lines` (4, n) with `a` and `c`, in one loop, as loads serve several sums."""
     s0, s1, s2, s3, t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(a.shape[0]):
         s0 += lines[0, i] * a[i]

@@ -95,10 +95,7 @@ def log(x: Any) -> Any:
 
 @overload(log, jit_options={"nogil": True})
 def _log(x):  # type: ignore[no-untyped-def]
-    """Select the implementation of :func:`log` by the numba type of its argument.
-
-    numba calls this when it compiles a kernel, and compiles the function that is returned in place of :func:`log`.
-    """
+    """Return the implementation of :func:`log` for a numba type, which numba compiles in its place."""
     return (lambda x: log_single(x)) if x == types.float32 else (lambda x: log_double(x))
 
 

@@ -24,10 +24,9 @@ FULL_EXCHANGES = 3  # full exchanges that may fail to reduce the number of wrong
 
 @kernel(reassociate=True, part=True)
 def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``f g f / 2 - b f`` over the box [`low`, `high`], for the codes `f` (r,) of one point.
+    """Run coordinate descent on ``f g f / 2 - b f`` in the box, in place; `slope` is scratch for ``b - g f``.
 
-    `f` is updated in place; `g` (r, r) is positive definite, `b` is (r,), and `slope` (r,) is scratch for the negative
-    gradient ``b - g f``. It ends after `sweeps` sweeps, or when a sweep changes nothing.
+    It ends after `sweeps` sweeps, or when a sweep changes nothing.
     """
     r = f.shape[0]
     for k in range(r):
@@ -49,11 +48,10 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
-    """Minimise over the free variables, with the others held at their bounds, by a Cholesky factorisation.
+    """Minimise ``f g f / 2 - b f`` over the free variables by a Cholesky factorisation; return their number.
 
-    The objective is ``f g f / 2 - b f`` with `g` (r, r) and `b` (r,), and variable k is free if ``state[k]`` is FREE.
-    The free entries of `f` (r,) must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky
-    factor and `index` (r,) the free variables; their number is returned. `x` (r,) is scratch.
+    The free entries of `f` (r,) must be 0 on entry. `factor` (>= r, r) receives the Cholesky factor and `index` (r,)
+    the free variables; `x` (r,) is scratch.
     """
     count: Any = np.int64(0)  # a literal 0 would compile `short_dot` twice
     for k in range(f.shape[0]):
@@ -80,8 +78,7 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
     """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier.
 
     The correction is along the inverse Hessian of the free variables times a vector of ones, computed in the scratch
-    array `ones` (r,). `factor` is the Cholesky factor of the `count` free variables, which `index` lists. All other
-    entries of `f` (r,) are 0, the lower bound of the simplex.
+    array `ones` (r,).
     """
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
@@ -102,11 +99,7 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _free_one(g, b, state):  # type: ignore[no-untyped-def]
-    """If no variable is free, free the one whose vertex of the simplex has the lowest objective.
-
-    The objective ``f g f / 2 - b f`` is ``g[k, k] / 2 - b[k]`` at the vertex where only entry k is 1. `g` is (r, r),
-    `b` (r,), and `state` (r,) holds LOW, FREE or HIGH for each variable.
-    """
+    """If no variable is free, free the one with the lowest objective ``g[k, k] / 2 - b[k]`` at its simplex vertex."""
     best: Any = np.int64(0)
     for k in range(b.shape[0]):
         if state[k] == FREE:
@@ -118,12 +111,11 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: ignore[no-untyped-def]
-    """Write to `wanted` (r,) the state that each variable should have, and count those in another state.
+    """Write to `wanted` (r,) the state that each variable should have; return the number of changes and the last.
 
-    The states are LOW (-1), FREE (0) and HIGH (1), and the objective is ``f g f / 2 - b f`` over [`low`, `high`]. A
-    free variable outside the box should go to the bound it violates. A variable at a bound should be freed if the
-    derivative, with the `multiplier` of the constraint ``sum f = 1`` (0 without it), points into the box by more than
-    `slack`. Return the count and the last of these variables.
+    The states are LOW (-1), FREE (0) and HIGH (1), for ``f g f / 2 - b f`` over the box. A free variable outside the
+    box should go to the bound it violates, and one at a bound be freed if the derivative, with the `multiplier` of the
+    constraint ``sum f = 1`` (0 without it), points into the box by more than `slack`.
     """
     count: Any = np.int64(0)
     last: Any = np.int64(0)

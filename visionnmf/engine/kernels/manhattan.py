@@ -163,9 +163,8 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
     """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count.
 
     Along a step t > 0 the residual is ``residual - sign t a``, and the derivative of its weighted absolute value rises
-    by twice its weight where it vanishes. All arrays are (n,): `a` >= 0 are the coefficients and `weights` these times
-    the entry weights. Each entry is written at ``steps[count]``, but `count` grows only if the breakpoint is valid,
-    which avoids a branch. Residuals within `tiny` of 0 count as 0.
+    by twice its weight where it vanishes. Each entry is written, but `count` grows only if the breakpoint is valid,
+    which avoids a branch. `weights` are `a` times the entry weights, and residuals within `tiny` of 0 count as 0.
     """
     count: Any = np.int64(0)
     for i in range(a.shape[0]):
@@ -179,12 +178,7 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 @kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
-    """Write the residual ``target - Ft[:, j] @ A`` of row j of the data to `residual` (n,).
-
-    `target` (n,) is that row, column j of `Ft` (r, n_rows) holds its codes, and `A` (r, n) the components. Return the
-    largest absolute entry of `target`, because the rounding error of a residual is proportional to it: the caller
-    treats residuals below a small multiple of it as 0.
-    """
+    """Write ``target - Ft[:, j] @ A`` to `residual` (n,); return the largest absolute target, for rounding."""
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
@@ -265,11 +259,7 @@ def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
-    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`.
-
-    `graph` holds the CSR arrays (indptr, indices, affinities) of S and its row sums, the degrees. `Ft` is (r, n_points)
-    and `k` the component.
-    """
+    """Return ``sum_i S_ij F_ki`` and the degree of point `j`; `graph` has CSR arrays and degrees of the affinity S."""
     indptr, indices, affinities, degrees = graph
     total = 0.0
     for position in range(indptr[j], indptr[j + 1]):
@@ -426,13 +416,10 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
-    """Overwrite the model `p` with the derivative of the smoothed loss, for a contiguous part of one row.
+    """Overwrite the model `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``, the smoothed derivative.
 
-    The derivative is ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``; its clipped part is the dual variable.
-
-    The data `x`, the model `p`, the weights `m` (or None) and `widths`, the half-width of the parabola that smooths the
-    kink for each feature, are (n,). Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x - p)^2)``, and
-    the inner product of x and the clipped part.
+    All arrays are a contiguous part of one row. Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x -
+    p)^2)``, and the inner product of x and the clipped part, the dual variable.
     """
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
@@ -524,11 +511,7 @@ def balance_signs(  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
-    """Add ``change * a`` to the gradient `g` and write to `distance` the part of it that the bounds do not absorb.
-
-    At a code of `f` that is at its bound `low`, a positive derivative is optimal and counts as 0, and likewise a
-    negative one at `high`. All arrays are (r,). Return the squared norm of `distance`.
-    """
+    """Add ``change * a`` to the gradient `g`; write to `distance` what the bounds leave of it, return its square."""
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k] + change * a[k]

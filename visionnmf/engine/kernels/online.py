@@ -25,10 +25,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
-    """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds.
-
-    The encoder `E` is (r, n), the sample `x` (n,), and `y` and `change` are (r,).
-    """
+    """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds."""
     zero = x.dtype.type(0)
     for k in range(E.shape[0]):
         answer = _dot(E[k], x)

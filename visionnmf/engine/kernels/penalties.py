@@ -62,10 +62,10 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
 
 @kernel(part=True)
 def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
-    """Return how far the level of `row` (n,), the number t with ``sum max(row - t, 0) = radius``, is below `top`.
+    """Return how far the t with ``sum max(row - t, 0) = radius`` is below `top`, the largest entry.
 
-    `top` is the largest entry. Michelot (1986): compute the level from all entries, then repeatedly from those above
-    it, until none drops out. Distances from the top are small numbers, so single precision is enough.
+    Michelot (1986): compute the level from all entries, then repeatedly from those above it, until none drops out.
+    Distances from the top are small numbers, so single precision is enough.
     """
     n = row.shape[0]
     depth = np.inf  # in the first round every entry is above the level
@@ -177,9 +177,8 @@ def project(f):  # type: ignore[no-untyped-def]
 def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-untyped-def]
     """Return a row's beta-divergence plus penalties, and how many positive entries have a model below `floor`.
 
-    The gradient with respect to the codes `f` (r,) is written to `slope` (r,). `y` (n,) are the data, `m` (n,) the
-    weights or None, and `A` (r, n) the components. `p` (n,) is scratch: the model ``f A``, then the derivative with
-    respect to it. Model entries below `floor` count as `floor`. The penalties are ``l1 . f + l2 . f^2 / 2``.
+    The gradient with respect to the codes `f` (r,) is written to `slope`, and `p` (n,) is scratch. Model entries below
+    `floor` count as `floor`.
     """
     n = y.shape[0]
     p[:] = 0.0

@@ -17,10 +17,9 @@ TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays i
 
 @kernel(reassociate=True, part=True)
 def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
-    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,): a sparse row times a factor.
+    """Write the sum of ``data[e] * points[indices[e]]`` over a CSR row ``begin:end`` to `part` (r,).
 
-    `data` and `indices` are those of a CSR array, of which ``begin:end`` is one row, and `points` is (n, r). Chunks of
-    :data:`CHUNK` entries are summed in `part`, in its dtype, and added up in the scratch array `total` (r,), in
+    Chunks of :data:`CHUNK` entries are summed in `part`, in its dtype, and added up in the scratch array `total` in
     float64.
     """
     r = points.shape[1]
@@ -187,10 +186,7 @@ def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
-    """Return ``sum x log(x / p) - x`` over the stored entries `x` (count,), with 0 log 0 = 0.
-
-    `p` (>= count,) > 0 is the model there. It is the Kullback-Leibler divergence without the sum of the model.
-    """
+    """Return ``sum x log(x / p) - x``, 0 log 0 = 0: Kullback-Leibler at stored entries, without the model's sum."""
     total = 0.0
     for e in range(x.shape[0]):
         if x[e] > 0:
@@ -201,11 +197,7 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
-    """Return ``sum a x / p`` and ``sum a^2 x / p^2``, the sum of hyperbolas in one code and its negative slope.
-
-    The sums run over the stored entries `x` (count,) of a row; `p` and `a` (>= count,) are the model and the component
-    of that code there.
-    """
+    """Return ``sum a x / p`` and ``sum a^2 x / p^2``: hyperbolas in one code, and their negative slope."""
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
     for e in range(x.shape[0]):
@@ -244,10 +236,7 @@ def _squares_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
-    """Return ``sum a (x - p)`` and ``sum a^2`` over the first `count` entries: a least-squares step and its curvature.
-
-    `a` is the component, `x` the data and `p` the model at the stored entries of a row.
-    """
+    """Return ``sum a (x - p)`` and ``sum a^2``, a least-squares step and its curvature, over `count` entries."""
     total = a.dtype.type(0)
     square = a.dtype.type(0)
     for e in range(count):

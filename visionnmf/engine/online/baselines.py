@@ -89,12 +89,7 @@ LEAST = 0.1  # lower bound of component entries relative to their mean, for Itak
 
 
 def _or_nmf_start(H: Array) -> State:
-    """Return the state before any sample: an empty buffer.
-
-    The buffer holds samples, their codes and, if any, the weights of their entries (`observed`, None without weights).
-    `sizes` are the sizes of the batches in it, oldest first. `largest_gradient` is the largest gradient norm so far,
-    and `steps` counts the batches learnt.
-    """
+    """Return the state before any sample: an empty buffer of samples, codes and perhaps weights, `observed`."""
     n_components, n_features = H.shape
     return {
         "samples": np.empty((0, n_features), H.dtype),
@@ -109,9 +104,9 @@ def _or_nmf_start(H: Array) -> State:
 def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST, floor: float = FLOOR) -> float:
     """Learn a batch of OR-NMF: add it to the buffer, then follow gradients of single samples of the buffer.
 
-    The arguments are those of :class:`.record.Method`. Weights of samples and entries multiply their share of a
-    gradient. The average `mean` of the iterates becomes the components, which lie on the simplex unless they have a
-    box. `least` and `floor` bound the components and the model from below, with the Itakura-Saito divergence.
+    Weights multiply a sample's or entry's share of a gradient. The average `mean` of the iterates becomes the
+    components, which lie on the simplex unless they have a box. `least` and `floor` bound components and model from
+    below.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     before = dict(state)
@@ -153,11 +148,7 @@ def scaling(step: int, horizon: int | None) -> float:
 
 
 def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
-    """Return the diameter of the constraint set of components `H` (r, n); steps are relative to it.
-
-    Two points of a simplex (`on_simplex`) are at most sqrt(2) apart, and there is one simplex for each component. In a
-    box, a missing upper bound is replaced by the largest entry of `H`.
-    """
+    """Return the diameter of the constraint set of components: sqrt(2) for each simplex, or that of the box."""
     if on_simplex:
         return math.sqrt(2 * len(H))
     high = penalty.high if math.isfinite(penalty.high) else float(H.max())
@@ -167,9 +158,8 @@ def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
 def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
     """Append a batch to the buffer and drop the oldest batches beyond `length` batches (None: keep all).
 
-    `Wt` (r, n_samples) are the codes of the batch. The weights of entries and of samples (n_samples,) are multiplied
-    and stored as ``state["observed"]``. That stays None until a batch has weights; earlier samples then get the weight
-    1. ``state["sizes"]`` has the numbers of samples of the batches, oldest first.
+    ``state["observed"]``, weights of entries times those of samples, stays None until a batch has weights; earlier
+    samples then get 1.
     """
     M = problem.weights
     if sample_weight is not None:
@@ -190,11 +180,7 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
 
 
 def _or_nmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the buffer, which may come from a file, does not fit the components `H` (r, n).
-
-    It has one row for each sample in the arrays of samples, codes and weights (`observed`, which may be None);
-    ``state["sizes"]`` are the numbers of samples of its batches.
-    """
+    """Raise ValueError if the buffer, which may come from a file, does not fit the components."""
     size = int(state["sizes"].sum())
     for name, width in (("samples", H.shape[1]), ("codes", H.shape[0]), ("observed", H.shape[1])):
         if name != "observed" or state[name] is not None:
@@ -204,11 +190,7 @@ def _or_nmf_check(state: State, H: Array) -> None:
 
 
 def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
-    """Move initial components `H` (r, n) onto the simplex, unless they have a box, in place.
-
-    If entries have a lower bound `least`, the part `share` of their mean, the rest above it is projected onto the
-    smaller simplex that remains.
-    """
+    """Move initial components onto the simplex, unless they have a box, in place, above the lower bound `least`."""
     if "box" in problem.penalty_H.kinds:
         return
     Simplex("rows").feasible(H)
@@ -219,10 +201,7 @@ def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
 
 
 def _least(problem: Problem, H: Array, share: float) -> Any:
-    """Return the lower bound of the entries of a component on the simplex, a `share` of their mean ``1 / n_features``.
-
-    It keeps the gradient of the Itakura-Saito divergence finite; for the Frobenius loss it is 0.
-    """
+    """Return the lower bound of components on the simplex, against infinite Itakura-Saito gradients; 0 for squares."""
     return H.dtype.type(share / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
 
 
@@ -257,11 +236,7 @@ VOLUME_DECAY = 0.01  # tau
 
 
 def _inmf_start(H: Array) -> State:
-    """Return the state before any sample: zero sums, and `code`, from which the codes of the next batch start.
-
-    `code` (r,) is the mean of the codes of the last batch, `steps` counts the batches, and `energy` is the mean of half
-    the squared norm of the samples, the unit of the volume penalty.
-    """
+    """Return the state before any sample: zero sums, and `code`, from which the codes of the next batch start."""
     return {**no_sums(H), "code": np.ones(len(H), H.dtype), "steps": 0, "energy": 0.0}
 
 
@@ -276,11 +251,9 @@ def _inmf_check(state: State, H: Array) -> None:
 def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, printed: bool = False) -> float:
     """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC.
 
-    INMF-VC has a penalty on the volume of the components, of weight `volume`, and weights the past by an average in
-    place of the forgetting factor. As `printed`, the weight is in the units of the loss, and components keep their
-    scale. `A` (r, r) and `B` (r, n) are the sums of the past, and `code` (r,) is the start of
-    every sample's codes (r, n_samples). An update multiplies a factor by the negative part of its gradient over the
-    positive part (`above`, `below`).
+    INMF-VC has a penalty on the volume of the components, and weights the past by an average in place of the forgetting
+    factor. As `printed`, the weight is in the units of the loss, and components keep their scale. An update multiplies
+    a factor by the negative part of its gradient over the positive part.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     X = problem.X
@@ -343,11 +316,7 @@ def _volume_slope(H: Array) -> Array:
 
 
 def _inmf(name: str, *, constrained: bool) -> Method:
-    """Return the record of INMF, or of INMF-VC, which has a volume penalty, if `constrained`, under this name.
-
-    Its functions make the state before the first sample, learn a batch, and check a state. The paper learns sample
-    by sample, which takes 40 times as long and ends higher.
-    """
+    """Return the record of INMF, or of INMF-VC. The paper's single samples take 40 times as long and end higher."""
     return Method(
         name=name,
         losses=("frobenius",),
@@ -382,8 +351,7 @@ def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a chunk by factorising it together with the old components (see :class:`.record.Method`).
 
     The old components, each times the norm of its past codes (`sizes`), stand above the samples in the data. Their new
-    codes, the first r columns of `Wt`, then say how the past codes change (`turn`). ``state["gram"]`` (r, r) is the
-    Gram matrix of all past codes.
+    codes, the first r columns of `Wt`, then say how the past codes change (`turn`).
     """
     r, problem, sample_weight = len(H), batch.problem, batch.sample_weight
     if sample_weight is not None:  # the loss is quadratic, so weight w is a factor sqrt(w) on the sample
@@ -430,9 +398,9 @@ def _onmf_is_check(state: State, H: Array) -> None:
 def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a batch by the update of ONMF-IS (see :class:`.record.Method`).
 
-    With codes w and the model ``p = w H``, `A` collects ``w^T (x / p^2) * H^2`` and `B` ``w^T (1 / p)``, both (r, n)
-    with forgetting, and ``H = sqrt(A / B)``. An entry of weight m counts m times in both sums. Components are then
-    scaled to norm 1, and their codes would be multiplied by it, hence the scaling of the sums.
+    With codes w and the model ``p = w H``, `A` collects ``w^T (x / p^2) * H^2`` and `B` ``w^T (1 / p)``, both with
+    forgetting, and ``H = sqrt(A / B)``. Components are then scaled to norm 1, and their codes would be multiplied by
+    it, hence the scaling of the sums.
     """
     problem, sample_weight = batch.problem, batch.sample_weight
     X, M = problem.X, problem.weights

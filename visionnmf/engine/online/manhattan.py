@@ -70,12 +70,9 @@ def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
 
 
 def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array, Any, Array]:
-    """Return the codes (r, n_rows) of some rows, the cleaned rows, and their losses.
+    """Return the codes of some rows by a few iterations of ADMM, the cleaned rows, and their losses.
 
-    A few iterations of ADMM for the Manhattan loss find the codes `F` (r, n_rows). `V` (n_rows, n) is the model, which
-    a pass replaces by the target of the next least-squares step. `U` is the scaled dual, `bounds` (n_rows,) is
-    ``1 / rho`` and starts at the mean residual of each row. Entries further than :data:`FAR` mean residuals from the
-    model are then replaced by it. `H` (r, n) is fixed, `gram` is ``H @ H.T``.
+    Entries further than :data:`FAR` mean residuals from the model are then replaced by it.
     """
     xp, dtype, penalty = namespace_of(H), H.dtype, problem.penalty_W
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows, :]

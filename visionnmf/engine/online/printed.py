@@ -44,12 +44,7 @@ Update = Callable[[Array, Array, Array, Penalties], None]
 
 
 def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
-    """Learn a batch: encode it, add it to the sums, and repeat `update` until the components `H` (r, n) settle.
-
-    `state` holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data.
-    ``update(H, A, B, penalty)`` improves the components once, in place, within their constraint `penalty`. Return the
-    loss of the batch at the components before.
-    """
+    """Encode a batch, add it to the sums, and repeat `update` until the components settle; return the loss before."""
     problem = batch.problem
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
@@ -69,37 +64,25 @@ def _set_of(problem: Problem) -> Penalties:
 
 
 def _one_by_one(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Lower ``<H, A H> / 2 - <B, H>`` by one step on each component in turn (equation 45); an unused one stays.
-
-    `H` (r, n) are the components, within the set of `penalty`; `A` (r, r) is the Hessian, and `B` is (r, n).
-    """
+    """Lower ``<H, A H> / 2 - <B, H>`` by a step on each component in turn (equation 45); unused ones stay."""
     improve(H, A, B, penalty, sweeps=1)
 
 
 def _diagonal(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take a projected Newton step with the diagonal of the Hessian (OMF-DA); a component that is not used stays.
-
-    The objective of the components `H` (r, n) is ``<H, A H> / 2 - <B, H>``, with the Hessian `A` (r, r) and `B` (r, n).
-    """
+    """Take a projected Newton step with the diagonal of the Hessian `A` (OMF-DA); unused components stay."""
     curvatures = A.diagonal()[:, None]
     H -= np.divide(A @ H - B, curvatures, out=np.zeros_like(H), where=curvatures > 0)
     penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
 
 
 def _conjugate(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take a projected Newton step, for which conjugate gradients solve ``A Q = gradient`` (OMF-CG).
-
-    The objective of the components `H` (r, n) is ``<H, A H> / 2 - <B, H>``, with the Hessian `A` (r, r) and `B` (r, n).
-    """
+    """Take a projected Newton step, for which conjugate gradients solve ``A Q = gradient`` (OMF-CG)."""
     H -= _solution(A, A @ H - B)
     penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
 
 
 def _solution(A: Array, G: Array) -> Array:
-    """Return the solution Q of ``A Q = G`` by conjugate gradients from 0, for all columns of `G` (r, n) together.
-
-    `A` (r, r), symmetric and >= 0, has at most r different eigenvalues, so r steps are enough but for rounding.
-    """
+    """Return the solution Q of ``A Q = G`` by r steps of conjugate gradients from 0, for all columns together."""
     Q, R, D = np.zeros_like(G), G.copy(), G.copy()  # solution, residual and direction
     size = first = float(np.vdot(R, R))
     for _ in range(SOLVING_STEPS * len(A)):

@@ -69,11 +69,10 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
 
 
 def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
-    """Take projected Newton steps on `H` (r, n), in place, with the diagonal of the Hessian and step halving.
+    """Take projected Newton steps on `H` in place, with the diagonal of the Hessian and step halving.
 
-    The objective is ``<H, A H> / 2 - <B, H> + weight * penalty(H)`` with the sums `A` (r, r) and `B` (r, n) of `state`.
-    `slope` is its gradient and `bend` the change of the gradient along a step, so ``<move, slope + bend / 2>`` is the
-    exact change of the quadratic part.
+    `slope` is the gradient and `bend` its change along a step, so ``<move, slope + bend / 2>`` is the exact change of
+    the quadratic part.
     """
     A, B, weight = state["A"], state["B"], state["weight"]
     curvatures = A.diagonal().astype(np.float64) + weight * penalty.lipschitz()
@@ -121,13 +120,7 @@ def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
 
 
 def _method(name: str, *, diagonal: bool) -> Method:
-    """Return the record of a surrogate method.
-
-    `diagonal` selects how the components are improved: projected Newton steps with the diagonal of the Hessian (OMF-DA)
-    if True, block coordinate descent (OMF) if False. The record has functions that make the state before the first
-    sample, learn a batch and check a state, the penalty terms of both factors that are supported, and whether data may
-    be sparse and entries have weights.
-    """
+    """Return the record of a surrogate method: OMF-DA, by diagonal Newton steps, if `diagonal`, else OMF."""
     return Method(
         name=name,
         losses=("frobenius",),

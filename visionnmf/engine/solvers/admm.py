@@ -176,7 +176,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Progress]:
 
 
 def _growth(iteration: int, path: int) -> float:
-    """Return the factor by which rho, the penalty of ADMM, grows after an iteration of a path of that length.
+    """Return the factor by which rho grows after an iteration of a path of that length.
 
     Over the whole path rho grows by PENALTY_GROWTH: by SLOW_GROWTH over the first SLOW_SHARE of it, where noisy data
     converge, and by the rest afterwards, which exact data need. After the path rho stays.
@@ -190,21 +190,14 @@ def _growth(iteration: int, path: int) -> float:
 
 
 def _form(loss: Loss) -> ProximalForm:
-    """Return the proximal form of a loss, which is what ADMM needs to know of it.
-
-    It holds the elementwise pass `rows`, whether that computes the loss (`valued`), and the derivative `slope`. ADMM is
-    chosen only for losses that have such a form.
-    """
+    """Return the proximal form of a loss: the elementwise pass `rows`, whether `valued`, and `slope`."""
     form = loss.record.proximal
     assert form is not None, "choose() asks for it"
     return form
 
 
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
-    """Return the derivative of the loss with respect to an entry if all residuals of its row have the given size (> 0).
-
-    `size` is one number, or one for each row. Only a loss of whole rows (L21) depends on their length, `n_features`.
-    """
+    """Return the derivative with respect to an entry if all residuals of its row have the size `size` > 0."""
     return _form(loss).slope(size, n_features, loss.parameter)
 
 
@@ -319,12 +312,11 @@ class Half:
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
-        """Update the codes `Wt` (r, n_samples) in place; return ``Wt @ V`` (r, n), where `V` is the cleaned data.
+        """Update the codes in place; return ``Wt @ V`` (r, n) for the cleaned data V, the targets of least squares.
 
-        These are the data in which ADMM's elementwise pass has reduced the outliers: the target of least squares.
-        `H` (r, n) is fixed and ``1 / rho = bound``. `decay` rescales the dual after rho has grown. If the penalty on
-        the codes is separable (`self.V` is None), each block of rows gets its cleaned data and its codes while it is in
-        cache. Otherwise the cleaned data of all rows are collected in `self.V` first.
+        ``1 / rho = bound``, and `decay` rescales the dual after rho has grown. If the penalty on the codes is
+        separable, each block of rows gets its cleaned data and its codes while it is in cache; otherwise those of all
+        rows are collected in `self.V` first.
         """
         # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))
@@ -333,11 +325,7 @@ class Half:
         targets, right = self.V, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
-            """Write the cleaned data V of the rows ``chunk[0]:chunk[1]`` to `targets` and ``H @ V.T`` to `right`.
-
-            `targets` is (n_samples, n) and `right` (r, n_samples). It goes block by block, so that a block stays in
-            cache between the products and the elementwise pass (`_target`).
-            """
+            """Write the cleaned data of a chunk to `targets` and ``H @ V.T`` to `right`, blocks at a time in cache."""
             for start, stop in self._blocks(chunk):
                 right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
 
@@ -357,12 +345,7 @@ class Half:
         return first
 
     def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
-        """Compute the model of rows ``start:stop`` in `V`, replace it by the cleaned data, and return ``H @ V.T``.
-
-        The cleaned data (n_rows, n) are the target of the next least-squares step. The elementwise pass `rows` also
-        updates the rows of the dual `U`, of `losses` and of `residuals`. `step` holds the components `H`, ``1 / rho``
-        of each row (`bounds`) and the factor of the dual (`decay`).
-        """
+        """Replace `V` by the cleaned data of rows ``start:stop``, return ``H @ V.T``; the pass updates the dual."""
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
         _form(problem.loss).rows(
@@ -372,13 +355,7 @@ class Half:
         return np.asarray(step.H @ V.T)
 
     def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
-        """Update the codes of one chunk block by block while it is in cache; return its share of ``Wt @ V`` (r, n).
-
-        `V` are the cleaned data of a block, which are written over its product of codes and components. `step` holds
-        what all blocks share: the components, their Gram matrix, ``1 / rho`` and the change of the dual. `_blocks`
-        splits the chunk into ranges of at most `size` rows, and `_target` computes V and returns ``H @ V.T``, the right
-        sides for the HALS sweeps on the codes of the block.
-        """
+        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``."""
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         # times 1 / rho, because the least-squares problem is the objective divided by rho
@@ -442,11 +419,7 @@ class _Codes:
     """
 
     def __init__(self, problem: Problem, H: Array) -> None:
-        """Scale the components `H` (r, n) to norm 1 and decompose the linear system that all iterations share.
-
-        Codes are multiplied by the norms to match. On the simplex all components are divided by one number instead, so
-        that the sum of scaled codes is known.
-        """
+        """Scale the components to norm 1, on the simplex by one number, and decompose the linear system."""
         self.problem, self.H = problem, H
         norms = np.linalg.norm(H, axis=1)
         self.tie = CODES_TIE  # weight of the difference between the codes and their feasible copy
@@ -470,10 +443,8 @@ class _Codes:
         self.inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
 
     def __call__(self, block: tuple[int, int], Wt: Array) -> None:
-        """Overwrite the codes `Wt` (r, n_samples) of rows ``block[0]:block[1]``.
+        """Overwrite the codes of rows ``block[0]:block[1]``, in products of :data:`ROWS` rows.
 
-        Rows of zeros fill the block up to a multiple of :data:`ROWS`, the number of rows of every product; their codes
-        are dropped at the end. `_iterate` returns codes (padded rows, r) times `scale`, the norms of the components.
         For the losses of :data:`.rri.LOSSES` (Manhattan, elastic net), coordinate descent finishes the codes exactly.
         """
         problem, rows = self.problem, slice(*block)
@@ -490,11 +461,10 @@ class _Codes:
     def _iterate(self, X: Array, M: Array | None) -> Array:
         """Run :data:`CODES_ITERATIONS` iterations for rows `X` with weights `M`; return the feasible copy of the codes.
 
-        The codes are in units in which components have norm 1. `X` and `M` are (n_rows, n), n_rows a multiple of
-        :data:`ROWS`. `F` (n_rows, r) solves the linear system, and `copy` is its projection onto the constraint, tied
-        to it by the scaled dual `dual` and a penalty of the weight `tie`. `unit` (r, n) are the components of norm 1.
-        `V` (n_rows, n) is the model, which the elementwise pass `rows` replaces by the target of the next linear step;
-        `U` (n_rows, n) is the scaled dual of the residuals, and `bounds` (n_rows,) is ``1 / rho``.
+        The codes are in units in which components have norm 1. `F` (n_rows, r) solves the linear system, and `copy` is
+        its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. The
+        elementwise pass `rows` replaces the model `V` by the target of the next linear step; `U` is the scaled dual of
+        the residuals, and `bounds` (n_rows,) is ``1 / rho``.
         """
         dtype = X.dtype
         number = dtype.type
@@ -523,11 +493,7 @@ class _Codes:
         return copy
 
     def _start(self, X: Array) -> Array:
-        """Return starting codes (n_rows, n_components): approximate non-negative least squares on the rows `X`.
-
-        They come from :data:`CODES_START_SWEEPS` HALS sweeps from 0 on ``|X - F unit|^2``, where `unit` (r, n) holds
-        the components scaled to norm 1 and `gram` their Gram matrix, and are then projected onto the constraint.
-        """
+        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint."""
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
         right = np.ascontiguousarray(_product(X, self.unit.T).T)
@@ -536,23 +502,14 @@ class _Codes:
         return self._project(np.ascontiguousarray(F.T))
 
     def _linear(self, right: Array, bounds: Array) -> Array:
-        """Solve ``(G + tie + b ridge) f = right - b l1`` for the scaled codes f of each row; overwrite `right`.
-
-        G is the Gram matrix of the scaled components, `right` is (n_rows, r), and `bounds` (n_rows, 1) holds
-        ``b = 1 / rho``. `lean` (r,) are the l1 weights. Without an l2 penalty (ridge), `inverse` is that of
-        ``G + tie``; otherwise it is None and `vectors` and `values` give the inverse for every b.
-        """
+        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes, over `right`; ``b = 1 / rho``."""
         right -= self.lean * bounds
         if self.inverse is not None:
             return _product(right, self.inverse)
         return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
 
     def _project(self, F: Array) -> Array:
-        """Project scaled codes `F` (n_rows, r) onto the box or the simplex.
-
-        Codes have been multiplied by `scale` (r,), the norms of the components. On the simplex one number takes their
-        place, so that it is the sum of the scaled codes of a row.
-        """
+        """Project scaled codes (n_rows, r) onto the box or the simplex."""
         penalty = self.problem.penalty_W
         if "simplex" in penalty.kinds:
             return projections.project_simplex(F, float(self.scale[0]))
@@ -560,10 +517,7 @@ class _Codes:
 
 
 def _product(F: Array, A: Array, out: Array | None = None) -> Array:
-    """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way.
-
-    The number of rows of `F` must be a multiple of :data:`ROWS`; `out` may receive the result.
-    """
+    """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way."""
     if len(F) == ROWS:  # a single product, without the cost of its preparation
         return np.asarray(np.matmul(F, A, out=out))
     if out is None:
@@ -579,11 +533,7 @@ def _padded(rows: Array) -> Array:
 
 
 def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
-    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
-
-    In this unit ADMM does not depend on the scale of the data or of the weights. `X` are the data, `V` the model and
-    `M` the entry weights or None, all (n_rows, n).
-    """
+    """Return each row's first ``1 / rho`` (n_rows,), its mean residual over the loss's derivative there: no unit."""
     sizes = np.abs(X - V)
     weights = np.ones(len(X))
     if M is None:

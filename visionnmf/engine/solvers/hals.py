@@ -231,11 +231,11 @@ def separable(problem: Problem) -> bool:
 
 
 def _halves(problem: Problem) -> Gram | _Residual:
-    """Return the object whose `improve_codes` and `improve_components` suit the weights and the sparsity of the data.
+    """Return the object whose updates suit the weights and the sparsity of the data.
 
-    Without weights one Gram matrix serves all rows. With them, the model fills in part of each entry
-    (:class:`Filled`). The steps of that would be tiny where the largest weight is far above the mean; coordinate
-    descent on the residuals is used instead if the penalties allow it, and for missing entries of sparse data always.
+    Without weights one Gram matrix serves all rows. With them, the model fills in part of each entry (:class:`Filled`).
+    The steps of that would be tiny where the largest weight is far above the mean; coordinate descent on the residuals
+    is used instead if the penalties allow it, and for missing entries of sparse data always.
     """
     weights = problem.weights
     if problem.is_sparse and problem.zero_weight == 0:
@@ -339,10 +339,7 @@ class Filled(Gram):
         share = X.dtype.type(self.scale)  # one over the largest weight
 
         def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, with P their model.
-
-            `Wt` (r, n_samples) are the codes, `H` (r, n) the components, and `share` is ``1 / max(m)``.
-            """
+            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, P their model."""
             start, stop = block
             np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])
             kernels.impute_rows(X, self.weights, share, self.data, start, stop)
@@ -377,10 +374,7 @@ class Clipped(Filled):
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
 
         def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model.
-
-            `M` holds the weights m or is None, and ``self.scale`` is ``1 / max(m)``.
-            """
+            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
             part = slice(*block)
             P = Wt[:, part].T @ H
             E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
@@ -395,33 +389,18 @@ class Clipped(Filled):
 
 
 class _Residual:
-    """Updates by coordinate descent on the residuals of weighted entries, or of the stored entries of sparse data.
-
-    ``descend(problem, Ft, A)`` updates the codes `Ft` for the fixed factor `A`; for the components, it gets the
-    transposed problem.
-    """
+    """Updates by coordinate descent on the residuals of weighted, or of stored, entries."""
 
     def __init__(self, problem: Problem, descend: Callable[[Problem, Array, Array], Any]) -> None:
-        """Keep the problem and ``descend(problem, Ft, A)``, which updates codes `Ft` in place for fixed `A`.
-
-        It is coordinate descent on the residuals of the data, and also updates components: as the codes of the
-        transposed problem.
-        """
+        """Keep ``descend(problem, Ft, A)``, which gets the transposed problem for components."""
         self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n).
-
-        `descend` is coordinate descent on the residuals of weighted or of stored entries.
-        """
+        """Update the codes in place."""
         self.descend(self.problem, Wt, H)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components `H` (r, n) in place for fixed codes `Wt` (r, n_samples).
-
-        They are the codes of the transposed problem. `descend` is coordinate descent on the residuals of weighted or of
-        stored entries.
-        """
+        """Update the components in place, as the codes of the transposed problem."""
         self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
@@ -437,11 +416,7 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     l1, l2 = penalty.weights(len(Ft), X.dtype)
 
     def rows(block: tuple[int, int]) -> None:
-        """Run coordinate descent on the codes `Ft` of the rows ``block[0]:block[1]`` of the data, in place.
-
-        `A` (r, n) is fixed; codes stay in [`low`, `high`], and `l1` and `l2` (r,) are their penalty weights. A row
-        takes :data:`RESIDUAL_SWEEPS` sweeps on its weighted residual, which the kernel keeps up to date.
-        """
+        """Run :data:`RESIDUAL_SWEEPS` sweeps on the codes of some rows, with up-to-date weighted residuals."""
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because each row takes several sweeps
@@ -493,13 +468,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     sweeps = min(CODES_SWEEPS, 1 + len(A) // COMPONENTS_A_SWEEP)
 
     def solve(block: tuple[int, int]) -> None:
-        """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it.
-
-        `F` and `right` are (n_rows, r): codes, which start at their lower bound `low`, and right-hand sides of their
-        least-squares problems. `A` (r, n) are the components, `gram` (1, r, r) their Gram matrix, and `M` the entry
-        weights or None. `quadratic.solve` runs `sweeps` of coordinate descent and then block principal pivoting;
-        `settled` (n_rows,) says whose optimality conditions hold.
-        """
+        """Write the codes of one block of rows; `grams` is (n_rows, r, r), or (1, r, r) if all rows share it."""
         start, stop = block
         grams = gram if M is None else _weighted_grams(A, M[start:stop])
         right = _right_rows(X[start:stop], None if M is None else M[start:stop], A)
@@ -519,10 +488,9 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _weighted_grams(A: Array, weights: Array) -> Array:
-    """Return the Gram matrices ``(m A) A.T`` for the weights m of each row, in double precision, (n_rows, r, r).
+    """Return ``(m A) A.T`` for each row's weights m, in double precision, (n_rows, r, r).
 
-    `A` is (r, n), `weights` (n_rows, n). From :data:`SYMMETRIC` components on, they are products ``B B.T`` of
-    ``B = sqrt(m) A`` with its own transpose, which BLAS computes faster.
+    From :data:`SYMMETRIC` components on, they are products ``B B.T`` of ``B = sqrt(m) A``, which BLAS computes faster.
     """
     symmetric = len(A) >= SYMMETRIC
     scales = (np.sqrt(weights, dtype=np.float64) if symmetric else weights.astype(np.float64))[:, None, :]
@@ -534,11 +502,7 @@ def _weighted_grams(A: Array, weights: Array) -> Array:
 
 
 def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
-    """Return ``A @ (m x)`` for each row x of `X`, in double precision [shape=(n_rows, n_components)].
-
-    `A` is (r, n), and the row m of `weights` has the weights of the entries; None means 1, as for sparse `X`. It is
-    computed row by row, because the rounding of a product of matrices depends on its shape.
-    """
+    """Return ``A @ (m x)`` (n_rows, r), row by row because the rounding of a product depends on its shape."""
     rows = X.astype(np.float64)
     if sp.issparse(X):
         return np.asarray(rows @ A.T)

@@ -41,10 +41,7 @@ class _ScaledRows:
     l2: Array
 
     def take(self, index: Array) -> _ScaledRows:
-        """Return a copy of the rows that `index`, numbers or a mask, selects, with all their arrays.
-
-        An attribute that is None, such as the entry weights, stays None.
-        """
+        """Return a copy of the rows that `index`, numbers or a mask, selects; None stays None."""
         return _ScaledRows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
     def penalty(self, codes: Array) -> Array:
@@ -84,11 +81,9 @@ def improve(
 def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
     """Return the codes (n_rows, r) after Newton's method with line search; converged rows are dropped on the way.
 
-    `rows` holds the data, the starting codes, and their bounds and penalties, in units of the rows' means. `A` (r, n)
-    are the components and `P` (n_rows, n) is the model. The second derivative of an entry's divergence is
-    ``fisher * (beta - 1 + (2 - beta) y / p)``, called `newton`; `fisher` is its value at a perfect fit. `slope` is the
-    derivative, and all three are multiplied by the entry weights. `_newton_step` returns the step of the codes and the
-    decrease of the objective that it predicts, and `_search` the share of the step to take.
+    `rows` holds the data, the starting codes, their bounds and penalties, in units of the rows' means. The second
+    derivative of an entry is ``fisher * (beta - 1 + (2 - beta) y / p)``, called `newton`; `fisher` is its value at a
+    perfect fit.
     """
     # `index`: numbers of the rows that have not converged, which `rows` holds
     codes, index, floor = rows.codes.copy(), np.arange(len(rows.codes)), floor_of(beta)
@@ -136,9 +131,8 @@ def _search(
 ) -> Array:
     """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0.
 
-    `P` (n_rows, n) is the model and `value` (n_rows,) the objective before the step. `step` (n_rows, r) changes the
-    codes and `ahead` (n_rows, n) the model. `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are
-    not tried. `rows` holds the data, the codes and their bounds. Rises up to `slack` (n_rows,) count as rounding.
+    `step` (n_rows, r) changes the codes and `ahead` (n_rows, n) the model. `decrease` (n_rows,) is the first-order
+    prediction; rows where it is 0 are not tried. Rises up to `slack` count as rounding.
     """
     slack = ROUNDING * (rows.weight + np.abs(value))
     # `left`: numbers of the rows still searched; `going`: which of them go on
@@ -163,10 +157,8 @@ def _search(
 def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
     """Return the Newton step (n_rows, r) of the codes and the decrease (n_rows,) that it predicts to first order.
 
-    The Hessian of a row is ``A diag(c) A.T`` plus l2, with its row c of `curvature` (n_rows, n); `A` is (r, n) and
-    `gradient` (n_rows, r). `rows` holds the codes, their bounds and l2, all (n_rows, r). Codes at a bound take part
-    only if the gradient moves them inside. The decrease is not positive if the step is not a descent direction, for
-    example because the Hessian is not positive definite; the step is then 0.
+    The Hessian of a row is ``A diag(c) A.T`` plus l2. Codes at a bound take part only if the gradient moves them
+    inside. If the step is not a descent direction, because the Hessian is not positive definite, it is 0.
     """
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
     order = np.argsort(~free, axis=1, kind="stable")  # codes that may move come first

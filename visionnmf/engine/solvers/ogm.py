@@ -162,16 +162,13 @@ def half(
 
 
 class _Smoothed:
-    """The smoothed loss as a function of the codes, for fixed `A`.
-
-    `curvature` is a Lipschitz constant of its gradient, including that of the smooth penalty.
-    """
+    """The smoothed loss as a function of the codes; `curvature` is a Lipschitz constant of its gradient."""
 
     def __init__(self, problem: Problem, A: Array, smoothing: float, options: SmoothingVariant) -> None:
-        """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed.
+        """Choose the width of the smoothing for each feature and bound the curvature.
 
         The kink at feature i becomes a parabola of half-width ``smoothing * q_i``, q_i the norm of column i of `A`.
-        With ``options.relative`` these norms are divided by their mean, so that the scale of `A` does not matter. With
+        With ``options.relative`` these are divided by their mean, so that the scale of `A` does not matter. With
         ``options.trace``, as in the paper, a trace bounds the curvature instead of the largest eigenvalue.
         """
         self.problem, self.A = problem, A
@@ -197,12 +194,10 @@ class _Smoothed:
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
 
     def gradient(self, Wt: Array) -> tuple[float, Array, float]:
-        """Return the loss (not smoothed), the gradient (r, n_rows) of the smoothed loss, and the duality gap.
+        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap or infinity.
 
-        The dual of an entry is the derivative of its smoothed loss; `widths` (n,) are the half-widths of the smoothing.
-        The gap is infinite if there is none (see :meth:`_gap`). `alpha` is the parameter of the elastic-net loss. The
-        pass also fills `losses` and `inner` (n_rows,): the loss of each row, and its inner product with the dual, which
-        the gap needs.
+        The dual of an entry is the derivative of its smoothed loss. The pass also fills `losses` and `inner` (n_rows,):
+        the loss of each row, and its inner product with the dual, which the gap needs.
         """
         problem = self.problem
         X, alpha = problem.X, Wt.dtype.type(problem.loss.parameter)
@@ -210,12 +205,7 @@ class _Smoothed:
         size = rows_per_block(X.shape[1])
 
         def rows(block: tuple[int, int]) -> None:
-            """Fill the columns of the gradient for the rows ``block[0]:block[1]`` of the data.
-
-            `Wt` (r, n_rows) are the codes, ``self.A`` (r, n) is the fixed factor. The kernel replaces the model P by
-            the derivative of the smoothed loss with respect to it, and writes the loss of each row and the inner
-            product of its data and dual to the last two arguments. `result` is the gradient with respect to the codes.
-            """
+            """Fill the gradient, loss and inner product of data and dual for the rows ``block[0]:block[1]``."""
             start, stop = block
             P = Wt[:, start:stop].T @ self.A
             _ogm_kernels.ogm_pass(X, P, problem.weights, self.widths, alpha, start, stop, self.losses, self.inner)
@@ -226,10 +216,7 @@ class _Smoothed:
         return value, result, self._gap(value, result, problem.penalty_W)
 
     def value(self, Wt: Array) -> float:
-        """Return the smoothed objective of the codes `Wt` (r, n_rows) for the fixed factor `A` (r, n), with penalty.
-
-        Within `widths` (n,), the half-widths of the smoothing, a residual costs a parabola (equation 15 of the paper).
-        """
+        """Return the smoothed objective (equation 15): within `widths`, a residual costs a parabola."""
         problem, M, alpha = self.problem, self.problem.weights, self.problem.loss.parameter
         E = np.abs(Wt.T @ self.A - problem.X).astype(np.float64)
         near = E < self.widths
@@ -241,9 +228,8 @@ class _Smoothed:
         """Return an upper bound of the distance from the minimum, or infinity if there is none.
 
         For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, which in a box is
-        attained at a corner. `value` is the loss, `gradient` (r, n_rows) is ``A u``, and `self.inner` holds ``<x, u>``.
-        There is no bound without an upper limit of the codes, with other terms in `penalty` or for the elastic net.
-        `widths` (n,) are the half-widths of the smoothing, 0 for a feature that no component uses.
+        attained at a corner. There is no bound without an upper limit of the codes, with other terms in `penalty` or
+        for the elastic net.
         """
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")

@@ -54,11 +54,7 @@ def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
 
 
 def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
-    """Sweep over the codes `Wt` (r, n_rows) of a problem in place; return the loss before, or 0 if `losses` is None.
-
-    The loss is the Manhattan loss or the elastic net, and a sweep moves each code in turn to its exact minimiser.
-    `losses` (n_rows,) receives the loss of each row. A row gets at most `sweeps` sweeps.
-    """
+    """Sweep over the codes in place, each to its exact minimiser; return the loss before (0 if `losses` is None)."""
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
     _sweep(problem.X, Wt, H, sweeps, losses, M=problem.weights, penalty=problem.penalty_W, alpha=alpha)
     return 0.0 if losses is None else float(losses.sum())
@@ -75,23 +71,16 @@ def _sweep(
     penalty: Penalties = NONNEGATIVE,
     alpha: float | None = None,
 ) -> None:
-    """Sweep over all rows of `X` (n_rows, n) in place, and write the loss of each row before to `losses` (n_rows,).
+    """Sweep over all rows in place, at most `sweeps` times each; write each row's loss before to `losses`.
 
-    `losses` may be None. `Wt` (r, n_rows) are the codes, `H` (r, n) is fixed, and `M`, in the shape of `X`, are the
-    weights of its entries. `alpha` is the parameter of the elastic net, None for the Manhattan loss. The `penalty` may
-    have a box, l1, l2 and a graph. A row gets at most `sweeps` sweeps.
+    The `penalty` may have a box, l1, l2 and a graph. `alpha` is that of the elastic net, None for the Manhattan loss.
     """
     dtype = X.dtype
     arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
     eps = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes `Wt` of the rows ``block[0]:block[1]`` in place, and write their losses before.
-
-        `M` are the entry weights or None and `H` (r, n) the components. `arguments` are the bounds, the l1 and l2
-        weights, alpha and the graph; `eps` is the relative rounding of sums. `weighted`, the components times the entry
-        weights of a row, and `scratch` are memory for the kernel.
-        """
+        """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
         _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
 
@@ -102,10 +91,7 @@ def _sweep(
 
 
 def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
-    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None.
-
-    Affinities and degrees, the row sums of the affinities, are in the given dtype.
-    """
+    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None."""
     if penalty.graph is None:
         return None
     graph = penalty.graph

@@ -158,10 +158,9 @@ def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
 def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
     """Look for a better start at about the cost of one iteration, and write it over the factors; return success.
 
-    `Wt` (r, n_samples) and `H` (r, n) hold the given start, and `objective` is the value that a better one has to beat.
-    Two starts are tried: the factors of a sample of the data, and those of least squares, whose iterations are much
-    cheaper. For data with little noise, least squares ends next to the minimum of every divergence. For noisy data
-    either start can be better. Both functions start from the given factors.
+    Two starts are tried: the factors of a sample of the data, and those of least squares. For data with little noise,
+    least squares ends next to the minimum of every divergence. For noisy data either start can be better. `objective`
+    is the value to beat.
     """
     best = Wt.copy(), H.copy()
     found = _start_on_sample(problem, *best, objective)
@@ -175,10 +174,10 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
 
 
 def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
-    """Return two starts found by least squares from the given one: with its zeros, and with small values instead.
+    """Return two starts found by least squares: with its zeros, and with small values instead.
 
-    Each is a pair of factors (r, n_samples) and (r, n). The given ones stay as they are. Of the penalties only the
-    bounds count. A fit whose residuals stay large ends early (`noisy`), because its minimum is far from the one wanted.
+    Of the penalties only the bounds count. A fit whose residuals stay large ends early (`noisy`), because its minimum
+    is far from the one wanted.
     """
     boxes = [Penalties(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
@@ -196,10 +195,7 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
 
 
 def _lengthened(new: Array, old: Array, penalty: Penalties) -> Array:
-    """Return `new` plus a share of its change from `old`; no entry is more than halved, so the model stays positive.
-
-    The caller does not check whether the objective rises. Both factors are (r, n_points).
-    """
+    """Return `new` plus a share of its change from `old`; no entry is more than halved, so the model stays positive."""
     ahead = extrapolated(new, old, SAMPLE_MOMENTUM, penalty)
     return np.maximum(ahead, new / 2, out=ahead)
 
@@ -208,9 +204,8 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     """Find a better start from a sample of the rows or columns and write it over the factors; return success.
 
     The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of the cost of an
-    iteration. `Wt` (r, n_samples) and `H` (r, n) hold the given start, whose objective is `objective`. Nothing changes
-    if the sample would be too large a share of the rows, or if its factors are no better. :func:`improve` updates the
-    codes of a problem by coordinate descent, in place, and returns the loss after.
+    iteration. Nothing changes if the sample would be too large a share of the rows, or if its factors are no better
+    than `objective`.
     """
     if problem.X.shape[0] < problem.X.shape[1]:
         return _start_on_sample(problem.transposed, H, Wt, objective)
@@ -281,10 +276,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
-    """Return the codes (r, n_rows) after Newton's method in double precision, from the start `Ft` (r, n_rows).
-
-    `A` (r, n) are the components.
-    """
+    """Return the codes (r, n_rows) after Newton's method in double precision, from the start `Ft`."""
     X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
     M = None if problem.weights is None else problem.weights.astype(np.float64)
     low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
@@ -292,11 +284,7 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     A, beta = A.astype(np.float64), problem.loss.beta
 
     def improve(block: tuple[int, int]) -> None:
-        """Run Newton's method on the codes of the rows ``block[0]:block[1]``, in place and in double precision.
-
-        `M` are the entry weights or None and `A` (r, n) the components; `low` and `high` bound the codes, and `l1` and
-        `l2` (r,) are their penalty weights.
-        """
+        """Run Newton's method on the codes of some rows, in place and in double precision."""
         rows = slice(*block)
         newton.improve(X[rows], None if M is None else M[rows], codes[:, rows], A, beta, low, high, l1, l2)
 

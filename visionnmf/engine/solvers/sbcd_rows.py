@@ -128,10 +128,7 @@ class _DescendedRows:
     flat: Array  # (n_rows,) number of entries of so little curvature that the residual does not determine the model
 
     def take(self, index: Array) -> _DescendedRows:
-        """Return a copy of the rows that `index`, numbers or a mask, selects, with all their arrays.
-
-        An attribute that is None, such as the entry weights, stays None.
-        """
+        """Return a copy of the rows that `index`, numbers or a mask, selects; None stays None."""
         return _DescendedRows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
 
@@ -187,10 +184,8 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
 def _step(rows: _DescendedRows, fixed: Fixed) -> None:
     """Improve the codes of each row once; no row's objective rises, except by rounding.
 
-    With `fixed.exact` this is exact coordinate descent, otherwise the minimisation of one quadratic approximation of
-    the divergence. `rows.Y` are the data, `rows.P` the product of codes and components, `rows.V` its curvatures
-    ``P^(beta - 2)`` and `rows.M` the entry weights. If further rounds follow, `rows.P` is that of the new codes
-    afterwards.
+    With `fixed.exact` this is exact coordinate descent, otherwise the minimisation of one quadratic approximation.
+    `rows.Y` are the data, `rows.P` the model, `rows.V` its curvatures ``P^(beta - 2)`` and `rows.M` the entry weights.
     """
     if fixed.exact:  # chosen for the Kullback-Leibler divergence only
         _polish(rows, fixed)
@@ -214,12 +209,7 @@ def _step(rows: _DescendedRows, fixed: Fixed) -> None:
 
 
 def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
-    """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
-
-    The kernel changes the model `rows.P` (n_rows, n) with the codes (n_rows, r). These are copied, because the caller
-    still needs the old ones. `fixed.units` (r, n) are the components, scaled to maximum 1; bounds and penalty weights
-    are `fixed.limits` (4, r) times the factors `rows.units` (n_rows, 3) of each row.
-    """
+    """Update codes, copied, and losses by exact coordinate steps, for the Kullback-Leibler divergence."""
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(
         rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
@@ -232,15 +222,11 @@ def _solve(
 ) -> tuple[Array, Array, Array]:
     """Minimise a quadratic approximation of the divergence of each row, by coordinate descent.
 
-    Return the new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n).
-    `Y` (n_rows, n) are the targets, `V` the curvatures and `M` the entry weights of the approximation. If `convex`, its
-    curvatures are the harmonic mean of `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`).
-
-    The kernel makes `fixed.sweeps` passes over the codes with `fixed.rough`, the components in single precision.
-    `fixed.limits` (4, r) are the lower and upper bounds and the l1 and l2 weights of the codes. In each row both bounds
-    are multiplied by column 0 of `rows.units` (n_rows, 3), l1 by column 1 and l2 by column 2. The kernel writes the
-    product, at least `fixed.floor`, to `model`, and the number of entries of hardly any curvature to `rows.flat`.
-    `rows.powers` is `rows.Y` to the power beta, which some divergences need, or None.
+    Return the new codes (n_rows, r), their divergences (n_rows,) and their model (n_rows, n). `Y` are the targets, `V`
+    the curvatures and `M` the entry weights of the approximation. If `convex`, its curvatures are the harmonic mean of
+    `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`). `fixed.rough` are the components in single
+    precision. In each row both bounds of `fixed.limits` (4, r) are multiplied by column 0 of `rows.units` (n_rows, 3),
+    l1 by column 1 and l2 by column 2.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
     _kernels.improve_rows(
@@ -258,10 +244,7 @@ def _solve(
 
 
 def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> Array:
-    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`.
-
-    `new` (n_rows, r) are the codes after the step and `reached` (n_rows,) their divergences, without penalties.
-    """
+    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`."""
     rise = reached - rows.losses
     if fixed.penalised:
         rise += fixed.penalty(rows, new) - fixed.penalty(rows, rows.codes)
@@ -271,10 +254,8 @@ def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> A
 def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Retry rows whose objective has risen, with larger curvatures and then with shorter steps.
 
-    `rows` are the rows before the step and `model` (n_rows, n) is their product of codes and components after it. A
-    larger curvature `B` (n_rows, n) of the quadratic approximation makes the step smaller. `_solve` minimises an
-    approximation with given targets and curvatures, and `_fallen` says which objectives have not risen. `fixed` holds
-    the components and the options. Return codes and losses.
+    `rows` are the rows before the step and `model` (n_rows, n) is their model after it. A larger curvature makes the
+    step smaller. Return codes and losses.
     """
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
     left = np.arange(len(codes))  # numbers of the rows that have not fallen yet
@@ -302,10 +283,8 @@ def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Arr
 def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Shorten the step of each row until its objective does not rise; return codes and divergences.
 
-    The step leads from ``rows.codes`` to `new` (n_rows, r), whose divergences are `reached` and whose model is `model`.
     Each trial length `share` minimises the parabola with the slope at 0 and the last value, and is at least a tenth and
-    at most half of the length before. A row that still rises after all trials keeps its old codes. ``fixed.penalty``
-    returns the penalty of each row, and ``fixed.slope`` its derivative with respect to each code.
+    at most half of the length before. A row that still rises after all trials keeps its old codes.
     """
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)

@@ -67,12 +67,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
 
     def sweep(block: tuple[int, int]) -> None:
-        """Run all sweeps on the codes `Ft` of the rows ``block[0]:block[1]`` in place, and write their losses before.
-
-        The components `points` (n, r) are gathered at the stored entries of a row into the first of the three scratch
-        arrays; `longest` is the largest number of such entries. `sums` (r,) are the sums of the components, from which
-        entries that are not stored, of the given `weight`, follow. `limits` are bounds and l1 and l2 weights.
-        """
+        """Run all sweeps on the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         longest = _longest_row(X.indptr, *block)
         _kernels.rri_sparse_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
@@ -118,11 +113,7 @@ def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: 
     wide = A.astype(np.float64)
 
     def improve(block: tuple[int, int]) -> float:
-        """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place, and return the sum of their losses before.
-
-        `wide` (r, n) are the components in double precision, which :class:`.sparse_rows.DivergenceRows` gathers at the
-        stored entries.
-        """
+        """Update the codes of the rows ``block[0]:block[1]`` in place, and return the sum of their losses before."""
         rows = sparse_rows.DivergenceRows(problem, wide, block)
         codes, loss = rows.improve(Ft[:, slice(*block)].astype(np.float64), sweeps, tol)
         Ft[:, slice(*block)] = codes
@@ -138,22 +129,16 @@ def _descend(
 ) -> float:
     """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before.
 
-    The codes `Ft` (r, n_rows) are updated in place for fixed `A` (r, n). With `sums` (r,), the sums of the components
-    (empty: over the stored entries only), and `levels` (n_rows,), the smallest values of the model in each row, the
-    loss is the Kullback-Leibler divergence. If both are None, it is least squares on the stored entries. A row is
-    finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest one.
+    With `sums` (r,), the sums of the components (empty: over the stored entries only), and `levels` (n_rows,), the
+    smallest values of the model in each row, the loss is the Kullback-Leibler divergence. If both are None, it is least
+    squares. A row ends when a sweep changes no code by more than `tol` times its largest one.
     """
     X, penalty = problem.X, problem.penalty_W
     points, tolerance, losses = np.ascontiguousarray(A.T), X.dtype.type(tol), np.empty(X.shape[0])
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place, and write their losses before.
-
-        `points` (n, r) are the components, transposed, and `limits` the bounds and the l1 and l2 weights of the codes.
-        `sums` (r,) are the sums of the components and `levels` (n_rows,) the smallest values of the model for the
-        Kullback-Leibler divergence; both are None for least squares.
-        """
+        """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
         )
@@ -199,11 +184,7 @@ def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite `Wt` by codes with which every component explains an equal share of the sum of a row.
-
-    `Wt` is (r, n_samples) and `H` (r, n). `live` marks the components that are not zero; the codes of the others go to
-    the lower bound.
-    """
+    """Overwrite `Wt` by codes with which every live component explains an equal share of the sum of a row."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
@@ -244,12 +225,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
 
     def solve(block: tuple[int, int]) -> None:
-        """Run ADMM for rows ``block[0]:block[1]`` and write their codes.
-
-        `points` (n_features, r) are the transposed components. `terms` (n_rows, 5, r) holds, along its second axis, the
-        lower bound, upper bound, cost, ridge and scale of each code. The kernel solves for codes times their scales, of
-        components with unit norm on the stored entries, so the codes are divided by the scales at the end.
-        """
+        """Run ADMM for rows ``block[0]:block[1]`` and write their codes, divided by their scales."""
         start, stop = block
         terms = _terms(problem, points, start, stop)
         codes, (low, scales) = np.empty((stop - start, len(H))), (terms[:, 0], terms[:, 4])
@@ -278,8 +254,7 @@ def _longest_row(indptr: Array, start: int, stop: int) -> int:
 def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r).
 
-    The scale of a code is the norm of its component on the stored entries of the row. The entries that are not stored
-    add to its cost. `points` (n, r) are the components, transposed.
+    The scale of a code is the norm of its component on the stored entries. The other entries add to its cost.
     """
     X, penalty = problem.X, problem.penalty_W
     indptr = X.indptr[start : stop + 1]

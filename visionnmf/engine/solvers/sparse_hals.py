@@ -56,10 +56,7 @@ class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
 
     def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
-        """Copy the factor `F` (r, n_points); `share` multiplies the l1 and l2 weights of its penalty.
-
-        `last` is the factor before extrapolation and `ahead` after it; both are stored point by point.
-        """
+        """Copy the factor by points: `last` before extrapolation, `ahead` after it; `share` multiplies l1 and l2."""
         self.last = np.array(F.T, order="C")  # (n_points, r)
         self.ahead = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
@@ -68,10 +65,7 @@ class _Factor:
         self.limits = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def reset(self, F: Array) -> None:
-        """Return to the earlier value `F` (r, n_points) and discard the last change: the next step is not extrapolated.
-
-        `last` and `ahead` (n_points, r) are the factor before and after extrapolation, now equal.
-        """
+        """Return to the earlier value `F` (r, n_points): the next step is not extrapolated."""
         self.last[:] = self.ahead[:] = F.T
 
 
@@ -79,10 +73,7 @@ class _SamplePart:
     """A range of the samples: their codes, and their data by columns."""
 
     def __init__(self, X: Any, Wt: Array, penalty: Penalties, start: int, stop: int) -> None:
-        """Take rows ``start:stop`` of the CSR array `X` and of the transposed codes `Wt` (r, n_samples).
-
-        The codes, with their penalty, are copied. The data are also kept by columns, for the update of the components.
-        """
+        """Take rows ``start:stop`` of `X`, also by columns for the components, and a copy of their codes."""
         self.rows = slice(start, stop)
         self.codes = _Factor(Wt[:, self.rows], penalty)
         indptr = X.indptr[start : stop + 1]
@@ -95,18 +86,13 @@ class _SamplePart:
 
 
 class _Model:
-    """Both factors, and the sums over the samples, which are in double precision.
-
-    The sums are zero until :meth:`enter` or :meth:`reset`. They belong to the extrapolated codes (`codes.ahead` of each
-    part).
-    """
+    """Both factors, and the double-precision sums over the samples, of the extrapolated codes, 0 at first."""
 
     def __init__(self, problem: Problem, X: Any, Wt: Array, H: Array, *, parts: int, share: float = 1.0) -> None:
-        """Copy the factors `Wt` (r, n_samples) and `H` (r, n) and split the samples into at most about `parts` parts.
+        """Copy the factors and split the samples into at most about `parts` parts.
 
         `share` is the share of all samples that `X` holds. It multiplies the penalty of the components, because the
-        loss of the samples is that much smaller too. A `_Factor` holds one factor with its penalty, and a `_SamplePart`
-        some rows with their codes.
+        loss of the samples is that much smaller too.
         """
         r, n = H.shape
         # size of a part: enough stored entries for the cost of the sweep over the components that follows each part
@@ -121,8 +107,7 @@ class _Model:
         """Take the first pass: improve all codes, which may be far from their minimum, and then the components.
 
         The sums over the samples must be zero before. The components are improved only after the last part, when the
-        sums are complete. `gram` (r, r) is the sum of ``W.T @ W``; `_improve_components` adds to the other sum,
-        ``X.T @ W``, also with 0 sweeps. ``codes.ahead`` (rows of the part, r) are the extrapolated codes.
+        sums are complete.
         """
         for part in self.parts:
             self._improve_codes(part, momentum=0.0, sweeps=FIRST_SWEEPS)
@@ -133,9 +118,8 @@ class _Model:
     def improve_all(self, momentum: float) -> None:
         """Improve the codes of each part of the samples in turn, and the components after each part.
 
-        `momentum` is the share of the last change by which factors are extrapolated. `self.gram` (r, r) is the sum of
-        ``W.T @ W`` over all parts; when the codes of a part change, its share is exchanged. `_improve_components` does
-        this for the other sum, ``X.T @ W``, from the change of the extrapolated codes ``codes.ahead``.
+        `momentum` is the share of the last change by which factors are extrapolated. When the codes of a part change,
+        its shares of the sums `gram`, ``W.T @ W``, and `totals`, ``X.T @ W``, are exchanged.
         """
         for part in self.parts:
             old = part.codes.ahead.copy()
@@ -144,21 +128,13 @@ class _Model:
             self._improve_components(part, part.codes.ahead - old, momentum, sweeps=1)
 
     def run(self, passes: int) -> None:
-        """Go `passes` times through all samples without extrapolation, from codes that may be far from their minimum.
-
-        The first pass is :meth:`enter`, which improves the components only once, after all codes. In the others they
-        are improved after each part of the samples.
-        """
+        """Go `passes` times through all samples without extrapolation, from codes far from their minimum."""
         self.enter()
         for _ in range(passes - 1):
             self.improve_all(momentum=0.0)
 
     def _improve_codes(self, part: _SamplePart, momentum: float, *, sweeps: int) -> None:
-        """Run HALS sweeps on the codes of a part for the extrapolated components, and extrapolate the codes.
-
-        `points` (n, r) are these components. The codes get only the share :data:`CODES_SHARE` of `momentum`, the part
-        of the last change that is added once more.
-        """
+        """Run HALS sweeps on a part's codes, and extrapolate them by the share :data:`CODES_SHARE` of `momentum`."""
         points = self.H.ahead
         gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
         none = np.empty((0, points.shape[1]))  # no sums over the parts
@@ -169,18 +145,13 @@ class _Model:
     ) -> None:
         """Multiply the rows of a part by `points` (n, r), then run HALS sweeps on their codes and extrapolate these.
 
-        `gram` is ``points.T @ points`` (r, r), and `momentum` how much of their change the codes are extrapolated by.
-        The products are added to `totals` (rows of the part, r), whose sums the sweeps then use; if `totals` is empty,
-        they use the products themselves. With `sweeps` 0 only `totals` changes.
+        The products are added to `totals`, whose sums the sweeps then use; if `totals` is empty, they use the products
+        themselves. With `sweeps` 0 only `totals` changes.
         """
         codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
-            """Run the product, the sweeps and the extrapolation for the rows ``block[0]:block[1]`` of the part.
-
-            `points` (n, r) is the fixed factor and `gram` its Gram matrix. The kernel writes `totals` and the codes,
-            `ahead` and `last`, in place; `limits` are their bounds and penalty weights.
-            """
+            """Run the product, the sweeps and the extrapolation for some rows of the part."""
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, part.rows.start, points, gram, totals, codes.ahead, codes.last,
                 momentum, *codes.limits, sweeps, *block,
@@ -189,21 +160,16 @@ class _Model:
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
 
     def _improve_components(self, part: _SamplePart, change: Array, momentum: float, *, sweeps: int) -> None:
-        """Add what a change of codes brings to the sums ``X.T @ W``, and improve the components by HALS sweeps.
+        """Add what a `change` of codes brings to the sums ``X.T @ W``, and improve the components by HALS.
 
-        `change` (rows of the part, r) are the new codes minus the old. `self.gram` must already be that of the new
-        codes. With `sweeps` 0 only the sums, `totals` (n, r), change. The components `H` get only the share
-        :data:`COMPONENTS_SHARE` of `momentum`, because they move after each part.
+        `self.gram` must already be that of the new codes. With `sweeps` 0 only the sums, `totals`, change. The
+        components get only the share :data:`COMPONENTS_SHARE` of `momentum`, because they move after each part.
         """
         H, X = self.H, part.columns
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
 
         def columns(block: tuple[int, int]) -> None:
-            """Add to the sums and improve the components for the features ``block[0]:block[1]``.
-
-            These are rows of the part's transposed data `X`. The kernel adds ``X @ change`` to `totals`, runs the
-            sweeps on `H.ahead` with these right-hand sides and `gram`, and extrapolates by the share `step`.
-            """
+            """Add to the sums and improve the components for some features, rows of the transposed data."""
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, 0, change, gram, self.totals, H.ahead, H.last,
                 step, *H.limits, sweeps, *block,
@@ -212,21 +178,13 @@ class _Model:
         map_blocks(columns, part.column_blocks, parallel=len(part.column_blocks) > 1)
 
     def keep(self, Wt: Array, H: Array) -> None:
-        """Write the factors whose objective was evaluated to the caller's arrays `Wt` (r, n_samples) and `H` (r, n).
-
-        These are the extrapolated codes, whose sums are at hand, and the components before extrapolation. Here both are
-        stored point by point, ``codes.ahead`` (rows of the part, r) and `H.last` (n, r).
-        """
+        """Write to the caller's arrays the factors evaluated: extrapolated codes, components before extrapolation."""
         H[:] = self.H.last.T
         for part in self.parts:
             Wt[:, part.rows] = part.codes.ahead.T
 
     def reset(self, Wt: Array, H: Array) -> None:
-        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes again.
-
-        The sums over the samples are ``X.T @ W``, `totals`, and ``W.T @ W``, `gram`; with 0 sweeps
-        :meth:`_improve_components` only adds to them.
-        """
+        """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes again."""
         self.H.reset(H)
         self.totals[:] = self.gram[:] = 0
         for part in self.parts:
@@ -237,9 +195,7 @@ class _Model:
     def start_objective(self, problem: Problem, square: float) -> float:
         """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``.
 
-        The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``. `H` is point-major here, (n, r). The products
-        ``X H.T`` are written to `right` (n_samples, r), and their inner product with the codes is `inner`. `_value`
-        adds the penalties.
+        The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``.
         """
         H = self.H.last
         inner, gram = 0.0, np.zeros_like(self.gram)
@@ -252,22 +208,13 @@ class _Model:
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
 
     def objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective from the sums at hand: ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` + penalties.
-
-        `H` is point-major here, (n, r), and `square` is ``|X|^2``. `gram` and `totals` are ``W.T W`` and ``X.T W`` of
-        the extrapolated codes, and `_value` adds the penalties.
-        """
+        """Evaluate ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` + penalties; `square` is ``|X|^2``."""
         H = self.H.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
 
     def _value(self, problem: Problem, loss: float, square: float) -> float:
-        """Add the penalties to a loss; evaluate it again where it is so small that rounding would show.
-
-        Computed from Gram matrices, it is a small difference of numbers as large as `square`, the sum of the squares of
-        the data. :meth:`keep` writes the factors to the given arrays. Here they are stored point by point: `H` (n, r),
-        and the codes of each part of the samples.
-        """
+        """Add the penalties to a loss; evaluate it again where it is so small that rounding would show."""
         H = self.H.last
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
         if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:
@@ -285,10 +232,9 @@ def _gram(points: Array) -> Array:
 def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | None:
     """Return components (r, n) found on a sample of the rows, or None if that is not worthwhile.
 
-    They start from the given factors `Wt` (r, n_samples) and `H` (r, n) with twice the components, so that fewer parts
-    of the data are left without one; then those that lose least are merged until r are left. It is not worthwhile for
-    few samples and for one component. Penalties that differ between the components exclude it, because merged
-    components have no weight of their own.
+    The fit has twice the components, so that fewer parts of the data are left without one; then those that lose least
+    are merged. It is not worthwhile for few samples and for one component. Penalties that differ between the components
+    exclude it.
     """
     X, r = problem.X, len(H)
     step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))  # the sample takes one row in `step`
@@ -314,10 +260,9 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
 def _merging(codes: Array, components: Array, rank: int) -> Array:
     """Return weights (q, rank) that merge q components into `rank` sums (docs/derivations/merging.md).
 
-    `codes` and `components` (q, q) are the Gram matrices of the two factors. Each step merges the two components whose
-    joint contribution is nearest to rank one, so that the least is lost: what is lost is the square of the smaller of
-    the two singular values of the joint contribution. `A` and `B` are the Gram matrices of the components that are
-    left, and [A] and [B] below are their 2 x 2 blocks for a pair.
+    `codes` and `components` (q, q) are the Gram matrices of the two factors. Each step merges the two whose joint
+    contribution is nearest to rank one; what is lost is the square of its smaller singular value. `A` and `B` are the
+    Gram matrices of the components that are left, and [A] and [B] their 2 x 2 blocks for a pair.
     """
     # scaled to maximum 1 because of the powers below; the weights do not depend on the scale
     A, B = (gram / max(float(gram.max()), TINY) for gram in (codes, components))

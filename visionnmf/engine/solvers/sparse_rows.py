@@ -92,10 +92,9 @@ class DivergenceRows:
     def _rounds(self, F: Array, rounds: int, tol: float) -> Array:
         """Return the codes after `rounds` rounds from `F` (r, n_rows), in units of the rows; see :meth:`improve`.
 
-        A round is one sweep on a least-squares model of the divergence (`_descend`). A row whose objective it has
-        raised takes a multiplicative update instead (`_multiply`). `p` and `q` are the models at the stored entries
-        before and after a round, `own` the rows of these entries, `value` and `after` the objectives of the rows, and
-        `going` marks the rows that are not done: neither `empty` nor changed by at most `tol` times the largest code.
+        A round is one sweep on a least-squares model of the divergence. A row whose objective it has raised takes a
+        multiplicative update instead. `p` and `q` are the models at the stored entries before and after a round, and
+        `going` marks the rows that are not done.
         """
         p = self.model(F)
         value, going = self.objective(F, p), ~self.empty
@@ -118,10 +117,7 @@ class DivergenceRows:
         return F
 
     def _only(self, rows: Array) -> DivergenceRows:
-        """Return an object with those of the rows for which `rows` (n_rows,) is true.
-
-        It serves :meth:`_rounds` only, so `units`, the means by which rows have been divided, keeps all rows.
-        """
+        """Return an object with those rows only, for :meth:`_rounds`: `units` keeps all rows."""
         some = copy(self)
         kept = rows[self.own]  # (n_stored,) which stored entries belong to these rows
         # `own`, the row of each entry, counts the remaining rows only: row i becomes the number of true values before i
@@ -132,13 +128,11 @@ class DivergenceRows:
         return some
 
     def _descend(self, F: Array, p: Array) -> Array:
-        """Return the codes after one sweep of coordinate descent on the weighted least squares at the model `p`.
+        """Return the codes after one sweep of coordinate descent on weighted least squares, weights ``p^(beta - 2)``.
 
-        `F` is (r, n_rows) and `p` (n_stored,) the model at the stored entries, whose data are `x`; the weights are
-        ``p^(beta - 2)``. Code by code, all rows take their step together: `part` (n_stored,) is the component at the
-        entries, `own` the row of each, `sums` adds entries up by row, and `e` are the residuals. The bounds (n_rows,)
-        and the penalty weights (r, n_rows) are in the units of the rows. Where the curvature is 0, a code stays, or
-        falls to its lower bound if it only costs.
+        Code by code, all rows take their step together: `part` (n_stored,) is the component at the entries, `own` the
+        row of each, and `sums` adds entries up by row. Where the curvature is 0, a code stays, or falls to its lower
+        bound if it only costs.
         """
         F, e, weights = F.copy(), self.x - p, p ** (self.beta - 2)
         for code, part, l1, l2 in zip(F, self.parts, self.l1, self.l2, strict=True):
@@ -152,14 +146,10 @@ class DivergenceRows:
         return F
 
     def _multiply(self, F: Array, p: Array) -> Array:
-        """Return the codes `F` (n_components, n_rows) after one multiplicative update.
+        """Return the codes after one multiplicative update, by a power of ``above / below``.
 
-        A code is multiplied by a power of the quotient of the negative part of its gradient, `above`, and the positive
-        part, `below`: these are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus that of the penalty. The sums
-        are over stored entries only, because the others are missing; there are no weights. `p` is the model at the
-        stored entries, `parts` hold the components a there, and `sums` adds such entries up by row. A code whose
-        denominator is 0 stays as it is. The bounds (n_rows,) and the penalty weights (r, n_rows) are in the units of
-        the rows.
+        These are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus the penalty's, over stored entries only. A
+        code whose denominator is 0 stays as it is.
         """
         down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
         above = np.array([self.sums(down * part) for part in self.parts])

@@ -49,7 +49,7 @@ class _Side:
     """One factor of a problem: the codes `F` of its rows, their step lengths and their objective."""
 
     def __init__(self, problem: Problem, F: Array) -> None:
-        """Prepare the codes `F` (r, n_points), updated in place, of a problem; for components, pass the transposed one.
+        """Prepare the codes `F`, updated in place, of a problem; for components, pass the transposed one.
 
         The l1 norm is either part of the smooth function, as its gradient on ``F >= 0`` is constant (`linear`), or of
         the prox. In the first case only a projection is left of the prox, and points may take steps of their own.
@@ -77,16 +77,12 @@ class _Side:
         self.longest: Array = np.ones(1)
 
     def improve(self, A: Array) -> float:
-        """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
+        """Take a few steps on `F` for fixed `A`, in place; return the loss plus the penalty of this factor.
 
         Objectives, step lengths and tests have one value for each point if points are independent (`apart`), otherwise
         one in total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
-        of the gradient. A rejected step is shortened.
-
-        At `F` the objectives are `values`, the numbers of vanishing entries (see :meth:`_evaluate`) `vanishing`, and
-        the gradient in its `unit` is `slope`; at the trial point `new` they are `found`, `lost` and `slope_new`. `size`
-        and `steepness` are the norms of factor and gradient. `_sum` adds up the entries of each point, or of all.
-        `linear` says whether the l1 norm is in the gradient, and `longest` are the upper limits of the step lengths.
+        of the gradient. A rejected step is shortened. At the trial point `new` the objectives are `found`, the numbers
+        of vanishing entries `lost`, and the gradient is `slope_new`.
         """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
@@ -125,11 +121,10 @@ class _Side:
         return numbers.sum(axis=0) if self.apart else numbers.sum(keepdims=True).ravel()
 
     def _evaluate(self, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return the objective, the number of vanishing entries, and the gradient of the smooth part at `F`.
+        """Return the objective, the number of vanishing entries, and the gradient, over `unit`, of the smooth part.
 
-        The first two have one value for each point if points are independent (`apart`), otherwise one in total. The
-        gradient has the shape of `F` (r, n_points) and is divided by `unit`. `A` (r, n) is the fixed factor. An entry
-        vanishes if the model is almost 0 and the data are not.
+        The first two have one value for each point if points are independent (`apart`), otherwise one in total. An
+        entry vanishes if the model is almost 0 and the data are not.
         """
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
@@ -167,11 +162,9 @@ def gradient_parts(
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
-        """Fill `losses`, `negative`, `positive`, `units` and `vanishing` for the rows ``block[0]:block[1]``.
+        """Fill the parts for some rows, data and model divided by the mean of the row's data.
 
-        `Ft` (r, n_rows) are the codes, `A` (r, n) the components and `M` the entry weights or None. Data and model of a
-        row are divided by the mean of its data, its unit, so that ``P ** (beta - 2)`` stays in range; whoever uses the
-        parts multiplies them by ``units ** (beta - 1)``. Entries of the model below `floor` count as `floor`.
+        So ``P ** (beta - 2)`` stays in range; whoever uses the parts multiplies them by ``units ** (beta - 1)``.
         """
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
@@ -213,11 +206,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
-    """Start from a short fit without the penalties that coordinate descent lacks, in place, if that is better.
-
-    It keeps bounds, l1 and l2, and takes a few iterations of :mod:`.sbcd`. `feasible` moves its factors into the
-    constraint set afterwards. `objective` is that of the given start.
-    """
+    """Start from a short :mod:`.sbcd` fit without the penalties that it lacks, in place, if that is better."""
     easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()
     for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):
@@ -240,12 +229,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     X, weights = problem.X, problem.weights
 
     def rows(block: tuple[int, int]) -> None:
-        """Write the codes `Wt` (r, n_samples) of the rows ``block[0]:block[1]``; sparse rows are made dense.
-
-        The kernel runs projected gradient for each row, at most :data:`CODES_STEPS` steps. `A` (r, n) are the
-        components and `weights` the entry weights or None; `l1` and `l2` (r,) are penalty weights of the codes. Model
-        entries below ``floor_of(beta)``, in units of the row's mean, count as that.
-        """
+        """Write the codes of some rows by projected gradient, :data:`CODES_STEPS` steps; sparse rows become dense."""
         part = slice(*block)
         _simplex_kernels.simplex_codes(
             X[part].toarray() if problem.is_sparse else X[part], None if weights is None else weights[part], A,

@@ -104,11 +104,7 @@ class Solver(NamedTuple):
         return None
 
     def _takes(self, record: LossRecord) -> bool:
-        """Return whether the solver takes the sparse form of a loss.
-
-        `sparse` says whether it takes sparse data: True, False, or "gaps". The last means only the losses for which
-        entries that are not stored must be missing (``record.sparse.zeros`` is false).
-        """
+        """Return whether the solver takes a loss's sparse form; "gaps": only if entries not stored are missing."""
         return bool(self.sparse) and (self.sparse != "gaps" or (record.sparse is not None and not record.sparse.zeros))
 
 
@@ -184,10 +180,7 @@ def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
 
 
 def _no_solver(problem: Problem) -> str:
-    """Return one sentence that says why no solver can work on a problem.
-
-    Each solver of its loss gives its reason, `obstacle`; solvers with the same reason are listed together.
-    """
+    """Return one sentence that says why no solver can work on a problem, with the reasons of its loss's solvers."""
     reasons: dict[str, list[str]] = {}
     for name, entry in SOLVERS.items():
         if entry.minimises(problem.loss.record):

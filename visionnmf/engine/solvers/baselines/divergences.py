@@ -43,12 +43,7 @@ FIRST_CHANGE = 0.01  # of a factor in the first step of gradient descent
 
 
 def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
-    """Update all codes `Ft` in place with the factor `A` fixed; return the loss before, without penalties.
-
-    `Ft` has the shape (n_components, n_rows), `A` (n_components, n). A code is multiplied by ``(G_minus /
-    G_plus)^power``, where ``G_plus - G_minus`` is the gradient split into non-negative parts. `gradient_parts` returns
-    the loss of each row, G_minus and G_plus of it, and the means `units` (n_rows,) by which it has divided the rows.
-    """
+    """Multiply all codes in place by ``(G_minus / G_plus)^power``; return the loss before, without penalties."""
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
     losses, numerator, denominator, units = gradient_parts(problem, Ft, A)
     # the gradient parts are in units of each row's mean, so the penalties' gradients are scaled to match
@@ -131,11 +126,10 @@ def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pr
 
 
 def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
-    """Update each component of `Wt` and `H` in turn, in place, on a weighted least-squares approximation of the loss.
+    """Update each component in turn, in place, on a weighted least-squares approximation of the loss.
 
-    `source` selects the weights `B` (n_samples, n) of the entries: the power ``beta - 2`` of the model `P` ("model") or
-    of the data ("data"), in units of the mean of the data, or 1 ("one"). Each `Progress` holds the objective before the
-    iteration.
+    `source` selects the weights of the entries: the power ``beta - 2`` of the model ("model") or of the data ("data"),
+    in units of the mean of the data, or 1 ("one").
     """
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
@@ -143,11 +137,7 @@ def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_it
     floor = floor_of(beta)  # keeps the base of the power positive
 
     def limits(penalty: Any, count: int) -> tuple[Any, ...]:
-        """Return the lower and the upper bound and the l1 and l2 weights (count,) of a penalty.
-
-        The least-squares approximation is divided by ``unit^(beta - 2)``, where `unit` is the mean of the data, so the
-        weights are divided by it as well.
-        """
+        """Return bounds, l1 and l2 weights (count,) of a penalty, the weights divided by ``unit^(beta - 2)``."""
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
         return (*penalty.box(dtype), l1, l2)
 

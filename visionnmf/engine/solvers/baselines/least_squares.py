@@ -109,22 +109,13 @@ def alternate(
 
 
 def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Minimise over `F` (r, n_points) exactly, from the Gram matrix (r, r) of the fixed factor and its product `right`.
-
-    `right` (r, n_points) is the product of the fixed factor with the data. A column that pivoting cannot solve because
-    of rounding keeps its previous codes.
-    """
+    """Minimise over `F` exactly; a column that pivoting cannot solve because of rounding keeps its codes."""
     grams = gram.astype(np.float64)[None]
     # products in single precision are only as exact as their rounding
     tolerance = max(PIVOTING_TOLERANCE, float(np.finfo(F.dtype).eps))
 
     def columns(block: tuple[int, int]) -> None:
-        """Solve for the columns ``block[0]:block[1]`` of `F` in place, from their present sets of variables at a bound.
-
-        `quadratic.solve` is block principal pivoting. It takes one point in a row, in double precision, and `grams`
-        (1, r, r), the Gram matrix that all points share. `right` (r, n_points) is the product of the fixed factor with
-        the data, and `tolerance` that of the optimality conditions.
-        """
+        """Solve for some columns of `F` by block principal pivoting, from their present sets at a bound."""
         part = slice(*block)
         points = F[:, part].T.astype(np.float64, order="C")
         quadratic.solve(points, grams, right[:, part].T, penalty, sweeps=0, tol=tolerance)
@@ -155,18 +146,11 @@ class _ProjectedGradient:
     """Projected gradient steps on one factor; `length` is the last step length, in units of 1 / (largest curvature)."""
 
     def __init__(self) -> None:
-        """Start with a step of one over the largest curvature, the unit of `length`; such a step is never too long.
-
-        Each factor has its own object, because each search for a step length starts from the last one.
-        """
+        """Start each factor with a step of one over the largest curvature, its `unit`: never too long."""
         self.length = 1.0
 
     def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-        """Take up to :data:`STEPS` steps that decrease ``<F, gram F> / 2 - <right, F> + penalty(F)``, in place.
-
-        `F` and `right` are (r, n_points), `gram` (r, r). The step length is ``self.length / unit``. Each search starts
-        from the last `length` and divides or multiplies it by :data:`FACTOR`, at most :data:`TRIALS` times.
-        """
+        """Take up to :data:`STEPS` steps that decrease the objective, in place, with step length ``length / unit``."""
         l1, l2 = penalty.weights(len(F), F.dtype)
         system = gram + np.diag(l2)
         unit = float(np.abs(system).sum(axis=1).max(initial=0))  # an upper bound of the largest eigenvalue
@@ -195,11 +179,10 @@ class _ProjectedGradient:
 
 
 def _move(F: Array, gradient: Array, system: Array, penalty: Penalties, length: float) -> tuple[Array, bool]:
-    """Return the projected step ``P(F - length * gradient) - F``, and whether it satisfies Lin's equation 17.
+    """Return the step ``P(F - length * gradient) - F``, and whether it decreases enough (Lin's equation 17).
 
-    That equation demands a sufficient decrease: at least the share :data:`DECREASE` of the first-order prediction. All
-    factors are (r, n_points), and `system` (r, r) is the Hessian of the quadratic objective. P clips to the bounds of
-    the `penalty`, whose l1 and l2 terms are in `gradient` and `system` already.
+    P clips to the bounds of the `penalty`, whose l1 and l2 terms are in `gradient` and the Hessian `system` (r, r)
+    already.
     """
     move = np.clip(F - F.dtype.type(length) * gradient, *penalty.box(F.dtype))
     move -= F
@@ -236,10 +219,7 @@ def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pro
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
-    """Return the leading `count` left singular vectors, values and right singular vectors, in descending order.
-
-    `X` is dense or sparse. A few values come from ARPACK, many from a dense decomposition.
-    """
+    """Return the leading singular vectors and values, in descending order: a few by ARPACK, many densely."""
     smaller = min(X.shape)
     if 2 * count > smaller:  # as fast as ARPACK, which cannot find all singular values
         dense = X.toarray() if count == smaller and not isinstance(X, np.ndarray) else X

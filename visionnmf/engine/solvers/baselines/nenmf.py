@@ -55,19 +55,13 @@ class _Half:
     """One factor `F` (r, n_points) with its penalty, which Algorithm 1 improves while the other factor is fixed."""
 
     def __init__(self, F: Array, penalty: Penalties) -> None:
-        """Keep the factor `F` (r, n_points), which :meth:`improve` changes in place, and its penalty.
-
-        `l1` (r, 1) are the l1 weights, and `curvature` is the largest one of the smooth penalties, l2 and graph.
-        """
+        """Keep the factor, which :meth:`improve` changes in place, and its penalty."""
         self.F, self.penalty = F, penalty
         self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]  # the second item holds the l2 weights
         self.curvature = penalty.curvature()
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
-        """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties, both (r, n_points).
-
-        `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data.
-        """
+        """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties."""
         gradient = gram @ self.F - right + self.l1  # `l1` (r, 1) are the weights of the l1 penalty
         if self.penalty.smooth:  # l2 or graph
             gradient += self.penalty.gradient(self.F)
@@ -79,11 +73,9 @@ class _Half:
         return float(np.linalg.norm(np.where(F > 0, gradient, np.minimum(gradient, 0))))
 
     def improve(self, gram: Array, right: Array, tolerance: float) -> int:
-        """Run Algorithm 1 on the factor, in place, until the projected gradient is small; return the number of steps.
+        """Run Algorithm 1 until the projected gradient is at most `tolerance`; return the number of steps.
 
-        `gram` (r, r) is the Gram matrix of the other factor, and `right` (r, n_points) its product with the data.
-        `tolerance` bounds the norm of the projected gradient (`size`). ``at(gram, right)`` returns the factor and its
-        gradient. This is affine, so that of the search point `Y`, called `slope`, follows from those of the last two
+        The gradient is affine, so that of the search point `Y`, called `slope`, follows from those of the last two
         factors. `alpha` and `after` are successive numbers of Nesterov's sequence.
         """
         # Lipschitz constant of the gradient: that of least squares plus that of the smooth penalties

@@ -45,11 +45,7 @@ def solver(improve: Improve) -> Callable[..., Iterator[Progress]]:
     """
 
     def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-        """Update `Wt` (r, n_samples), then `H` (r, n), in place by one call of `improve` each.
-
-        Yields the objective before each iteration. ``improve(F, gram, right, penalty)`` changes a factor in place, from
-        the Gram matrix of the other one and the product of that with the data.
-        """
+        """Update `Wt`, then `H`, in place by ``improve(F, gram, right, penalty)``; yield the objective before."""
         return alternate(problem, Wt, H, (improve, improve), max_iter)
 
     return iterate
