@@ -178,11 +178,7 @@ def _directory() -> str:
 
 
 def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Return the checked rows of one block in memory; the arguments are those of :func:`read_block`.
-
-    With weights of samples the block also holds the data and the weights of entries that the fit uses in place of the
-    given ones, and what the rows were multiplied by.
-    """
+    """Return the checked rows of one block in memory; the arguments are those of :func:`read_block`."""
     model = check.model
     # `part`: the mean, by which products stay in the range of the dtype, is checked for all blocks together
     missing = model.missing_values
@@ -281,10 +277,7 @@ def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew
 
 
 def _check_disk(need: MemoryEstimate) -> None:
-    """Raise TooLargeError if the folder for temporary files has no room for the blocks.
-
-    `need` is the memory of the fit in bytes, of which data, weights and dual go to files.
-    """
+    """Raise TooLargeError if the folder for temporary files has no room for data, weights and dual, `need` bytes."""
     folder = tempfile.gettempdir()
     size, free = need.data + need.weights + need.dual, shutil.disk_usage(folder).free
     if size > free:
@@ -350,10 +343,7 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
 
 
 def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, with the model's ridge.
-
-    Raises ParameterError for penalties that link samples, which lie in different blocks.
-    """
+    """Return the engine's penalties by factor, with the model's ridge; raise ParameterError if one links samples."""
     codes = given_penalty(model.penalty_W, "W")
     sides = {"W": codes.resolve("W", None, data.dtype)}
     refuse_coupled(codes, sides["W"])
@@ -369,11 +359,10 @@ def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
 
 
 def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array, with_codes: bool) -> Found:
-    """Normalise the components, find the final codes, and evaluate them.
+    """Normalise the components, find the final codes of the `rows` in their blocks, and evaluate them.
 
-    `rows` stands for the samples in their blocks, and `solver` is the name of the one used. `result` is the fit, or
-    None for fixed components, which keep their norms. `H` is normalised in place, unless a constraint depends on its
-    scale. `with_codes` says whether the codes are returned.
+    `result` is the fit, or None for fixed components, which keep their norms. `H` is normalised in place, unless a
+    constraint depends on its scale.
     """
     crew, problem = rows.crew, rows.problem
     norms = np.ones(len(H), H.dtype)

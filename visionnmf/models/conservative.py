@@ -154,10 +154,7 @@ class ConservativeNMF(LinearModel):
         return conservative.encode(data, self.encoder_.astype(data.dtype, copy=False))
 
     def _check_parameters(self) -> None:
-        """Raise ParameterError if a parameter is not allowed, whatever the data are.
-
-        `w` is how much the decoder (the components) may change compared with the encoder.
-        """
+        """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_number(self.w, "w", without_low=True)  # > 0: the lowest number, 0, is not allowed
@@ -167,10 +164,7 @@ class ConservativeNMF(LinearModel):
         check_random_state(self.random_state)
 
     def _check_state(self) -> None:
-        """Raise ValueError if a model that was read from a file cannot continue to learn.
-
-        `components_` and `encoder_` are the best so far, by the error `best_error_`, and the last ones those in use.
-        """
+        """Raise ValueError if a model that was read from a file cannot continue to learn."""
         if (
             len({array.dtype for array in (self.components_, self.encoder_, self.last_components_, self.last_encoder_)})
             > 1
@@ -182,11 +176,7 @@ class ConservativeNMF(LinearModel):
             raise ValueError("best_error_ is not the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
-        """Set the state of a model that has seen no samples; `X`, the first chunk, gives the number of features.
-
-        `errors_` will have the mean error of each full batch, `best_error_` is the least, and `_open_batch` holds the
-        number of samples in the unfinished batch and the sum of their errors.
-        """
+        """Set the state of a model that has seen no samples; `X` gives the number of features."""
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
         self.last_encoder_, self.last_components_ = found
@@ -195,11 +185,7 @@ class ConservativeNMF(LinearModel):
         self._open_batch = (0, 0.0)  # samples in the unfinished batch, and the sum of their errors
 
     def _learn(self, X: Any) -> None:
-        """Learn samples in their order, and record the error of each batch that they complete.
-
-        `_open_batch` holds the number of samples in the unfinished batch and the sum of their errors. The last encoder
-        and components are changed in place; until a batch is full, they are also the best ones.
-        """
+        """Learn samples in their order, and record the error of each batch that they complete."""
         done = 0
         while done < X.shape[0]:
             count, error = self._open_batch
@@ -217,12 +203,7 @@ class ConservativeNMF(LinearModel):
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
     def _close_batch(self) -> None:
-        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far.
-
-        `_open_batch` holds the number of samples of the batch and the sum of their errors, and is set to an empty one.
-        `components_` and `encoder_` are those of the best batch, `last_components_` and `last_encoder_` the current
-        ones.
-        """
+        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far."""
         count, error = self._open_batch
         self._open_batch = (0, 0.0)
         self.errors_ = np.append(self.errors_, error / count)

@@ -152,10 +152,7 @@ def check_data(
 
 
 def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_array:
-    """Return sparse data with one stored number for each entry; `missing` is 0 if zeros are missing.
-
-    In that case zeros that are stored are removed. The caller's data are never changed. Raises ParameterError for NaN.
-    """
+    """Return sparse data with one stored number an entry, without stored zeros if `missing` is 0; refuse NaN."""
     data = sp.csr_array(data)
     if not data.has_canonical_format:
         data = data.copy()

@@ -177,10 +177,7 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
 
 
 def _weighted(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
-    """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None.
-
-    As :func:`.data_checks.weigh_samples`: rows are multiplied if loss and penalty allow it, else entries get weights.
-    """
+    """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None."""
     X = problem.X
     if sample_weight is None:
         return problem, None
@@ -212,10 +209,9 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
 
 
 def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[Any, Any]:
-    """Return the codes `Wt` (r, n_samples) and components (r, n) to start from: the same as those of a fit in memory.
+    """Return codes and components to start from, the same as those of a fit in memory.
 
-    `start` holds the random generator and given components, and `codes` (n_samples, r) are given or None. A drawn
-    factor beside a given one is scaled so that the model has a quarter of the mean of the data.
+    A drawn factor beside a given one is scaled so that the model has a quarter of the mean of the data.
     """
     X, xp, r = problem.X, namespace_of(problem.X), start.n_components
     observed = X.shape[0] * X.shape[1] if problem.weights is None else float(xp.count_nonzero(problem.weights))
@@ -275,10 +271,10 @@ def fit_on_device(
 
 
 def _finish(problem: Problem, weighted: Problem, row_scale: Any, solver: str, result: Fit | None, H: Any) -> Found:
-    """Normalise the components, find the final codes, and evaluate them.
+    """Normalise the components, find the final codes of the data as given, and evaluate them.
 
-    `problem` has the data as they were given, and `weighted` those of the fit, whose rows `row_scale` has multiplied if
-    it is not None. `result` is the fit, or None for fixed components, which keep their norms.
+    `row_scale`, if not None, has multiplied the rows of `weighted`. `result` is None for fixed components, which keep
+    their norms.
     """
     xp = namespace_of(H)
     norms = xp.ones_like(H[:, 0])

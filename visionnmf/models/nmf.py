@@ -320,11 +320,7 @@ class NMF(WithPenalties, LinearModel):
         report = PrintedProgress(self.callback, self.verbose)
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
-            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components.
-
-            `codes` and `components` are those that the user gave to start from, or None: `init` makes them then.
-            `weighted` is the problem with weighted samples, whose rows `row_scale` multiplied, and so given codes, too.
-            """
+            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
             factors = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
             return found, factors  # which `fit` has changed in place
@@ -402,10 +398,7 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)  # the model-file reader calls this method
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
-        """Return the checked data, with 0 for missing entries, and which entries are observed (None: all).
-
-        `reset` is true in a fit, which sets the number of features. The data are an array, or stay sparse.
-        """
+        """Return the checked data, with 0 for missing entries, and which entries are observed (None: all)."""
         check_missing_values(self.missing_values, zero=True)  # None, NaN or, unlike in other estimators, 0
         return check_data(self, X, reset=reset, missing=self.missing_values, sparse=True)
 
@@ -414,10 +407,7 @@ class NMF(WithPenalties, LinearModel):
         return 0.0 if self.missing_values == 0 and sp.issparse(X) else float(self.zero_weight)
 
     def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
-        """Check the parameters and the data, and return the problem to minimise: data, loss, penalties and weights.
-
-        Also sets `ridge_`, the weight of the squared factors that stands for the nuclear norm, added to both penalties.
-        """
+        """Check parameters and data, set `ridge_` (the nuclear norm's weight), and return the problem to minimise."""
         check_parameters(self)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
@@ -436,10 +426,7 @@ class NMF(WithPenalties, LinearModel):
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit elsewhere, and warn if most samples got codes of 0.
-
-        `found` has what the fit found, and `found.report` the loss, the penalty and the counts for the final codes.
-        """
+        """Set the attributes of a fit elsewhere, and warn if most samples got codes of 0."""
         self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
         self.components_, self.component_norms_ = found.components, found.norms
         self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.n_iter
@@ -452,10 +439,7 @@ class NMF(WithPenalties, LinearModel):
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
     ) -> Array:
-        """Find and return codes for the `given` components, which stay fixed, and set the attributes of a fit.
-
-        As in `transform`, they do not depend on `sample_weight` (n_samples,), which the reported objective does.
-        """
+        """Find and return codes for `given` components, whatever the `sample_weight`; set the attributes of a fit."""
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
         coupling = problem.penalty_W.of_points  # terms that link samples, so codes cannot be found one by one
@@ -482,11 +466,11 @@ class NMF(WithPenalties, LinearModel):
         row_scale: Array | None,
         history: list[float],
     ) -> Array:
-        """Normalise the components, find the final codes, and set the attributes of a fit. Returns the codes.
+        """Normalise the components, find the final codes, set the attributes of a fit, and return the codes.
 
-        `Wt` (n_components, n_samples) holds the transposed codes, and `history` the objectives before the last one.
-        Components get unit norm only if both constraints allow it, because they do not depend on scale. `weighted` is
-        the problem with sample weights; its rows were multiplied by `row_scale` (n_samples,) if that is not None.
+        `history` has the objectives before the last one. Components get unit norm only if both constraints allow it,
+        because they do not depend on scale. `row_scale` (n_samples,), if not None, has multiplied the rows of
+        `weighted`.
         """
         norms = np.ones(len(H), H.dtype)
         if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
@@ -503,9 +487,7 @@ class NMF(WithPenalties, LinearModel):
     def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
         """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes.
 
-        `Wt` (n_components, n_samples) are the transposed codes of the data as they were given. `problem` is the one
-        with sample weights, whose rows were multiplied by `row_scale` (n_samples,), if that is not None. The penalties
-        belong to the factors before normalisation, so they are converted by the norms of the components.
+        The penalties belong to the factors before normalisation, so they are converted by the norms of the components.
         """
         W = np.ascontiguousarray(Wt.T)
         if row_scale is not None:
@@ -526,11 +508,7 @@ class NMF(WithPenalties, LinearModel):
         return W
 
     def _codes(self, problem: Problem, H: Array) -> Array:
-        """Return transposed codes for the components `H`, with the penalty that `transform` applies to any data.
-
-        The penalty belongs to components before they were normalised, so it is converted by their norms,
-        `component_norms_`. `solver_` is the one that the fit has used.
-        """
+        """Return transposed codes for the components, with the penalty, converted by `component_norms_`."""
         penalty = self._transform_penalty(H.dtype).rescaled(to_numpy(self.component_norms_).astype(np.float64))
         return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
 
@@ -555,9 +533,6 @@ def find_codes(problem: Problem, H: Array, solver: str) -> Array:
 
 
 def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
-    """Return whether the model ``Wt.T @ H`` is 0 everywhere although the data are not.
-
-    It is 0 if each component has only codes of 0 or only entries of 0.
-    """
+    """Return whether the model ``Wt.T @ H`` is 0 everywhere although the data are not."""
     used = Wt.any(axis=1) & H.any(axis=1)
     return not used.any() and bool(problem.X.sum(dtype=np.float64))

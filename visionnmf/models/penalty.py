@@ -167,10 +167,7 @@ class Penalty(BaseEstimator):
             raise ParameterError(f"penalty_{side}: {error}") from None
 
     def _check_terms(self, where: str, *, new: bool) -> tuple[Term, ...]:
-        """Return the terms of the user; for `new` samples, without those that depend on the training samples.
-
-        `where` is "penalty_W" or "penalty_H", for messages.
-        """
+        """Return the user's terms; for `new` samples, without those that depend on the training samples."""
         terms = () if self.terms is None else tuple(self.terms)
         for term in terms:
             if not isinstance(term, Term):
@@ -188,10 +185,7 @@ class Penalty(BaseEstimator):
         return low, high
 
     def _build_graph(self, points: Any, side: str, dtype: DTypeLike) -> sp.csr_array | None:
-        """Return the affinities of `points` (its rows), multiplied by the weight, as a sparse array without diagonal.
-
-        Returns None without a graph or with weight 0. Parameters are checked in any case.
-        """
+        """Return the affinities of `points` (its rows) times the weight, without diagonal; None without a graph."""
         where = f"penalty_{side}"
         weight = check_number(self.graph_weight, f"graph_weight of {where}")
         if self.graph is None:
@@ -217,11 +211,7 @@ class Penalty(BaseEstimator):
         return graph
 
     def _check_groups(self, n: int, side: str) -> dict[str, Any]:
-        """Return the options of the engine for the groups of `n` points of the factor `side`; empty without a penalty.
-
-        They are the groups as arrays of indices, the norm, the weight (one for all or one for each group), and the
-        bounds.
-        """
+        """Return the engine's options for groups: indices, norm, weights, bounds; empty without a penalty."""
         where = f"penalty_{side}"
         given = self.group_l1
         weights = check_number(given, f"group_l1 of {where}") if np.ndim(given) == 0 else tuple(given)  # type: ignore[arg-type]
@@ -246,10 +236,7 @@ class Penalty(BaseEstimator):
         }
 
     def _check_each(self, given: Any, name: str, n_groups: int, where: str) -> tuple[float, ...]:
-        """Return one number for each group, from a single number or one for each.
-
-        `name` is that of the parameter and `where` is "penalty_W" or "penalty_H", for messages.
-        """
+        """Return one number for each group, from a single number or one for each."""
         values = [given] * n_groups if np.ndim(given) == 0 else list(given)
         if len(values) != n_groups:
             raise ParameterError(

@@ -207,10 +207,7 @@ def fit_shown(model: NMF, X: Array, shown: Array) -> tuple[Array, bool]:
 
 
 def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
-    """Return the mean loss of the held-out entries, and whether the fit converged.
-
-    `shown` and `held` have the shape of `X` and are weights of the entries for the fit and for the score.
-    """
+    """Return the mean loss of the entries of weights `held`, after a fit to those `shown`, and whether it converged."""
     W, converged = fit_shown(model, X, shown)
     loss = fitted_loss(model.loss, model.loss_parameter_)
     total = Problem(X, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
@@ -220,8 +217,8 @@ def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool
 def _choose(scores: Array) -> int:
     """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis.
 
-    `scores` (n_ranks, n_splits) are losses. Close means within 2 % (NEGLIGIBLE) of the difference between the smallest
-    mean and the worst of the ranks below it, because ranks above the true one are often level.
+    Close means within 2 % (NEGLIGIBLE) of the difference between the smallest mean and the worst of the ranks below it,
+    because ranks above the true one are often level.
     """
     means = scores.mean(axis=1)
     least = means.min()

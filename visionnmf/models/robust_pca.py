@@ -78,10 +78,7 @@ class _RobustPCA(LinearModel):
             raise ValueError("components_ are not orthonormal")
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
-        """Return the data as an array; raise ParameterError for entries so large that their sums could overflow.
-
-        `reset` is true in a fit, which needs ten times the memory of the data.
-        """
+        """Return the data as an array; refuse entries whose sums could overflow, and in a fit (`reset`) too many."""
         data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
         largest, limit = float(np.abs(data).max(initial=0)), float(np.finfo(data.dtype).max) * LARGEST_SHARE
         kind = data.dtype.name

@@ -154,20 +154,14 @@ class _Stream:
     """A model, the source from which it learns, and how far it has come."""
 
     def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
-        """Take a model and the chunks that it learns from, `size` samples at a time.
-
-        `seed` is that of the orders of the samples, or None to keep the order of the source.
-        """
+        """Take a model, chunks of samples, the batch size, and the seed of orders, or None for the source's order."""
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
         self.done = 0  # samples learnt in all passes
 
     def run(self, epochs: int, checkpoint: Checkpoint | None, callback: StreamCallback | None) -> None:
-        """Learn from the source for `epochs` passes, or until the callback returns True, and write checkpoints.
-
-        Raises ParameterError if the source holds no samples.
-        """
+        """Learn for `epochs` passes, or until the callback returns True, with checkpoints; refuse an empty source."""
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
         batches, stopped = 0, False
         while self.epoch < epochs and not stopped:
@@ -188,10 +182,9 @@ class _Stream:
             self._write(checkpoint.path)
 
     def _first(self) -> int:
-        """Return the size of the first batch; a model that has learnt nothing makes its starting components from it.
+        """Return the size of the first batch; a model that has learnt nothing makes its start from it.
 
         It has at least SAMPLES_A_COMPONENT samples for each component, rounded up to a multiple of the batch `size`.
-        `done` is the number of samples learnt so far, also before an interruption.
         """
         wanted = getattr(self.model, "n_components", None)
         if self.done or hasattr(self.model, "components_") or not isinstance(wanted, int):
@@ -202,7 +195,7 @@ class _Stream:
         """Return the chunks of the current pass, without the first `skip` samples, shuffled if there is a seed.
 
         The order depends only on the seed and the number of the pass, so that a resumed run sees the same one. A source
-        whose samples cannot be read by their numbers (not `Indexed`) shuffles itself as well as it can, by `reorder`.
+        that is not `Indexed` shuffles itself as well as it can.
         """
         if self.seed is not None:
             rng = np.random.default_rng([self.seed, self.epoch])
@@ -238,8 +231,7 @@ class _Stream:
         """Continue from a checkpoint; raise ParameterError if it is of another model or another stream.
 
         With `any_seed`, the seed of the checkpoint replaces that of this stream. A `live` source is read on from where
-        it is now, because what was learnt earlier cannot be read again. `epoch` counts passes, `samples` those learnt
-        in the current pass and `done` those learnt in all; `skip` are left out at the beginning of the source.
+        it is now, because what was learnt earlier cannot be read again.
         """
         saved, stream = load_checkpoint(path)
         if not same_parameters(saved, self.model):
