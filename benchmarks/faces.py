@@ -7,6 +7,7 @@
     python benchmarks/faces.py rules ORL [SPLITS]      MahNMF's Algorithm 4 as printed, and "mixed", at rank 100
     python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
+    python benchmarks/faces.py groups ORL [SPLITS]     `cluster_faces` beside k-means; also DIGITS and MNIST
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
     python benchmarks/faces.py pairs ORL [DRAWS]       pairs of images of unknown people: one person, or two
     python benchmarks/faces.py pictures ORL [DRAWS] [KNOWN]    photographs without a face, faces that are lost
@@ -35,19 +36,25 @@ import numpy as np
 from _main import data_file, is_quick, main
 from _occlusions import occluded
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import cosine_distances
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, cluster_faces
 from visionnmf.apps.faces.classifiers import Nearest
+from visionnmf.apps.faces.cleaning import flat_blocks
+from visionnmf.apps.faces.clustering import whitened_codes
 from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.apps.faces.reading import as_rows, read_probe
 from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
+from visionnmf.apps.reproduce.face_clusters import cluster_people
 from visionnmf.apps.reproduce.face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
-from visionnmf.apps.reproduce.mahnmf import FIGURE, TABLE1, cluster_people
+from visionnmf.apps.reproduce.mahnmf import FIGURE, TABLE1
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.io import resize_grey
+from visionnmf.metrics import clustering_accuracy
 
 FILES = {
     "ORL": "orl_32x32", "YALEB": "yaleb_32x32", "YALE": "yale_32x32", "UMIST": "umist_28x23", "LFW": "lfw20_120x120"
@@ -62,8 +69,10 @@ CONDITIONS = (
     ("salt_and_pepper", 0.3), ("salt_and_pepper", 0.5), ("gaussian", 40), ("gaussian", 80), ("poisson", 0.05),
     ("poisson", 0.01),
 )  # fmt: skip
+GROUPED = tuple(CONDITIONS[i] for i in (0, 1, 6, 3))
 STRANGERS = tuple(CONDITIONS[i] for i in (0, 1, 6, 3, 4, 9))
 RANKS = tuple(range(10, 151, 10))
+MOST_GROUPED = 700  # images
 MOST_STRANGERS = 400  # images
 SEEN = 0.2  # share of the new images that must be alike for a pair to count
 OCCLUSIONS = ("none", "sunglasses", "scarf", "block10", "block20", "block30", "block40")
@@ -233,6 +242,40 @@ def clusters(name: str = "ORL", splits: int = 0) -> None:
                 f"{100 * accuracy.std():.1f}, information {information.mean():.3f} ± {information.std():.3f}",
                 flush=True,
             )
+
+
+def grouped(name: str = "ORL", splits: int = 0) -> None:
+    """Cluster all images of 20 people or ten digits by `cluster_faces`, and by k-means on codes and on pixels."""
+    if name == "DIGITS":
+        digits = load_digits()
+        faces = Faces(np.uint8(digits.images * 255 / 16), digits.target, ())
+    elif name == "MNIST":
+        with np.load(data_file("mnist_test.npz")) as file:
+            faces = Faces(file["images"], file["labels"], ())
+    else:
+        faces = load(name)
+    for condition in GROUPED if name in FILES else GROUPED[:1] + GROUPED[2:]:  # a block would cover all of a digit
+        scores: dict[str, list[float]] = {}
+        for split in range(FIRST, FIRST + (splits or SPLITS)):
+            rng = np.random.default_rng(split)
+            everybody = np.unique(faces.labels)
+            people = rng.choice(everybody, min(PEOPLE, len(everybody)), replace=False)
+            chosen = rng.permutation(np.flatnonzero(np.isin(faces.labels, people)))[:MOST_GROUPED]
+            truth, images = faces.labels[chosen], corrupt(faces.images[chosen], *condition, random_state=split)
+            X = as_rows(images)
+            blocks = flat_blocks(images, 255).reshape(X.shape) if condition[0] == "occlusion" else None
+            found = {"cluster_faces": cluster_faces(X, len(people), mask=blocks, random_state=split)}
+            model = NMF(min(100, *X.shape), nuclear=1.0, max_iter=100, tol=0, random_state=split)
+            codes = model.fit_transform(X, weights=None if blocks is None else ~blocks)
+            rows = {"codes": whitened_codes(codes, model.components_), "pixels": X}
+            for compared, features in rows.items():
+                means = KMeans(len(people), n_init=10, random_state=split)
+                found[f"k-means on {compared}"] = means.fit_predict(features)
+            for method, labels in found.items():
+                scores.setdefault(method, []).append(clustering_accuracy(truth, labels))
+        for method, accuracies in scores.items():
+            mean, deviation = 100 * np.mean(accuracies), 100 * np.std(accuracies)
+            print(f"{condition[0]} {condition[1]}, {method}: accuracy {mean:.1f} ± {deviation:.1f}", flush=True)
 
 
 def strangers(name: str = "ORL", draws: int = 0) -> None:
@@ -489,6 +532,7 @@ PARTS = {
     "rules": rules,
     "plain": plain,
     "clusters": clusters,
+    "groups": grouped,
     "strangers": strangers,
     "pairs": pairs,
     "pictures": pictures,

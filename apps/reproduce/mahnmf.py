@@ -5,7 +5,7 @@ Section 5.4, background and shadows, is in :mod:`.mahnmf_outliers`, section 5.5 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -16,8 +16,6 @@ from sklearn.cluster import KMeans
 
 from visionnmf import NMF
 from visionnmf.apps.drawing import grey_pictures, tiled
-from visionnmf.apps.faces import cluster_faces
-from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.segmentation import paper_segments
 from visionnmf.apps.segmentation.paper_method import factorise, normalised, pixel_graph
 from visionnmf.apps.segmentation.scores import covering
@@ -25,16 +23,16 @@ from visionnmf.datasets import Faces, corrupt
 from visionnmf.datasets.local import load_bsds, load_face_set
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .drawing import Panel, curve_figure, sheet_figure
 from .experiments import Experiment, Result, Row, Sizes, compared
+from .face_clusters import cluster_people
 from .face_methods import Condition, FacePlan, compare, means_of
 from .mahnmf_outliers import EXPERIMENTS as OUTLIERS
 from .multiview_words import EXPERIMENTS as WORDS
 from .tracks import Track, arrival_rows, compile_solvers, end_table, solver_track, track_panels
 
-__all__ = ["EXPERIMENTS", "FIGURE", "TABLE1", "cluster_people"]
+__all__ = ["EXPERIMENTS", "FIGURE", "TABLE1"]
 
 Array = NDArray[Any]
 
@@ -307,36 +305,6 @@ def reconstructions(sizes: Sizes) -> Result:
 
 
 # --- section 5.3 ------------------------------------------------------------------------------------------------------
-
-
-def cluster_people(
-    faces: Faces,
-    n_people: int,
-    condition: Condition,
-    models: Mapping[str, NMF],
-    trial: int,
-    *,
-    most: int | None = None,
-    masked: Sequence[str] = (),
-) -> dict[str, tuple[float, float]]:
-    """Cluster images of people drawn at random by k-means on the codes of each model, at most `most` images of each.
-
-    `trial` is the seed, and `condition` the kind and severity of the corruption. Models named in `masked` do not see
-    opaque blocks. Returns the accuracy, 0 to 1, and the mutual information of the clusters for each model.
-    """
-    rng = np.random.default_rng(trial)
-    people = rng.choice(np.unique(faces.labels), n_people, replace=False)
-    chosen = np.sort(np.concatenate([np.flatnonzero(faces.labels == person)[:most] for person in people]))
-    truth = faces.labels[chosen]
-    images = corrupt(faces.images[chosen], *condition, random_state=trial)
-    X = images.reshape(len(images), -1).astype(np.float32)
-    mask = flat_blocks(images, 255).reshape(X.shape) if masked else None
-    found = {}
-    for name, model in models.items():
-        model.set_params(random_state=trial)
-        labels = cluster_faces(X, n_people, model=model, mask=mask if name in masked else None, random_state=trial)
-        found[name] = clustering_accuracy(truth, labels), clustering_information(truth, labels)
-    return found
 
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:

@@ -48,7 +48,7 @@ PARTS = {
     "background": ["live", "masks", "table", "sensitivity", "robust", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "cluster": ["speed", "killed", "upload"],
-    "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "cost", "rpca"],
+    "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "groups", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "noise", "outlying", "words"],

@@ -407,5 +407,5 @@ def test_what_cannot_be_clustered_is_refused_in_one_line(arguments, sentence):
 
 
 def test_copies_of_one_image_are_fewer_groups_than_asked_for():
-    with pytest.warns(UserWarning, match="X has only 1 different image to the model, and 3 groups were asked for"):
+    with pytest.warns(UserWarning, match="X has only 1 different image, and 3 groups were asked for"):
         cluster_faces(np.ones((6, 64)), 3)

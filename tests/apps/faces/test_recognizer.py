@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
 from PIL import Image
-from scipy.linalg import sqrtm
 from scipy.ndimage import binary_opening
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
@@ -21,14 +19,12 @@ from sklearn.model_selection import GridSearchCV
 from visionnmf import NMF
 from visionnmf.apps.faces import (
     FaceRecognizer,
-    cluster_faces,
     remove_shadows,
 )
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
-from visionnmf.metrics import clustering_accuracy, clustering_information
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -408,50 +404,7 @@ def test_negative_and_unfitted(people):
         FaceRecognizer().add(rows(people[0]), people[1])
 
 
-# --- clusters and shadows ---------------------------------------------------------------------------------------------
-
-
-def test_people_are_found_without_names(people):
-    train, y, _, _ = people
-    found = cluster_faces(rows(train), 6)
-    assert clustering_accuracy(y, found) > 0.8 and clustering_information(y, found) > 0.8
-
-
-def test_missing_pixels_do_not_decide_on_clusters(people):
-    train, y, _, _ = people
-    bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
-    scores = [
-        clustering_information(y, cluster_faces(rows(bad), 6, mask=known))
-        for known in (mask.reshape(len(bad), -1), None)
-    ]
-    assert scores[0] > 0.7 and scores[0] > scores[1] + 0.1
-
-
-def test_clusters_are_those_of_whitened_codes(rng):
-    images, labels = made_faces(rng, 5, 8)
-    model = NMF(10, nuclear=1.0, max_iter=50, tol=0, random_state=0)
-    codes = model.fit_transform(rows(images)).astype(float) * np.linalg.norm(model.components_, axis=1)
-    moments = codes.T @ codes / len(codes)
-    whitened = codes @ np.linalg.inv(sqrtm(moments + np.trace(moments) / 10 * np.eye(10)))
-    whitened /= np.linalg.norm(whitened, axis=1, keepdims=True)
-    expected = KMeans(5, n_init=50, random_state=1).fit(whitened)
-    found = cluster_faces(rows(images), 5, model=model)
-    centres = np.stack([whitened[found == group].mean(axis=0) for group in range(5)])
-    assert ((whitened - centres[found]) ** 2).sum() <= 1.02 * expected.inertia_
-    plain = codes / np.linalg.norm(codes, axis=1, keepdims=True)
-    other = KMeans(5, n_init=50, random_state=1).fit_predict(plain)
-    assert clustering_accuracy(labels, found) >= clustering_accuracy(labels, other)
-
-
-def test_accuracy_matches_groups_to_people():
-    assert clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 0]) == 1
-    assert clustering_accuracy([0, 0, 1, 1], [5, 5, 5, 5]) == 0.5
-    assert clustering_accuracy(["a", "a", "b"], [0, 1, 2]) == pytest.approx(2 / 3)
-
-
-def test_clusters_refuse_what_is_not_allowed(people):
-    with pytest.raises(ParameterError, match="n_clusters must be a whole number from 1 to 30; got 31"):
-        cluster_faces(rows(people[0]), 31)
+# --- shadows ----------------------------------------------------------------------------------------------------------
 
 
 def test_shadows_need_images(rng):

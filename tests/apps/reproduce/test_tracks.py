@@ -5,7 +5,8 @@ import pytest
 from helpers import made_faces
 
 from visionnmf import NMF
-from visionnmf.apps.reproduce.mahnmf import cluster_people, foreign_share
+from visionnmf.apps.reproduce.face_clusters import cluster_people
+from visionnmf.apps.reproduce.mahnmf import foreign_share
 from visionnmf.apps.reproduce.mahnmf_outliers import low_rank_parts
 from visionnmf.apps.reproduce.sbcd import count_iterations, signal_to_interference, uniform_problem
 from visionnmf.apps.reproduce.tracks import Track, arrival_rows, arrivals, curves_of, follow, solver_track
