@@ -173,13 +173,7 @@ class ImageAnnotator(BaseEstimator):
         balance: float = choices.ANNOTATION_BALANCE,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        An image gets `n_words` words of its `n_neighbors` nearest training images, by `method`; `balance` prefers rare
-        words. `coder` learns the codes of each view with each number of `n_components`; with `pseudo_inverse` they are
-        features times the pseudo-inverse of the components. They are compared by `metrics`, or by Manhattan distances
-        if these are None; `hellinger` takes the roots of shares first.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.method = method
         self.coder = coder
         self.pseudo_inverse = pseudo_inverse

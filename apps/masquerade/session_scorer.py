@@ -157,11 +157,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         hash_commands: bool = False,
         key: str | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        They are the share of the user's own sessions that may be flagged, how habits are described, the loss of a
-        factorisation, whether hashes are stored in place of commands, and the secret of the hashes, if there is one.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.false_alarm_rate = false_alarm_rate
         self.method = method
         self.loss = loss

@@ -111,10 +111,9 @@ def _limit(pid: int) -> _Limit:
 def one_blas_thread() -> Iterator[None]:
     """Restrict BLAS to one thread inside the context, because the blocks already run in parallel.
 
-    All threads of the process share one `limit`: the first of several callers sets it, and the last one to leave lifts
-    it (`depth` counts the callers inside). A limit that the user has set with threadpoolctl is kept. The thread
-    `keeper` sets and lifts it, because threadpoolctl lets only the thread that set a limit lift it, and callers may
-    leave in any order.
+    All threads of the process share one limit: the first caller sets it, and the last one to leave lifts it. A limit of
+    the user is kept. The thread `keeper` sets and lifts it, because threadpoolctl lets only the thread that set a limit
+    lift it.
     """
     limit = _limit(os.getpid())
     with limit.lock:
@@ -147,10 +146,7 @@ def _controller(pid: int) -> ThreadpoolController:
 
 @contextmanager
 def at_most(threads: int) -> Iterator[None]:
-    """Let the calling thread use at most this number of threads in :func:`map_blocks`.
-
-    The limit is an attribute of the thread-local object `_here`; afterwards the one before, if any, holds again.
-    """
+    """Let the calling thread use at most this number of threads in :func:`map_blocks`, inside the context."""
     before = getattr(_here, "limit", None)
     _here.limit = threads
     try:
@@ -173,11 +169,7 @@ def rows_per_block(n_features: int) -> int:
 
 
 def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
-    """Split the rows of the data into ranges of about `size` entries, whatever the number of threads.
-
-    For a dense array all entries count, for a sparse one the stored entries. The default size stays in cache. A row is
-    never split.
-    """
+    """Split rows into ranges of about `size` entries, stored ones if sparse, whatever the number of threads."""
     if not sp.issparse(X):
         return blocks(X.shape[0], max(1, size // max(1, X.shape[1])))
     # cost of all rows before each row: their stored entries, plus 1 a row because even an empty row takes time
@@ -187,11 +179,7 @@ def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
 
 
 def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, parallel: bool = True) -> list[T]:
-    """Apply `function` to every block ``(start, stop)`` and return the results in the order of the blocks.
-
-    It uses threads unless `parallel` is false, which suits work too small to hand to another thread (about 50
-    microseconds).
-    """
+    """Apply `function` to every block ``(start, stop)``, in threads if `parallel`, and return the results in order."""
     nested = getattr(_here, "is_worker", False)  # a worker that waits for other workers could deadlock
     threads = min(n_threads(), getattr(_here, "limit", n_threads()))  # `at_most` sets the limit of this thread
     if threads == 1 or len(work) == 1 or nested or not parallel:

@@ -22,18 +22,12 @@ LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # smallest mean to divide by, for each item 
 
 
 def floor_of(beta: float) -> float:
-    """Return the smallest value of a model entry, as a share of the mean of its row of the data.
-
-    It is almost 0, but safe to divide by and to take the logarithm of.
-    """
+    """Return the smallest value of a model entry, as a share of its row's mean: safe in quotients and logarithms."""
     return 1e-7 if beta >= 1.0 else 1e-10
 
 
 def row_means(X: Array, M: Array | None) -> Array:
-    """Return the mean of the observed entries of each row of `X` (n_rows, n); 0 if it is too small to divide by.
-
-    `M` holds the weights of the entries, in the shape of `X`, or is None; entries of weight 0 are not observed.
-    """
+    """Return the mean of the observed entries of each row; 0 if it is too small to divide by."""
     if M is None:
         means = np.einsum("ij->i", X) / X.shape[1]
     else:
@@ -63,10 +57,7 @@ def powers_of(Y: Array, beta: float) -> Array | None:
 
 
 def curvatures(P: Array, beta: float) -> Array:
-    """Return ``P ** (beta - 2)``, the second derivative (Fisher information) of the divergence at a perfect fit.
-
-    `P` > 0 (n_rows, n) is the model. The exponents 2, 1 and 0 of `beta` need no power function.
-    """
+    """Return ``P ** (beta - 2)``, the second derivative (Fisher information) at a perfect fit, for `P` > 0."""
     if beta == 2.0:
         return np.ones_like(P)
     if beta == 1.0:
@@ -78,11 +69,7 @@ def curvatures(P: Array, beta: float) -> Array:
 
 
 def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: float, V: Array | None = None) -> Array:
-    """Return the weighted divergence ``sum m d(y | p)`` of each row, in double precision.
-
-    `Y` are the data and `P` > 0 the model, both (n_rows, n). `powers` comes from :func:`powers_of`, `M` are weights or
-    None, and `V` are the :func:`curvatures` of the model if they are already known.
-    """
+    """Return the weighted divergence of each row, in double precision; `powers` are :func:`powers_of` the data."""
     out = np.empty(len(Y))
     if beta == 1.0:
         kernels.kullback_leibler(Y, P, M, out)
@@ -98,20 +85,14 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 
 
 def exponent(beta: float) -> float:
-    """Return the exponent of the quotient in a multiplicative update with which the divergence never rises.
-
-    See Fevotte & Idier (2011), section 4.1. The quotient is the negative part of the gradient over the positive part.
-    """
+    """Return the exponent of a multiplicative update with which the divergence never rises (Fevotte & Idier 2011)."""
     if beta < 1:
         return 1 / (2 - beta)
     return 1.0 if beta <= 2 else 1 / (beta - 1)
 
 
 def entries(x: Array, p: Array, beta: float) -> Array:
-    """Return the beta-divergence of each entry of data `x` > 0 from the model `p` > 0, for beta other than 1.
-
-    For few entries that are not in rows, as in sparse data, NumPy is fast enough.
-    """
+    """Return the beta-divergence of each entry of `x` > 0 from `p` > 0, beta not 1, for few entries not in rows."""
     ratio = x / p
     if beta == 0.0:
         return np.asarray(ratio - np.log(ratio) - 1)
@@ -119,10 +100,9 @@ def entries(x: Array, p: Array, beta: float) -> Array:
 
 
 def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
-    """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`.
+    """Return the beta-divergence of each row, in double precision, for arrays of any library.
 
-    `X`, the model `P` and the weights `M`, or None, are (n_rows, n), arrays of NumPy or of another library. Rows are
-    divided by their means before powers are taken, and the model is raised to a tiny share of the mean (`floors`), so
+    Rows are divided by their means before powers are taken, and the model is raised to a tiny share of the mean, so
     that it can be divided by.
     """
     beta = float(beta)

@@ -438,11 +438,7 @@ def named_losses() -> list[str]:
 
 
 def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None) -> float:
-    """Evaluate a loss of dense data in double precision, block by block, without storing ``W @ H``.
-
-    `X` and the entry weights are (n_samples, n_features), `Wt` (n_components, n_samples) holds the codes, transposed,
-    and `H` is (n_components, n_features).
-    """
+    """Evaluate a loss of dense data in double precision, block by block, without storing ``W @ H``."""
     out = np.empty(X.shape[0])
 
     def evaluate(block: tuple[int, int]) -> None:
@@ -458,12 +454,10 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | No
 def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
     """Evaluate a loss of sparse `X` (CSR) in double precision and O(nnz r), without a dense copy.
 
-    `Wt` (r, n_samples) holds the codes, transposed, `H` (r, n_features) the components, and ``P = W @ H`` >= 0 is the
-    model. An entry of X that is not stored costs ``P`` or, for the Frobenius loss, ``P^2 / 2``. The sum of these over
-    all entries follows from the factors; the sum over the stored entries is subtracted from it. These two sums nearly
-    cancel where the fit is close, so the rounding error is relative to them and not to the loss. `zero_weight` is the
-    weight of the entries that are not stored, 0 if they are missing. Raises ParameterError if the loss has no sparse
-    form or does not support this `zero_weight`.
+    An entry of X that is not stored costs ``P`` or, for the Frobenius loss, ``P^2 / 2``. The sum of these over all
+    entries follows from the factors; the sum over the stored entries is subtracted from it. These two nearly cancel
+    where the fit is close, so the rounding error is relative to them and not to the loss. Raises ParameterError if the
+    loss has no sparse form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
     if form is None or not loss.record.takes_sparse(zero_weight):
@@ -493,10 +487,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
 
 
 def check_zero_weight(loss: Loss, zero_weight: float) -> None:
-    """Raise ParameterError if the loss does not support this weight of the entries that are not stored.
-
-    0 (missing) and 1 pass here; only losses whose sparse form is `weighted` support what lies between.
-    """
+    """Raise ParameterError if the loss does not support this weight of the entries that are not stored."""
     if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
         return
     able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)

@@ -46,10 +46,9 @@ MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the 
 def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     """Return how far the factors are from a stationary point (formula at the top of this module); 0 at one.
 
-    It is the change of the model that one projected gradient step on a factor would make, the larger one of both
-    factors, relative to the data. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components,
-    n_features) the components. For a loss with a kink, such as the absolute value at 0, and simplex or group
-    constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
+    It is the change of the model that one projected gradient step on a factor would make, the larger of both, relative
+    to the data. For a loss with a kink, and simplex or group constraints, it is an upper bound, because the derivatives
+    at the kink are chosen without regard to these.
     """
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
@@ -78,10 +77,7 @@ def sum_squares(X: Any) -> float:
 
 
 def penalty_gradient(penalty: Penalties, F: Array) -> Array:
-    """Return the gradient of the penalty terms that are smooth on ``F >= 0``.
-
-    Linear terms such as l1 are included if the constraint is a box; otherwise the prox handles them.
-    """
+    """Return the gradient of the penalty terms that are smooth on ``F >= 0``: in a box also linear ones."""
     G = penalty.gradient(F)
     if isinstance(penalty.constraint, Box):
         for term in penalty.linear:
@@ -90,11 +86,10 @@ def penalty_gradient(penalty: Penalties, F: Array) -> Array:
 
 
 def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
-    """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points).
+    """Return the squared norm of the change of the model after one projected gradient step on `F`.
 
-    `G` (r, n_points) is the gradient of the loss and `norms` (r,) are the norms of the components of the other factor.
-    `sigma` is the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint
-    is not a box, all components share the shortest of these, because a prox may need one length for all.
+    Component k has the step length ``1 / (sigma norms[k]^2)``, `sigma` the curvature of the loss. If the constraint is
+    not a box, all components share the shortest of these, because a prox may need one length for all.
     """
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
     used = norms > 1e-30 * norms.max(initial=0)
@@ -112,11 +107,9 @@ def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: f
 
 
 def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss or of sparse data by `Wt` and by `H`, and the size of the derivative.
+    """Return the gradients of a smooth loss or of sparse data, and the norm of the derivative at the model 0.
 
-    `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
-    (for a divergence, of its positive part at this model), which the record of the loss returns as `at_zero`. Rows are
-    processed in chunks, which threads share, and a chunk in blocks that stay in cache.
+    Rows are processed in chunks, which threads share, and a chunk in blocks that stay in cache.
     """
     if problem.is_sparse:
         return _sparse_gradients(problem, Wt, H)
@@ -195,11 +188,7 @@ class Derivatives(NamedTuple):
         return D, zero, self.loss.record.kink * bounds
 
     def parts(self, F: Array, A: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield a slice of rows and what :meth:`rows` returns for it, block by block, until all rows are done.
-
-        These are the derivative of the loss and a mask of zero residuals, both of the shape of the rows, and for each
-        zero residual the largest derivative. `F` (r, n_rows) are the codes and `A` (r, n) the components.
-        """
+        """Yield a slice of rows and what :meth:`rows` returns for it, block by block, until all rows are done."""
         for block in row_blocks(self.X):
             part = slice(*block)
             yield part, *self.rows(part, F, A)
@@ -220,11 +209,10 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 
 
 def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties, row_squares: float) -> Array:
-    """Return the gradient of a kinked loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of some data.
+    """Return the gradient of a kinked loss with respect to `F` for the model ``F.T @ A`` of some data.
 
-    For the components, the caller passes the transposed data and the factors exchanged; `A` is (r, n). At a zero
-    residual the derivative may take any value up to a bound, and :class:`_Balance` picks the values that make the
-    gradient of the row smallest, to an accuracy relative to `row_squares`, the mean squared derivative of a row.
+    At a zero residual the derivative may take any value up to a bound, and :class:`_Balance` picks the values that make
+    the gradient of the row smallest, to an accuracy relative to `row_squares`, the mean squared derivative of a row.
     """
     G = np.empty_like(F)
     balance = _Balance(F, A, penalty, row_squares)

@@ -341,12 +341,10 @@ class Groups(Proximal):
         )
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Apply the prox group by group, after clipping at 0.
+        """Apply the prox group by group, after clipping at 0, as the prox of a norm keeps signs and shrinks entries.
 
-        `F` is (n_components, n_points), the groups are index sets of points, and `step` is one number or one for each
-        component. The order is valid because the prox of a norm keeps signs and shrinks entries (Jenatton et al. 2011,
-        for nested norms). A group's penalty (`weight`) shrinks each row of its block; its bound, if there is one, is
-        then met by a projection onto the ball of the norm.
+        A group's penalty shrinks each row of its block; its bound, if there is one, is then met by a projection onto
+        the ball of the norm (Jenatton et al. 2011, for nested norms).
         """
         np.maximum(F, 0, out=F)
         if self.norm == 2 and self.bounds is None:
@@ -499,10 +497,7 @@ class Penalties:
 
     @property
     def couples_components(self) -> bool:
-        """Whether a term ties components together, so that they cannot be updated one after the other.
-
-        Such are sums over the components of one point (column of the factor), and bounds on a group of features.
-        """
+        """Whether a term ties components together, so that they cannot be updated one after the other."""
         return any(term.couples_components for term in self.parts)
 
     @property
@@ -522,12 +517,7 @@ class Penalties:
         return l1, np.array(np.broadcast_to(self.l2, shape), dtype)
 
     def rescaled(self, scale: Array) -> Penalties:
-        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0.
-
-        `scale` has the shape (n_components,) and is all 1 unless :attr:`is_cone`. The value at the rescaled factor is
-        that of this penalty at the factor before, because a linear term is divided by the scale and a quadratic one by
-        its square.
-        """
+        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0, if a cone."""
         if not self.parts:
             return self
         terms = tuple(term.rescaled(scale) for term in self.terms)
@@ -576,9 +566,8 @@ class Penalties:
     def prox(self, F: Array, step: float | Array) -> None:
         """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms.
 
-        `F` is overwritten. A linear term only shifts it before the prox of the constraint, so the terms compose. `F`
-        (n_components, n_points) may have any sign. `step` is one number, or one per component unless
-        :attr:`couples_components`.
+        A linear term only shifts it before the prox of the constraint, so the terms compose. `step` is one number, or
+        one per component unless :attr:`couples_components`.
         """
         for term in self.linear:
             F -= (np.reshape(step, (-1, 1)) * term.slope(len(F))).astype(F.dtype)

@@ -48,11 +48,7 @@ class Problem:
 
     @cached_property
     def transposed(self) -> Problem:
-        """The same problem with samples and features exchanged; the data are copied once.
-
-        A solver that updates codes also updates components: it is applied to this problem with ``H`` and ``Wt``
-        exchanged.
-        """
+        """The same problem with samples and features exchanged, for updates of components; the data are copied once."""
         X = self.X.T.tocsr() if self.is_sparse else np.ascontiguousarray(self.X.T)
         weights = None if self.weights is None else np.ascontiguousarray(self.weights.T)
         return replace(self, X=X, weights=weights, penalty_W=self.penalty_H, penalty_H=self.penalty_W)

@@ -18,10 +18,7 @@ FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the 
 
 
 def product(A: Array, B: Array) -> Array:
-    """Return ``A @ B``, computed in the package's own threads with one BLAS thread each.
-
-    OpenBLAS's own threads stall when another process occupies a core.
-    """
+    """Return ``A @ B``, in the package's own threads: OpenBLAS's stall when another process occupies a core."""
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)
 
     def columns(block: tuple[int, int]) -> None:
@@ -71,10 +68,6 @@ def squares(X: Any, sample_weight: Array | None = None) -> float:
 
 
 def floors(X: Any) -> Array:
-    """Return for each row of sparse `X` a positive level that is negligible compared with its entries, (n_rows,).
-
-    It is the share :data:`FLOOR` of the mean of the row. A smaller model is raised to it before it enters a logarithm
-    or a denominator.
-    """
+    """Return a positive level, negligible beside its entries, for each row of sparse `X`, to divide by (n_rows,)."""
     levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
     return np.maximum(levels, 1e-30).astype(X.dtype)  # the minimum is for rows of zeros

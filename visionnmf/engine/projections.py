@@ -41,10 +41,7 @@ def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
 
 
 def project_simplex(V: Array, radius: float = 1.0) -> Array:
-    """Project each row of `V` (n_rows, n) onto the simplex ``x >= 0, sum x = radius`` (Duchi et al. 2008, Figure 1).
-
-    Entries may have any sign. The result has the dtype of `V`, and its rows sum to `radius` up to rounding.
-    """
+    """Project each row of `V` onto the simplex ``x >= 0, sum x = radius`` (Duchi et al. 2008, Figure 1)."""
     top, depth = _levels(V, radius)
     # relative to the top, because the level itself would be rounded at the magnitude of V
     above = np.maximum((V - top) + depth, 0)
@@ -52,10 +49,7 @@ def project_simplex(V: Array, radius: float = 1.0) -> Array:
 
 
 def project_simplex_columns(F: Array) -> None:
-    """Project the columns of the C-contiguous `F` (n_components, n_points) onto the unit simplex, in place.
-
-    Afterwards the entries of each column are >= 0 and sum to 1.
-    """
+    """Project the columns of the C-contiguous `F` onto the unit simplex, in place."""
 
     def columns(block: tuple[int, int]) -> None:
         """Project columns ``block[0]:block[1]`` of `F` onto the unit simplex, in place."""
@@ -66,10 +60,7 @@ def project_simplex_columns(F: Array) -> None:
 
 
 def project_l1_ball(V: Array, radius: float) -> Array:
-    """Project each row of a block `V` >= 0 (n_rows, n) onto ``sum x <= radius`` (Duchi et al. 2008).
-
-    A row inside the ball stays as it is; all others are projected onto the simplex of that sum.
-    """
+    """Project each row of `V` >= 0 onto ``sum x <= radius`` (Duchi et al. 2008); rows inside stay as they are."""
     X = V.copy()
     if radius <= 0:
         X[:] = 0
@@ -80,10 +71,7 @@ def project_l1_ball(V: Array, radius: float) -> Array:
 
 
 def project_l1_2_ball(V: Array, radius: float) -> Array:
-    """Project a block `V` >= 0 (n_rows, n) onto ``sum_k |x_k|_2 <= radius``, k its rows (van den Berg et al. 2008).
-
-    The norms of the rows are projected onto the l1 ball, and the rows scaled to the projected norms.
-    """
+    """Project `V` >= 0 onto ``sum_k |x_k|_2 <= radius``, k its rows, by their norms (van den Berg et al. 2008)."""
     norms = _norms(V)  # (n_rows,)
     shares = project_l1_ball(norms[None, :], radius)[0]
     return np.asarray(V * (shares / np.where(norms > 0, norms, 1)).astype(V.dtype)[:, None])
@@ -122,20 +110,17 @@ def project_l1_inf_ball(V: Array, radius: float) -> Array:
 
 
 def shrink_2(V: Array, threshold: float | Array) -> Array:
-    """Shorten each row of `V` >= 0 (n_rows, n) by its threshold: the prox of ``sum_k threshold_k |x_k|_2``.
-
-    A row shorter than its threshold becomes zero. `threshold` is one number or one per row.
-    """
+    """Shorten each row of `V` >= 0 by its threshold, at most to 0: the prox of ``sum_k threshold_k |x_k|_2``."""
     norms = _norms(V)  # (n_rows,)
     scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
     return np.asarray(V * np.where(norms > 0, scales, 0).astype(V.dtype)[:, None])
 
 
 def shrink_inf(V: Array, threshold: float | Array) -> Array:
-    """Clip the peaks of each row of `V` >= 0 (n_rows, n): the prox of ``sum_k threshold_k max_i x_ki``.
+    """Clip the peaks of each row of `V` >= 0: the prox of ``sum_k threshold_k max_i x_ki``.
 
-    The clipped parts of a row sum to its threshold. By Moreau's identity, the result is the row minus its projection
-    onto the l1 ball of that radius. `threshold` is one number or one per row.
+    The clipped parts of a row sum to its threshold: by Moreau's identity, the row minus its projection onto the l1
+    ball.
     """
     # clip at the level, above which the parts of a row sum to its threshold
     top, depth = _levels(V, threshold)

@@ -140,10 +140,8 @@ def fit(
 ) -> Fit:
     """Minimise the loss of ``X - X H^T H`` over ``H >= 0``, from the start `H` and in place.
 
-    `X` (n_samples, n_features) is non-negative, `H` has the shape (n_components, n_features). `loss` is "frobenius" or
-    "kullback-leibler", `solver` a key of :data:`SOLVERS`. `tol` is explained in :mod:`.stopping`; 0 runs all
-    iterations. `callback` is that of :func:`.solving.fit`, but it receives the objective after the iteration.
-    The result holds the number of iterations, the history, whether the fit has converged, and the predicted decrease.
+    `loss` is "frobenius" or "kullback-leibler", `solver` a key of :data:`SOLVERS`. `callback` is that of
+    :func:`.solving.fit`, but it receives the objective after the iteration.
     """
     with one_blas_thread():
         slope = SLOPES[loss](X)  # called with components, it returns the loss and the two parts of its gradient
@@ -238,8 +236,7 @@ def optimality(X: Array, H: Array, *, loss: str) -> float:
     """Return how far components are from a stationary point, independent of the scale of the data; 0 at one.
 
     It is the change that a projected gradient step of length ``|H| / |G_plus|`` would make, relative to `H`, where
-    ``G_plus`` is the positive part of the gradient. `X` is (n_samples, n_features), `H` (n_components, n_features), and
-    `loss` that of :func:`fit`.
+    ``G_plus`` is the positive part of the gradient.
     """
     components = H.astype(np.float64)
     with one_blas_thread():

@@ -31,10 +31,9 @@ POWER = 1  # additional power iterations in each low-rank step of GoDec
 
 
 class Split(NamedTuple):
-    """A matrix split into a low-rank and a sparse part, both of the shape of `X` (n_samples, n_features).
+    """A matrix split into a low-rank and a sparse part, with singular values and right vectors of the former.
 
-    `values` (rank,) are the singular values of the low-rank part in descending order, `components` (rank, n_features)
-    its right singular vectors. `change` is the last value of the stopping criterion.
+    `change` is the last value of the stopping criterion.
     """
 
     values: Array
@@ -50,8 +49,8 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
 
     `weight` > 0 multiplies the l1 norm of the sparse part. ``1 / sqrt(max(X.shape))`` recovers both parts exactly if
     the low-rank part is spread out and the support of the sparse part is random (Candès et al. 2011). The augmented
-    Lagrangian method alternates a soft threshold of the singular values (`low`) and one of the entries (`sparse`).
-    `dual` is the Lagrange multiplier of ``X = L + S`` and `penalty` the weight of the squared violation `rest`.
+    Lagrangian method alternates soft thresholds of singular values and of entries. `dual` is the multiplier of ``X = L
+    + S``.
     """
     with one_blas_thread():
         norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
@@ -81,9 +80,8 @@ def godec(
 ) -> Split:
     """Split `X` into a part of rank `n_components`, at most `cardinality` outliers, and noise.
 
-    `rng` draws the first subspace. The iteration stops when ``|X - L - S|_F^2`` has settled (see :mod:`.stopping`).
-    `basis` (n_features, r) spans the rows of the low-rank part `low`; each iteration improves it by subspace iteration
-    on the data without outliers, `clean`. The outliers `sparse` are the largest entries of the rest.
+    Each iteration improves `basis` (n_features, r), the rows of the low-rank part, by subspace iteration on the data
+    without outliers, which are the largest entries of the rest, until ``|X - L - S|_F^2`` has settled.
     """
     size = float(np.linalg.norm(X)) or 1.0
     basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
@@ -105,13 +103,11 @@ def godec(
 
 
 def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Array:
-    """Return the codes c (n_samples, n_components) of least absolute deviations, ``min |x - c H|_1`` for each row x.
+    """Return the codes c (n_samples, r) of least absolute deviations, ``min |x - c H|_1``, H orthonormal, by ADMM.
 
-    `components` (n_components, n_features) has orthonormal rows. A row is finished when no code moves by more than the
-    share `tol` of its largest code, or by a few units of its dtype's precision, which float32 would never fall below.
-
-    This is ADMM. `rest` is the residual ``x - c H``, then plus the scaled dual, then its soft-thresholded version (the
-    sparse part). Because the rows of H are orthonormal, the least-squares step is a product with ``H^T``.
+    A row is finished when no code moves by more than the share `tol` of its largest code, or by a few units of its
+    dtype's precision. `rest` is the residual, then plus the scaled dual, then its soft-thresholded version. Because the
+    rows of H are orthonormal, the least-squares step is a product with ``H^T``.
     """
     tol = max(tol, CODE_PRECISION * float(np.finfo(X.dtype).eps))
     with one_blas_thread():

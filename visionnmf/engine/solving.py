@@ -29,10 +29,9 @@ INTERVAL = 10  # iterations between two lines that a fit prints with verbose=1
 
 
 class Fit(NamedTuple):
-    """Result of :func:`fit`: number of iterations, history, whether it converged, and the last predicted change.
+    """Result of :func:`fit`; `change` is the relative decrease predicted for twice the number of iterations.
 
-    `history` holds the objective before the first iteration and after each one. `change` is the predicted relative
-    decrease of the objective if the number of iterations were doubled.
+    `history` holds the objective before the first iteration and after each one.
     """
 
     n_iter: int
@@ -51,12 +50,11 @@ def fit(
     tol: float,
     callback: Callback | None = None,
 ) -> Fit:
-    """Minimise a problem over both factors, in place.
+    """Minimise a problem over both factors, in place, by a solver of :data:`.solvers.SOLVERS`.
 
-    `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. `solver`
-    is a key of :data:`.solvers.SOLVERS`. The fit has converged when twice the iterations would lower the objective by
-    less than the share `tol` (see :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called
-    after each iteration with the objective before it, and stops the fit by returning a true value.
+    The fit has converged when twice the iterations would lower the objective by less than the share `tol` (see
+    :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
+    objective before it, and stops the fit by returning a true value.
     """
     # for a divergence, whose objective has long plateaus, the rule asks for the gradient as well
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
@@ -94,16 +92,10 @@ def run(
 
 
 class PrintedProgress:
-    """The callback of a fit: it prints the progress as `verbose` asks and then calls the callback of the user, if any.
-
-    With `verbose` 1 it prints every tenth iteration and the last one, with 2 or more every iteration, with 0 nothing.
-    """
+    """The callback of a fit: it prints every tenth iteration, or all (`verbose` 2), and calls the user's."""
 
     def __init__(self, callback: Callback | None, verbose: int) -> None:
-        """Keep the user's callback (or None), and the number of iterations between two lines (0: print nothing).
-
-        `verbose` 0 prints nothing, 1 every tenth iteration and the last one, and 2 or more every iteration.
-        """
+        """Keep the user's callback or None, and the number of iterations between two lines; 0 prints nothing."""
         self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
         self.held = ""  # the line of the last iteration if it has not been printed
 
@@ -115,10 +107,7 @@ class PrintedProgress:
         return self.callback(iteration, objective) if self.callback is not None else None
 
     def begin(self, step: str) -> None:
-        """Print that another step of the fit begins, after the line of the last iteration of the one before.
-
-        Nothing is printed with `interval` 0.
-        """
+        """Print that another step of the fit begins, after the line of the last iteration of the one before."""
         self.finish()
         if self.interval:
             print(f"{step}:")
@@ -134,10 +123,7 @@ class PrintedProgress:
 
 
 class CodesSolver(NamedTuple):
-    """A function that finds codes (:data:`.solvers.table.FindCodes`), and the penalty terms that it supports.
-
-    Every such function accepts weights, and sparse data for losses that have a sparse form.
-    """
+    """A function that finds codes, with weights or sparse data, and the penalty terms that it supports."""
 
     codes: FindCodes
     terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)
@@ -162,10 +148,7 @@ CODES: dict[str, CodesSolver] = {
 
 
 def check_codes(problem: Problem) -> None:
-    """Raise ParameterError if the loss cannot be combined with the penalty or with sparse data.
-
-    Call it before a long fit whose codes will be needed; `penalty_H` is ignored.
-    """
+    """Raise ParameterError if no codes can be found for the loss with the penalty of the codes or sparse data."""
     kinds = problem.penalty_W.beyond(CODES[problem.loss.record.codes].terms)
     if kinds:
         listed = " and ".join(kinds)
@@ -175,10 +158,7 @@ def check_codes(problem: Problem) -> None:
 
 
 def solve_codes(problem: Problem, H: Array) -> Array:
-    """Return the codes ``Wt`` (n_components, n_samples) of the data for fixed components `H`, in the dtype of the data.
-
-    `penalty_H` is ignored. Raises ParameterError if the loss cannot be combined with the penalty or with sparse data.
-    """
+    """Return the codes of the data for fixed components; raise ParameterError as :func:`check_codes`."""
     check_codes(problem)
     Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)
     CODES[problem.loss.record.codes].codes(problem, Wt, H)

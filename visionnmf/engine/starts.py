@@ -49,10 +49,7 @@ def scale_of(mean: float, n_components: int) -> float:
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Draw both factors at random; return ``Wt`` (n_components, n_samples) and ``H`` (n_components, n_features).
-
-    Entries are absolute normal numbers, scaled so that ``W @ H`` has a quarter of the mean of the data `X`.
-    """
+    """Draw both factors, absolute normal numbers; ``W @ H`` has a quarter of the mean of the data."""
     scale = _scale(X, n_components)
     H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
@@ -61,9 +58,8 @@ def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Return the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
 
-    The result has the shapes of :func:`random`. Components beyond the rank of the data are random. The singular
-    vectors of a triple have both signs: of the pair of their positive parts and the pair of their negative parts, the
-    one with the larger product of norms is kept.
+    Components beyond the rank of the data are random. Of the pair of positive parts of the singular vectors and the
+    pair of negative parts, the one with the larger product of norms is kept.
     """
     Wt, H = random(X, n_components, rng)
     k = min(n_components, *X.shape)
@@ -95,10 +91,7 @@ def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 
 
 def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Return the factors of :func:`nndsvd` with zeros replaced by small random numbers.
-
-    They are a hundred times smaller than the entries of a random start.
-    """
+    """Return the factors of :func:`nndsvd`, zeros replaced by random numbers of a hundredth of a start's size."""
     Wt, H = nndsvd(X, n_components, rng)
     scale = _scale(X, n_components) / 100
     for F in (Wt, H):
@@ -115,10 +108,9 @@ def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
 def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | np.random.Generator) -> Array:
     """Return a start for a symmetric model: columns of `S` that differ, chosen in the manner of k-means++.
 
-    A column says which nodes belong with the chosen node, so it is already close to a component. From random numbers
-    the weighted medians end at a far higher objective (``docs/decisions/segmentation.md``). `S` (n, n) is symmetric; a
-    node with 0 on the diagonal uses its largest similarity instead. `c` (n,) are node weights. Components are 0 once
-    every node is explained.
+    A column says which nodes belong with the chosen node. From random numbers the weighted medians end at a far higher
+    objective (``docs/decisions/segmentation.md``). A node with 0 on the diagonal uses its largest similarity instead.
+    Components are 0 once every node is explained.
     """
     own = S.diagonal().astype(np.float64)  # (n,) similarity of a node to itself
     own = np.where(own > 0, own, S.max(axis=1))

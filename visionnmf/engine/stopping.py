@@ -81,11 +81,7 @@ class Stopping:
         rounding: float = 1e-12,
         optimality: Callable[[], float] | None = None,
     ) -> None:
-        """Keep the limits of the rule: `tol` and `rounding` are relative decreases, `exact` is an objective.
-
-        A fit with an objective of at most `exact` stops. `optimality()`, which is called when the rule begins to hold,
-        returns how far the factors are from a stationary point; without it the rule alone decides.
-        """
+        """Keep the limits of the rule: relative decreases `tol` and `rounding`, and an objective `exact`."""
         self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
         self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
@@ -97,8 +93,7 @@ class Stopping:
 
         A solver that follows a path passes its `residual`, to which the relative decrease over the last iterations is
         added. For the others the rule compares the decreases `older` and `newer` over the two halves of a window, and
-        sums the geometric series of the decreases ahead. It applies once the history is long enough. `change` becomes
-        the relative decrease that is predicted for as many iterations again, and `converged` whether it is below `tol`.
+        sums the geometric series of the decreases ahead.
         """
         history = self.history
         history.append(objective)
@@ -143,11 +138,7 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data.
-
-    There are three cases: a beta-divergence, a sparse loss that is the absolute residual, and any other loss of dense
-    data, which is evaluated on ``EXACT * X`` against the model 0. A fit with a loss below counts as exact.
-    """
+    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data: below, a fit is exact."""
     X, M, loss = problem.X, problem.weights, problem.loss
     if problem.is_sparse:
         X = X.data
@@ -171,11 +162,9 @@ def warn_not_converged(
 ) -> None:
     """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change.
 
-    `name` is that of the estimator, `result` the :class:`.solving.Fit`, whose `change` is the relative decrease of the
-    objective predicted for twice the iterations (infinite if there were too few to predict it), and `cure` what to do
-    besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called the caller. The warning
-    has `result` as an attribute, for estimators that fit another one and warn in their own name, and `gain`, its words
-    that say how far the fit is from convergence.
+    `cure` says what to do besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called
+    the caller. The warning has the attributes `result`, the :class:`.solving.Fit`, for estimators that fit another one
+    and warn in their own name, and `gain`, its words that say how far the fit is from convergence.
     """
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense

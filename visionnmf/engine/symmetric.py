@@ -117,8 +117,8 @@ LOSSES = {
 def scale_to_fit(S: Array, H: Array, c: Array) -> None:
     """Multiply a start `H` by the number that minimises the Frobenius loss, in place.
 
-    Columns of an affinity `S` whose diagonal varies strongly make starts that are far too large, from which coordinate
-    descent ends in poor minima (docs/decisions/segmentation.md). `S` is (n, n), `H` (r, n), `c` (n,) are node weights.
+    Columns of an affinity whose diagonal varies strongly make starts that are far too large, from which coordinate
+    descent ends in poor minima (docs/decisions/segmentation.md).
     """
     inner = square = 0.0  # weighted sums of S P and of P^2 without the diagonal, for the model P = H.T @ H
     weights = c.astype(np.float64)
@@ -132,12 +132,7 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
 
 
 def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, loss: str = "manhattan") -> Fit:
-    """Minimise the loss of ``S - H.T @ H`` (see the top of this module) over ``H >= 0``, in place from the start `H`.
-
-    `S` (n, n) is symmetric, `H` has the shape (n_components, n), and `c` (n,) are node weights. `loss` is a key of
-    :data:`LOSSES`, which has a function for a sweep of updates over all entries of `H` and one for the objective.
-    `tol` is explained in :mod:`.stopping`.
-    """
+    """Minimise the loss of ``S - H.T @ H`` (see the top of this module) over ``H >= 0``, in place from `H`."""
     sweep, objective = LOSSES[loss]
     # an objective of at most `exact` counts as an exact fit, which ends it
     stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
@@ -157,10 +152,7 @@ def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
 def fit_starts(
     S: Array, starts: list[Array], c: Array, *, max_iter: int, tol: float, loss: str = "manhattan"
 ) -> list[Fit]:
-    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order.
-
-    The last entry of a history is the final objective of that start.
-    """
+    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order."""
 
     def run(block: tuple[int, int]) -> Fit:
         """Fit from the start of number ``block[0]``, in place; blocks hold one start each."""
@@ -172,11 +164,7 @@ def fit_starts(
 
 
 def symmetric_optimality(S: Array, H: Array, c: Array, *, loss: str) -> float:
-    """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`.
-
-    `S` (n, n) is symmetric, `H` (r, n) the factor, and `c` (n,) are node weights. `loss` is a key of :data:`LOSSES`, of
-    which only "manhattan-paper" counts the diagonal.
-    """
+    """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`."""
     weights, counted = np.outer(c, c), S.copy()
     if loss != "manhattan-paper":
         np.fill_diagonal(weights, 0)

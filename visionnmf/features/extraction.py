@@ -103,11 +103,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         max_pixels: int | None = MAX_PIXELS,
         cache: str | Path | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `kinds` are names of kinds or presets, or extractors with parameters of their own. `n_jobs` is the number of
-        processes, -1 for one on each processor, and `cache` a file that keeps features between runs.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.kinds = kinds
         self.n_jobs = n_jobs
         self.max_pixels = max_pixels

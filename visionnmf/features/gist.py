@@ -71,11 +71,7 @@ class GIST(Extractor):
         size: int = 128,
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        There are `n_scales` times `n_orientations` filters, and `n_cells` rows and columns of cells. The image is
-        scaled to a square of `size` pixels a side, and a larger one is first reduced to `max_pixels`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_scales = n_scales
         self.n_orientations = n_orientations
         self.n_cells = n_cells

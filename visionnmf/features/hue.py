@@ -39,13 +39,7 @@ class HueWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `n_words` is the size of the dictionary, learnt from `n_samples` descriptors, and `n_bins` the number of bins of
-        a descriptor, a histogram of hues. Its Euclidean norm is 1 for vivid colours, and 0.5 for a patch of one hue
-        whose mean saturation is `grey`, so that nearly grey patches count little. `layout` has the rows and columns of
-        cells with a bag each; larger images are reduced to `max_pixels`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey
@@ -125,13 +119,7 @@ class DenseHue(OnGrid, HueWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `scales` of the patches are in pixels, and `step`, the distance of two points, in scales. The other parameters
-        are the size of the dictionary, that of a histogram of hues, the saturation (`grey`) at which a histogram has
-        half its length, the rows and columns of cells, the number of descriptors to learn from, and the size of reduced
-        images.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey

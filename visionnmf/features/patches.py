@@ -94,12 +94,7 @@ class PatchNMF(Extractor):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `n_components` parts are learnt from `n_samples` patches of `patch` by `patch` pixels, `step` pixels apart, by
-        the `method` of :class:`.OnlineNMF`. `layout` has the rows and columns of cells; larger images are reduced to
-        `max_pixels`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.patch = patch
         self.step = step

@@ -62,11 +62,7 @@ class ColorHistogram(Extractor):
         layout: tuple[int, int] = (1, 1),
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `space` is "rgb", "lab" or "hsv", and `n_bins` the number of bins of each of its three channels. `layout` has
-        the rows and columns of cells with a histogram each; larger images are reduced to `max_pixels`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.space = space
         self.n_bins = n_bins
         self.layout = layout

@@ -36,11 +36,7 @@ class SiftWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `n_words` is the size of the dictionary, learnt from `n_samples` descriptors. `layout` has the rows and columns
-        of cells with a bag each; larger images are reduced to `max_pixels`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.layout = layout
         self.n_samples = n_samples
@@ -105,12 +101,7 @@ class DenseSift(OnGrid, SiftWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `scales` of the patches are in pixels, and `step`, the distance of two points, in scales. The other parameters
-        are the size of the dictionary, the rows and columns of cells, the number of descriptors to learn from, and the
-        size of reduced images.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.scales = scales
         self.step = step

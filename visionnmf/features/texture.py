@@ -54,11 +54,7 @@ class HOG(Extractor):
     def __init__(
         self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        The image is scaled to a square of `size` pixels a side, whose cells have `cell` pixels a side and a histogram
-        of `n_orientations` bins each; a larger image is first reduced to `max_pixels`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_orientations = n_orientations
         self.cell = cell
         self.size = size

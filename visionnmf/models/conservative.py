@@ -100,11 +100,7 @@ class ConservativeNMF(LinearModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked when a model learns.
-
-        `w` is how much the decoder (the components) may change compared with the encoder. `batch_size` is the number of
-        samples for each entry of `errors_` and does not change what is learnt. `max_iter` and `shuffle` are for `fit`.
-        """
+        """Keep the parameters as given, as scikit-learn asks; they are checked when a model learns."""
         self.n_components = n_components
         self.w = w
         self.batch_size = batch_size

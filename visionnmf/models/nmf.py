@@ -203,12 +203,7 @@ class NMF(WithPenalties, LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them, and the class describes them all.
-
-        `penalty_W` is the penalty of the codes, `penalty_H` that of the components, and `nuclear` the strength of a
-        ridge on both. `zero_weight` is the weight of the entries that a sparse `X` does not store, and `n_init` the
-        number of starts. `explains` refuses other libraries' names of parameters with the name used here.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them, and the class describes them all."""
         self.n_components = n_components
         self.loss = loss
         self.loss_parameter = loss_parameter

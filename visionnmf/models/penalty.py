@@ -113,13 +113,7 @@ class Penalty(BaseEstimator):
         group_bound: float | Sequence[float] | None = None,
         terms: Sequence[Term] | None = None,
     ) -> None:
-        """Keep the values as given; :meth:`resolve` checks them, and the class gives the formula.
-
-        All entries lie from `low` to `high`; `l1` and `l2` are weights. `graph` (n_points, n_points) holds affinities
-        of samples or features, or is "knn", which joins each with `n_neighbors` others; `graph_weight` multiplies it.
-        `groups` are sets of points, with one weight each (`group_l1`) or an upper bound (`group_bound`) of their
-        `group_norm`. `terms` are penalties of the user's own classes.
-        """
+        """Keep the values as given; :meth:`resolve` checks them, and the class gives the formula."""
         self.low = low
         self.high = high
         self.l1 = l1

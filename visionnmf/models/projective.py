@@ -102,11 +102,7 @@ class ProjectiveNMF(LinearModel):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `init` names how the components start, `max_iter` and `tol` end the iterations, and ``callback(iteration,
-        objective)`` is called after each one and ends them by returning True.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.loss = loss
         self.solver = solver

@@ -220,11 +220,7 @@ class GoDec(_RobustPCA):
         tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `n_components` is the rank of the low-rank part, and `sparse_share` the largest share of the entries, 0 to 1,
-        that may be outliers.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.sparse_share = sparse_share
         self.max_iter = max_iter

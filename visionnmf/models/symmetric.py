@@ -115,11 +115,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        `n_init` is the number of starts, and `init` names how they are made, or is an array (n_components, n) for the
-        first one. `max_iter` and `tol` end each start.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.loss = loss
         self.n_init = n_init

@@ -111,11 +111,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        At most `n_components` components of illumination are learnt from at most `n_frames` frames; foreground deviates
-        by `threshold` times the noise. `random_state` chooses the pixels that determine the codes of frames.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.n_frames = n_frames
         self.threshold = threshold

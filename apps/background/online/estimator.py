@@ -98,12 +98,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them.
-
-        The past is forgotten in about `forgetting` seconds, `warm_up` seconds are learnt before the first mask, and
-        `frame_rate` is for frames without a time. Foreground deviates by `threshold` times the noise. `random_state`
-        chooses the pixels that determine the illumination of frames.
-        """
+        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.forgetting = forgetting
         self.warm_up = warm_up
         self.frame_rate = frame_rate

@@ -18,10 +18,10 @@ from .namespace import chunks, copied, doubled, moved, namespace_of, to_numpy
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt` (r, n_samples), then `H` (r, n), in place; yield the objective before each iteration.
+    """Update `Wt`, then `H`, in place; yield the objective before each iteration.
 
-    An update stops when the norm of the projected gradient is below a tolerance, which is relative to the norm in the
-    first iteration. The tolerance is multiplied by a constant whenever an update needs no more than one step.
+    An update stops when the norm of the projected gradient is below a tolerance, relative to the first one, which
+    shrinks whenever one step is enough.
     """
     X, xp = problem.X, namespace_of(H)
     first, tolerances = 0.0, [FIRST_TOLERANCE, FIRST_TOLERANCE]
@@ -42,10 +42,9 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Pro
 
 
 def accelerate(F: Any, gram: Any, right: Any, penalty: Penalties, tol: float) -> tuple[int, float]:
-    """Lower ``<F, gram F> / 2 - <right, F> + penalty(F)`` over `F` (r, n_points), in place.
+    """Lower the quadratic plus penalty over `F` in place, as :func:`..quadratic.accelerate`; return steps and norm.
 
-    This is :func:`..quadratic.accelerate`, for whole arrays and a penalty of a box, l1 and l2. It stops when the norm
-    of the projected gradient is at most `tol`. Returns the number of steps, and that norm at the first point.
+    It stops when the norm of the projected gradient is at most `tol`; the norm returned is that at the first point.
     """
     xp = namespace_of(F)
     l1, l2 = factors.penalty_weights(penalty, F)

@@ -33,10 +33,7 @@ class AdmmOnDevice:
         return totals(self._problem)
 
     def step(self, H: Any, bound: float, decay: float) -> admm.Pass:
-        """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
-
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual `_U` is multiplied.
-        """
+        """Update the codes for fixed components; return what these need. `decay` multiplies the scaled dual."""
         problem, Wt, U, xp = self._problem, self._Wt, self._U, namespace_of(H)
         loss = problem.loss
         assert loss.record.proximal is not None
@@ -59,11 +56,7 @@ class AdmmOnDevice:
         return admm.Pass(right, xp.matmul(Wt, Wt.T), value, residual, penalty)
 
     def improve_components(self, H: Any, found: admm.Pass, bound: float) -> float:
-        """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
-
-        `found` has what the codes add, and the penalty is multiplied by `bound`, because least squares is the objective
-        divided by rho.
-        """
+        """Run HALS sweeps on the components, in place, with penalty times `bound`; return their penalty before."""
         penalty = factors.penalty_value(self._problem.penalty_H, H)
         self._components(H, found.gram, found.right, bound)
         return penalty
@@ -92,10 +85,7 @@ def totals(problem: Problem) -> admm.Totals:
 
 
 def codes(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite the codes `Wt` (r, n_samples) of fixed components `H` (r, n), as :func:`..solvers.admm.codes` does.
-
-    Coordinate descent by weighted medians finishes the codes of the Manhattan loss and the elastic net.
-    """
+    """Overwrite the codes of fixed components by ADMM and, for the Manhattan losses, weighted medians."""
     system = _System(problem, H)
     # an iteration of a chunk needs several arrays as large as its rows
     for rows, M in parts_of(problem.weights, chunks(problem.X)):

@@ -18,15 +18,12 @@ from .namespace import chunks, copied, doubled, moved, namespace_of, numpy_dtype
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt` (r, n_samples), then `H` (r, n), in place by HALS sweeps; yield the objective before each iteration.
-
-    With `clip` the loss is Huber's, whose residuals are clipped at its parameter; otherwise it is least squares.
-    """
+    """Update `Wt`, then `H`, by HALS on least squares, or with `clip` Huber's loss; yield the objective before."""
     return hals.descend(DescentOnDevice(problem, Wt, clip), H, problem.penalty_H, max_iter=max_iter)
 
 
 class DescentOnDevice:
-    """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`.
+    """The rows of a problem on a device, and their codes, for :func:`..solvers.hals.descend`.
 
     The target of least squares are the data; with weights, the data whose entries of small weight the model replaces in
     part, and with `clip` the model plus the clipped residuals. Both majorise the loss divided by the largest weight.
@@ -52,10 +49,7 @@ class DescentOnDevice:
         return factors.objective(self._problem, self._best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
-
-        The codes are extrapolated by the share `momentum` of their last change before `H_new` is updated.
-        """
+        """Update the codes, extrapolate them by `momentum`, update `H_new` in place; return the objective of both."""
         problem, xp = self._problem, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
         self._new, self._next = copied(self._ahead), copied(self._ahead)
@@ -93,11 +87,7 @@ class DescentOnDevice:
         return loss if loss > self._square * hals.SMALL[numpy_dtype(H).itemsize] else None
 
     def accept(self, components: list[Any]) -> None:
-        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
-
-        `components` are all versions of the components that the caller keeps; without penalties they are multiplied by
-        powers of two, in place, and the codes divided by them.
-        """
+        """Keep the extrapolated codes, and rescale all versions of components of uneven factors, in place."""
         self._best[:, :] = self._next
         self._ahead, self._last = self._next, self._new
         if self._problem.penalty_W.kinds or self._problem.penalty_H.kinds:

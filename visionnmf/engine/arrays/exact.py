@@ -33,10 +33,7 @@ ROUNDING = 1e-15  # of the objective of a row
 
 
 def least_squares(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite `Wt` (r, n_samples) with the exact least-squares codes of fixed components `H` (r, n), in a box.
-
-    With weights, each row has its own Gram matrix.
-    """
+    """Overwrite `Wt` with the exact least-squares codes of fixed components, in a box."""
     xp, A = namespace_of(H), doubled(H)
     gram = xp.matmul(A, A.T)
     width = max(problem.X.shape[1], H.shape[0] ** 2)
@@ -153,11 +150,10 @@ def _exchange(box: _Box, start: Any) -> Any:
 
 
 def divergence(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite `Wt` (r, n_samples) with the codes of fixed components `H` (r, n) for a beta-divergence, in a box.
+    """Overwrite `Wt` with the codes of fixed components for a beta-divergence, in a box.
 
-    Multiplicative updates come near, and Newton's method ends it: each step is a least-squares problem in the box,
-    shortened until the loss falls. The codes are the minimum for 1 <= beta <= 2, where the problem is convex, and
-    otherwise a stationary point.
+    Multiplicative updates come near, and Newton's method ends it. The codes are the minimum for 1 <= beta <= 2, where
+    the problem is convex, and otherwise a stationary point.
     """
     xp, A = namespace_of(H), doubled(H)
     sums = xp.sum(A, axis=1)

@@ -61,11 +61,7 @@ def penalties_value(problem: Problem, Wt: Any, H: Any) -> float:
 
 
 def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
-    """Return the derivative of the loss at the entries of some rows (n_rows, n), and the size that sets its scale.
-
-    `M` are the weights of these rows or None, and residuals of at most `tiny` count as 0, as in
-    :attr:`..losses.LossRecord.derivative`. All is in double precision.
-    """
+    """Return the loss's derivative at entries of some rows, in double precision, and the size that sets its scale."""
     loss = problem.loss
     P = model_of(doubled(Wt), doubled(H), rows)
     entries = 1.0 if M is None else doubled(M)
@@ -77,18 +73,10 @@ def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: fl
 
 
 class Sweeps:
-    """HALS sweeps over a factor: coordinate descent, one component after the other (:func:`..quadratic.improve`).
-
-    The components are updated in blocks: one product gives the gradients of a block, in which each change corrects
-    those after it.
-    """
+    """HALS sweeps over a factor, by blocks: each change corrects the gradients of those after it in its block."""
 
     def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False, recorded: bool = True) -> None:
-        """Take the penalty of the factor, a box, l1 and l2, and the number of sweeps of a call.
-
-        Every second sweep runs backward if `alternate` is true. Without `recorded` a GPU does not record the sweeps,
-        which would take longer than a single call.
-        """
+        """Take the penalty, a box, l1 and l2; a GPU records the sweeps if `recorded`, dearer than a single call."""
         self.penalty, self.sweeps, self.alternate = penalty, sweeps, alternate
         self._run = Recorded(self._plain) if recorded else self._plain
 

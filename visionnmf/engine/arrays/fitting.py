@@ -19,10 +19,7 @@ from .optimality import optimality
 def fit(
     problem: Problem, Wt: Any, H: Any, *, solver: str, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
-    """Minimise a problem over both factors, in place; as :func:`..solving.fit`.
-
-    The solver is "admm", "hals", "nenmf" or "mu".
-    """
+    """Minimise a problem over both factors, in place, by "admm", "hals", "nenmf" or "mu"; as :func:`..solving.fit`."""
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
     stopping = Stopping(tol, exact=_exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     if solver == "admm":
@@ -50,10 +47,7 @@ def _exact_objective(problem: Problem) -> float:
 
 
 def solve_codes(problem: Problem, H: Any) -> Any:
-    """Return the codes ``Wt`` (r, n_samples) of the data of a problem for fixed components `H` (r, n).
-
-    The penalty of the codes consists of a box, l1 and l2.
-    """
+    """Return the codes of the data of a problem for fixed components; the penalty is a box, l1 and l2."""
     xp = namespace_of(H)
     Wt = xp.zeros((H.shape[0], problem.X.shape[0]), dtype=H.dtype, device=H.device)
     same = problem.loss.record.codes_as

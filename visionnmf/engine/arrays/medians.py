@@ -20,10 +20,7 @@ ROUNDS = 4  # and how often, before it goes from one jump to the next
 
 
 def polish(problem: Problem, Wt: Any, H: Any, *, sweeps: int) -> None:
-    """Sweep over the codes `Wt` (r, n_rows) of a problem in place, for fixed components `H` (r, n).
-
-    A row gets at most `sweeps` sweeps, and is finished when a sweep changes nothing.
-    """
+    """Run at most `sweeps` sweeps over the codes of each row in place, until one changes nothing."""
     xp = namespace_of(H)
     active = xp.max(problem.X, axis=1) >= 0  # all rows
     for _ in range(sweeps):
@@ -38,10 +35,7 @@ def polish(problem: Problem, Wt: Any, H: Any, *, sweeps: int) -> None:
 
 
 def spread(values: Any, mask: Any) -> Any:
-    """Return the rows of `values`, one for each true entry of `mask` (n_rows,), at these entries of n_rows rows.
-
-    The other rows hold copies of some of them, for the caller to replace; the array API has no other way.
-    """
+    """Return `values` at the true entries of `mask` (n_rows,); other rows hold copies, which the caller replaces."""
     xp = namespace_of(values)
     places = xp.cumulative_sum(xp.asarray(mask, dtype=xp.int64)) - 1
     return xp.take(values, xp.clip(places, 0, None), axis=0)

@@ -17,10 +17,7 @@ from .namespace import chunks, namespace_of, numpy_dtype, parts_of, total
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt` (r, n_samples), then `H` (r, n), by quotients, in place; yield the objective before each iteration.
-
-    The objective never rises, and a code that is zero stays zero.
-    """
+    """Update `Wt`, then `H`, by quotients, in place; yield the objective before each iteration."""
     X, loss, xp = problem.X, problem.loss, namespace_of(H)
     update = _Update(problem, H)
     columns = update.units(xp.sum(X, axis=0) / X.shape[0])

@@ -18,10 +18,10 @@ STEPS = 200  # maximum number of accelerated gradient steps that balance the der
 
 
 def optimality(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return how far the codes `Wt` (r, n_samples) and components `H` (r, n) are from a stationary point; 0 at one.
+    """Return how far the factors are from a stationary point; 0 at one.
 
-    Where a loss has a kink, the derivatives at residuals of 0 are chosen by accelerated gradient steps, which may end a
-    little farther from the best choice than the descent of :func:`..optimality.optimality`.
+    Where a loss has a kink, accelerated gradient steps choose the derivatives at residuals of 0, perhaps a little
+    farther from the best choice than the descent of :func:`..optimality.optimality`.
     """
     X, xp = problem.X, namespace_of(H)
     W64, H64 = doubled(Wt), doubled(H)

@@ -77,10 +77,7 @@ class Block:
     """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
 
     def __init__(self, data: BlockData) -> None:
-        """Take the data of the block, and map those that lie in files (`ArrayFile`) into memory.
-
-        The problem, the codes and the state of a solver come with the messages of a fit; :meth:`begin` is the first.
-        """
+        """Take the data of the block, and map files into memory; :meth:`begin` is the first message of a fit."""
         self._mapped = Mapped()  # the arrays in files
         stored = {name: value for name, value in data._asdict().items() if isinstance(value, ArrayFile)}
         opened: dict[str, Any] = {name: self._mapped.open(value) for name, value in stored.items()}
@@ -126,11 +123,7 @@ class Block:
     # --- the start ----------------------------------------------------------------------------------------------------
 
     def begin(self, problem: Problem) -> None:
-        """Take loss and penalties from a problem without data; its weights are None if no block has any.
-
-        The block then has two problems: `given` of the data as they were given, for the final codes, and `problem` of
-        what weights of samples have made of them (``data.fitted``), for the fit. Without such weights both are equal.
-        """
+        """Take loss and penalties: `given` has the data as given, `problem` those with weights, for the fit."""
         data, weights = self.data, self.data.weights
         if problem.weights is not None and weights is None:
             weights = np.ones_like(data.X)
@@ -149,10 +142,7 @@ class Block:
         self.Wt[:] = absolute_normal(RandomState(seed), self.Wt.shape, scale, self.Wt.dtype)
 
     def take_codes(self) -> None:
-        """Take the given codes (n_rows, r), each row times the number by which the fit multiplies that row of data.
-
-        `Wt` (r, n_rows) are the codes of the block, transposed; :meth:`empty_codes` has made them.
-        """
+        """Take the given codes, each row times the number by which the fit multiplies that row of data."""
         assert self.data.codes is not None
         self.Wt[:] = self.data.codes.T
         if self.data.row_scale is not None:
@@ -163,10 +153,7 @@ class Block:
         return (self.Wt.sum(axis=1, dtype=np.float64),)
 
     def start(self, factor: float) -> None:
-        """Multiply the codes by a number, with which drawn codes match given components, and make them feasible.
-
-        That moves them into the set of their constraints, if they have any; `Wt` (r, n_rows) are the codes, transposed.
-        """
+        """Multiply the codes by a number, with which they match given components, and make them feasible."""
         self.Wt *= self.Wt.dtype.type(factor)
         self.problem.penalty_W.feasible(self.Wt)
 
@@ -177,10 +164,7 @@ class Block:
     # --- the solvers --------------------------------------------------------------------------------------------------
 
     def totals(self) -> admm.Totals:
-        """Return the sums that set the scale of the path of ADMM, and prepare its pass over the rows of this block.
-
-        The pass, `_half`, keeps the dual variables, which are as large as the data and begin as zeros.
-        """
+        """Return the sums that set the scale of the path of ADMM, and prepare its pass with duals of 0."""
         self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())
         return admm.Totals.of(self.problem)
 
@@ -192,21 +176,14 @@ class Block:
         return zero
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
-
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. The
-        dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
-        """
+        """Update the codes by one pass of ADMM; return the sums that the update of the components needs."""
         self._mapped.load(self._written)
         return self._half.step(self.Wt, H, bound, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
-        """Choose the updates of least squares for a descent with extrapolation.
+        """Choose the updates: "gram" without weights, "filled" with weights, "clipped" for the Huber loss.
 
-        `kind` is "gram" for data without weights, "filled" for data with weights, or "clipped" for the Huber loss.
-        `largest` is the largest weight of all blocks. `_halves` updates either factor while the other is fixed, and
-        `_codes` keeps the codes before and after extrapolation. "filled" and "clipped" need an array as large as the
-        data.
+        `largest` is the largest weight of all blocks. "filled" and "clipped" need an array as large as the data.
         """
         # the pass of ADMM is over, and its dual as large as the data
         self._half = None  # type: ignore[assignment]
@@ -221,11 +198,10 @@ class Block:
         self._codes = hals.ExtrapolatedCodes(self.Wt, self.problem.penalty_W)
 
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
-        """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
+        """Update the codes by HALS, and extrapolate them; :meth:`accept` or :meth:`reject` settles that.
 
-        `_codes` keeps the result as `next`, which :meth:`accept` or :meth:`reject` settles; `_halves` does the sweeps.
-        Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
-        with the data (r, n), their penalty, and the largest code of each component (r,).
+        Return the Gram matrix of the extrapolated codes, their product with the data, their penalty, and the largest
+        code of each component (r,).
         """
         self._mapped.load(self._written)
         self._codes.step(self._halves, H, momentum)
@@ -238,11 +214,7 @@ class Block:
         return (self.problem.loss_value(self._codes.next, H),)
 
     def accept(self, exponents: Array | None) -> None:
-        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``.
-
-        That keeps both factors of a component in the range of their dtype. None multiplies nothing. `kept` are all
-        versions of the codes that outlast an iteration.
-        """
+        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``."""
         self._codes.accept()
         if exponents is not None:
             rescale(self._codes.kept, exponents)
@@ -258,10 +230,10 @@ class Block:
     # --- the report ---------------------------------------------------------------------------------------------------
 
     def finish(self, H: Array, codes_penalty: Any, penalty: Any) -> None:
-        """Find the codes `found` (r, n_rows) of the final components `H` for the given data; drop the solver's state.
+        """Find the codes of the final components for the given data; drop the solver's state.
 
         `codes_penalty` is the penalty of that search, `penalty` the one that the report counts. `Wt` then holds the
-        codes of the data that entered the fit: `found`, each row times the number that multiplied that row of data.
+        codes of the data that entered the fit.
         """
         # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
         self._half = self._halves = self._codes = None  # type: ignore[assignment]
@@ -273,8 +245,8 @@ class Block:
     def report(self, H: Array) -> tuple[Any, ...]:
         """Return what the report of a fit adds up over the blocks.
 
-        These are the loss, the penalty of the codes, whether each component is used (r,), as 0 or 1, the numbers of
-        samples that are not 0 and of those among them whose codes are all 0, and the number of entries that are not 0.
+        These are the loss, the penalty of the codes, which components are used (r,), the numbers of samples that are
+        not 0 and of those among them whose codes are all 0, and the number of entries that are not 0.
         """
         X = self.problem.X
         full = X.sum(axis=1, dtype=np.float64) > 0
@@ -285,21 +257,16 @@ class Block:
         )  # fmt: skip
 
     def code_squares(self) -> tuple[Array, float]:
-        """Return the squared norms of the codes of each component (r,), and the squared derivative at the model 0.
-
-        Both set scales of the optimality measure. The second is computed only for a loss with a kink, and is 0
-        otherwise.
-        """
+        """Return the squared norms of the codes, and at a kink the squared derivative at the model 0, for scales."""
         W = self.Wt.astype(np.float64)
         squares = Derivatives.of(self.problem, 0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
         return np.einsum("ij,ij->i", W, W), squares
 
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
-        """Keep the gradient with respect to the codes; return that with respect to `H`, and the squared derivative.
+        """Keep the gradient of the codes; return that of `H`, with kinks counted as 0, and the squared derivative.
 
-        At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. `row_squares` is the
-        mean squared derivative of a row. For a loss with a kink the squared derivative is returned as 0, because
-        :meth:`code_squares` has already given it.
+        Where a loss has a kink the squared derivative is returned as 0, because :meth:`code_squares` has already given
+        it.
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:
@@ -313,11 +280,7 @@ class Block:
         return G_H, 0.0
 
     def find_kinks(self, H: Array, first: int, last: int, tiny: float) -> None:
-        """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
-
-        There the derivative of a loss with a kink may be any number of an interval. `H` (r, n) are the components.
-        `_Zeros` finds these entries, in double precision, and keeps the derivatives that are chosen there.
-        """
+        """Keep the entries of features ``first:last`` whose residual is at most `tiny`, a kink, for :meth:`balance`."""
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]
         part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
@@ -326,26 +289,19 @@ class Block:
     def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
         """Find derivatives at the kinks that make the gradient of the components small; return by how much it changes.
 
-        `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1: `norms` (r,) are their
-        norms. The derivatives are those that this block would choose if it were alone; :meth:`move` goes towards them.
-        A feature whose gradient has a norm below `enough` is left as it is. `H` are the components.
+        `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1. The derivatives are
+        those that this block would choose if it were alone; :meth:`move` goes towards them. A feature whose gradient
+        has a norm below `enough` is left as it is.
         """
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
         return (self._zeros.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
 
     def move(self, shares: Array) -> None:
-        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`.
-
-        `_zeros` keeps them for the features of the last :meth:`find_kinks`.
-        """
+        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`."""
         self._zeros.move(shares)
 
     def moved(self, norms: Array, sigma: float) -> tuple[float]:
-        """Return the squared change of the model by one step of projected gradient on the codes.
-
-        `norms` (r,) are those of the components, and `sigma` is the curvature of the loss; :meth:`gradients` has kept
-        the gradient.
-        """
+        """Return the squared change of the model by one projected gradient step on the codes."""
         W = self.Wt.astype(np.float64)
         return (moved_squares(W, self._gradient, norms, self.problem.penalty_W, sigma),)
 

@@ -43,19 +43,10 @@ class WorkerLostError(Exception):
 
 
 class ClusterCrew(Crew):
-    """A crew on the workers of the cluster of `client`.
-
-    `recipes` are delayed objects that compute the :class:`.block.BlockData` of each block, and `sizes` their numbers of
-    rows. If data are `in_files`, a block stays on the worker that has read it.
-    """
+    """A crew on the workers of `client`, with the numbers of rows of the blocks that `recipes` compute."""
 
     def __init__(self, client: Any, recipes: Sequence[Any], sizes: Sequence[int], *, in_files: bool = False) -> None:
-        """Place blocks on the workers of `client`.
-
-        `recipes` are what Dask computes each block from, and `sizes` their numbers of samples. `in_files` says whether
-        workers keep blocks in files. The log holds the messages that are repeated for blocks of lost workers, and each
-        member is the actor of one worker with the numbers of its blocks.
-        """
+        """Place blocks, or files of them (`in_files`), on the workers; the log keeps messages for lost blocks."""
         super().__init__(sizes)
         self._in_files = in_files
         self._client, self._recipes = client, list(recipes)
@@ -245,10 +236,7 @@ class ClusterCrew(Crew):
         return bool(future.status == "finished")
 
     def codes(self) -> list[Any]:
-        """Return futures of the final codes (n_rows, r) of each block, in the order of the blocks.
-
-        Each is computed on the worker that holds the block, so the codes do not pass through this process.
-        """
+        """Return futures of the final codes of each block, in order, computed on the workers that hold them."""
         found = {}
         for member in self._members:
             for number in member.numbers:

@@ -18,11 +18,7 @@ class Crew(ABC):
     """All blocks of a fit. `sizes` are their numbers of rows."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        """Keep the numbers of rows of the blocks, `sizes`.
-
-        `_waiting` collects messages (name of a method, its arguments) that need no answer and go along with the next
-        one.
-        """
+        """Keep the numbers of rows of the blocks; `_waiting` has messages without answers, sent with the next one."""
         self.sizes = list(sizes)
         self._waiting: list[Message] = []  # messages without an answer, which travel with the next one
 
@@ -32,25 +28,15 @@ class Crew(ABC):
         return [sum(self.sizes[:number]) for number in range(len(self.sizes))]
 
     def tell(self, method: str, *arguments: Any) -> None:
-        """Have a method of all blocks called before the next :meth:`ask` or :meth:`look`, which sends it along.
-
-        The method has no answer. Waiting saves a round trip to the workers.
-        """
+        """Have a method of all blocks, without an answer, called before the next :meth:`ask` or :meth:`look`."""
         self._waiting.append((method, arguments))
 
     def ask(self, method: str, *arguments: Any) -> Answer:
-        """Call a method of all blocks, by its name; return the sums of their answers, which are tuples, item by item.
-
-        Messages of :meth:`tell` that wait are sent before it. The 0 says that none of the messages leaves blocks
-        unchanged.
-        """
+        """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items."""
         return self._send([*self._taken(), (method, arguments)], 0)
 
     def look(self, method: str, *arguments: Any) -> Answer:
-        """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one.
-
-        The 1 says that the last of the messages is such a one.
-        """
+        """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one."""
         return self._send([*self._taken(), (method, arguments)], 1)
 
     def _taken(self) -> list[Message]:
@@ -75,11 +61,7 @@ class LocalCrew(Crew):
     """A crew whose blocks are in this process and share its threads."""
 
     def __init__(self, data: Sequence[BlockData], sizes: Sequence[int]) -> None:
-        """Take the data of all blocks and their numbers of rows, `sizes`; one shard holds them all.
-
-        A `BlockData` has the rows of a block with their weights and given codes. The shard answers messages, each the
-        name of a method of the blocks and its arguments: it calls the method on every block and adds up the answers.
-        """
+        """Take the data of all blocks and their numbers of rows; one shard holds them all and answers messages."""
         super().__init__(sizes)
         # the numbers of the blocks, here all of them, and that of the first row of each among all rows
         self._shard = Shard(data, range(len(data)), self.starts)

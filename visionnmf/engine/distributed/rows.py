@@ -35,10 +35,7 @@ LIMIT = np.iinfo(np.int32).max
 
 @dataclass
 class RowsInBlocks:
-    """Rows that a crew holds; `problem` has the loss and the penalties, but no data, and `sums` describes the data.
-
-    If the data are sparse, ``problem.X`` is an empty sparse matrix, otherwise None.
-    """
+    """Rows that a crew holds; ``problem.X`` is None, or an empty sparse matrix, and `sums` describes the data."""
 
     crew: Crew
     problem: Problem
@@ -57,12 +54,9 @@ class RowsInBlocks:
         return self.problem.weights is not None
 
     def start(self, n_components: int, rng: RandomState, H: Array | None, given: bool) -> Array:
-        """Start all blocks, and return the components (r, n_features) to start from.
+        """Start all blocks, by codes if `given`, and return the components: `H`, or drawn first, as in memory.
 
-        `H` are given components or None, and `given` says whether the blocks have given codes; what is not given is
-        drawn. As in memory (:func:`..starts.random`), the components are drawn first. A drawn factor beside a given one
-        is scaled so that the model has a quarter of the mean of the data. The crew passes each named message to all
-        blocks.
+        A drawn factor beside a given one is scaled so that the model has a quarter of the mean of the data.
         """
         crew, sums, r = self.crew, self.sums, n_components
         mean = sums.total / (sums.n_observed or 1)
@@ -118,11 +112,7 @@ class AdmmRowsInBlocks:
         return admm.Totals(*self._rows.crew.ask("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes for fixed components `H`; return the sums over all blocks that the components need.
-
-        `bound` is ``1 / rho`` and `decay` the factor of its last change. The sums come in double precision and are
-        returned in the dtype of `H`.
-        """
+        """Update the codes for fixed components; return the sums over all blocks, in the dtype of `H`."""
         found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
@@ -131,12 +121,7 @@ class AdmmRowsInBlocks:
         return admm.improve_components(self._rows.problem, H, found, bound)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
-        """Minimise the Huber loss by descent, over the codes and `H` (r, n) in place; yield progress.
-
-        It begins where ADMM ends, after its path of growing rho. Each iteration runs HALS sweeps on "clipped" data: the
-        model plus the residuals, clipped at the parameter of the loss. Their squares majorise the Huber loss. The crew
-        has the codes, which `DescentRowsInBlocks` lets the descent change block by block.
-        """
+        """Minimise the Huber loss by descent on clipped data, from where ADMM ends, in place; yield progress."""
         rows = DescentRowsInBlocks(self._rows, "clipped")
         return hals.descend(rows, H, self._rows.problem.penalty_H, max_iter=max_iter)
 
@@ -145,10 +130,7 @@ class DescentRowsInBlocks:
     """Rows in blocks for :func:`..solvers.hals.descend`; `kind` is that of :meth:`.block.Block.prepare_descent`."""
 
     def __init__(self, rows: RowsInBlocks, kind: str) -> None:
-        """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss).
-
-        The crew of the rows passes messages to all blocks, which hold the data and the codes; here are only components.
-        """
+        """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss)."""
         self._rows, self._crew, self._kind = rows, rows.crew, kind
         largest = float(rows.sums.weight.value)  # weight of an entry
         # factor of the penalties: with weights, the loss that is majorised is divided by the largest one
@@ -164,13 +146,10 @@ class DescentRowsInBlocks:
         return self._rows.objective(H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
+        """Update the codes for fixed components, and then `H_new` in place; return the objective of both.
 
-        The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram` (r,
-        r), of the codes with themselves, and `right` (r, n), with the data. Without weights (`_kind` "gram") the loss
-        follows from these, unless it is so small that rounding would show; otherwise the blocks evaluate it. `_scale`
-        is the factor of the penalties that belongs to the loss that is majorised, and `_halves` knows how many sweeps
-        pay.
+        Without weights the loss follows from the Gram matrix and products of the codes, unless it is so small that
+        rounding would show; otherwise the blocks evaluate it.
         """
         gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
@@ -185,11 +164,9 @@ class DescentRowsInBlocks:
         return float(loss + (penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
+        """Keep the extrapolated codes, and rescale all versions of components of uneven factors, in place.
 
-        `components`, all versions of the components that the caller keeps, are multiplied by powers of two
-        (`exponents`), and the codes of the blocks are divided by them. Penalties exclude this, because they depend on
-        the scale. `_largest_codes` (r,) are those of the last update.
+        Penalties exclude this, because they depend on the scale.
         """
         exponents = None
         if not (self._rows.problem.penalty_W.kinds or self._rows.problem.penalty_H.kinds):
@@ -204,11 +181,7 @@ class DescentRowsInBlocks:
 
 
 def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run the solver "admm" or "hals" on rows in blocks; update `H` (r, n) in place, and yield its progress.
-
-    `rows` are all rows of the data, which a crew holds in blocks, with their codes. Both solvers see them through an
-    object that asks the blocks, and do the same as in memory.
-    """
+    """Run "admm" or "hals" on rows in blocks as in memory; update `H` in place, and yield progress."""
     if solver == "admm":
         return admm.follow(AdmmRowsInBlocks(rows), H, max_iter=max_iter)
     kind = "filled" if rows.weighted else "gram"  # with weights, the model fills in a part of each entry
@@ -227,12 +200,7 @@ class Report(NamedTuple):
 
 
 def report(rows: RowsInBlocks, H: Array) -> Report:
-    """Evaluate the final codes, which the message "finish" has found, with the components `H` (r, n).
-
-    The blocks report the loss, the penalty of the codes, which components they use (r,), the numbers of samples that
-    are not 0 and of those among them whose codes are 0, and the number of entries that are not 0. The model is zero if
-    no component that the codes use is nonzero, although the data are not.
-    """
+    """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
     loss, penalty, used, n_full, n_lost, n_nonzero = rows.crew.look("report", H)
     is_zero = not (used.astype(bool) & H.any(axis=1)).any() and bool(rows.sums.total)
     return Report(
@@ -242,11 +210,7 @@ def report(rows: RowsInBlocks, H: Array) -> Report:
 
 
 def optimality(rows: RowsInBlocks, H: Array) -> float:
-    """Return how far the present codes and components `H` (r, n) are from a stationary point; 0 at one.
-
-    This is :func:`..optimality.optimality` of rows in blocks: the larger change of the model by one projected gradient
-    step on either factor, relative to the data. The crew passes a named message to all blocks and adds up the answers.
-    """
+    """Return how far codes and components are from a stationary point, as :func:`..optimality.optimality`."""
     crew, problem, sums = rows.crew, rows.problem, rows.sums
     H64 = H.astype(np.float64)
     squares_W, at_zero = crew.look("code_squares")
@@ -306,11 +270,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
 def fit(
     rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
-    """Minimise a problem over the codes of all blocks, and over `H` in place; as :func:`..solving.fit`.
-
-    `solver` is "admm" or "hals". For a divergence, whose objective has long plateaus, the stopping rule asks for the
-    gradient as well (`confirm`). The crew passes a named message to all blocks and adds up their answers.
-    """
+    """Minimise a problem over the codes of all blocks and `H`, by "admm" or "hals"; as :func:`..solving.fit`."""
     confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
     exact = rows.crew.look("exact")[0] if tol > 0 else 0.0
     stopping = Stopping(tol, exact=exact, optimality=confirm)  # an objective of at most `exact` counts as 0

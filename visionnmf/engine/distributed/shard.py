@@ -21,30 +21,21 @@ Answer = tuple[Any, ...]
 
 
 class Shard:
-    """Some blocks of rows; a message goes to each of them, and their answers are added up in double precision.
+    """Some blocks of rows; a message goes to each of them, and their answers are added in double precision.
 
-    In double precision the sums of float32 data do not depend on which worker holds which block. `numbers` are those of
-    the blocks among all blocks, and `starts` the numbers of their first rows.
+    So the sums of float32 data do not depend on which worker holds which block.
     """
 
     def __init__(
         self, data: Sequence[BlockData], numbers: Sequence[int], starts: Sequence[int], threads: int | None = None
     ) -> None:
-        """Open the blocks of `data`.
-
-        `numbers` are those of the blocks among all blocks, `starts` the numbers of their first rows among all rows, and
-        `threads` is how many threads work on them (None: as many as there are).
-        """
+        """Open blocks, with their `numbers`, and first rows, among all; `threads` None is as many as there are."""
         self.blocks = [Block(item) for item in data]
         self.numbers, self.starts = list(numbers), list(starts)
         self.threads = threads or n_threads()
 
     def run(self, messages: Sequence[Message]) -> Answer:
-        """Pass messages to all blocks, one after the other, and return the answer to the last one.
-
-        A message is the name of a method and its arguments. The method is that of this class if it has one, which sees
-        all blocks together; otherwise it is called on each block, and the answers are added up.
-        """
+        """Pass messages (method, arguments) to this object, or each block; return the last answer, added up."""
         answer: Answer = ()
         with at_most(self.threads), one_blas_thread():
             for method, arguments in messages:
@@ -57,11 +48,7 @@ class Shard:
         return np.ascontiguousarray(self.blocks[self.numbers.index(number)].found.T)
 
     def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
-        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards.
-
-        `state` is that of the generator before, `n_samples` the number of rows of all shards, and `scale` the standard
-        deviation of the normal numbers. Each shard draws all numbers and keeps those of its rows.
-        """
+        """Draw starting codes as a fit in memory does: all numbers, of which it keeps its rows'; return the state."""
         rng = RandomState()
         rng.set_state(state)
         for k in range(len(self.blocks[0].Wt)):
@@ -72,10 +59,7 @@ class Shard:
         return (GeneratorState(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
-        """Draw starting codes for each block from a seed of its own.
-
-        `seeds` has one for each of all blocks, and `scale` is the standard deviation of the normal numbers.
-        """
+        """Draw starting codes for each block from a seed of its own, by its number among all."""
         for block, number in zip(self.blocks, self.numbers, strict=True):
             block.draw_codes(seeds[number], scale)
         return ()

@@ -38,10 +38,7 @@ def store(array: Array, directory: str) -> ArrayFile:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, directory: str) -> ArrayFile:
-    """Make a file of zeros in a directory, and return its path, shape and dtype.
-
-    The file is sparse: it takes no space until something is written.
-    """
+    """Make a sparse file of zeros in a directory, and return its path, shape and dtype."""
     with tempfile.NamedTemporaryFile(dir=directory, prefix="visionnmf-", suffix=".raw", delete=False) as file:
         file.truncate(int(np.prod(shape)) * np.dtype(dtype).itemsize)
     return ArrayFile(file.name, shape, np.dtype(dtype).str)
@@ -54,11 +51,7 @@ class Mapped:
         self._maps: list[tuple[mmap.mmap, Array]] = []
 
     def open(self, stored: ArrayFile) -> Array:
-        """Map a file that :func:`store` or :func:`zeros` has written, and return its array, which may be changed.
-
-        The file is removed when this object is. `_maps` keeps the mappings, with their arrays, for :meth:`release`
-        and :meth:`load`.
-        """
+        """Map a file of :func:`store` or :func:`zeros`, removed with this object, and return its array."""
         with open(stored.path, "r+b") as file:
             mapped = mmap.mmap(file.fileno(), 0)
         weakref.finalize(self, _remove, stored.path)
@@ -67,10 +60,7 @@ class Mapped:
         return array
 
     def load(self, array: Array | None) -> None:
-        """Map all pages of an array for writing in one call, where the system can; others than mapped ones are left.
-
-        Otherwise the first write to each page would interrupt the pass over the array.
-        """
+        """Map all pages of an array for writing in one call, if possible, which the first pass would do one by one."""
         if sys.platform == "linux":
             for mapped, opened in self._maps:
                 if opened is array:
@@ -91,10 +81,7 @@ def _remove(path: str) -> None:
 
 
 def stored_fields(values: dict[str, Any], directory: str) -> dict[str, Any]:
-    """Write the matrices among some values (by name) to files of a directory; return their places by name.
-
-    Values that are not arrays with two axes are left out.
-    """
+    """Write the matrices among some values (by name) to files of a directory; return their places by name."""
     return {
         name: store(value, directory)
         for name, value in values.items()

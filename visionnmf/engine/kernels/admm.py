@@ -188,14 +188,7 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel
 def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Manhattan loss, on rows ``start:stop``.
-
-    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
-    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
-    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    `parameter` is not used; all these kernels share one signature.
-    """
+    """Run the elementwise part of one ADMM iteration for the Manhattan loss; `parameter` is not used."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -209,14 +202,7 @@ def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, re
 
 @kernel
 def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the elastic net, on rows ``start:stop``.
-
-    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
-    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
-    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    `parameter` is alpha.
-    """
+    """Run the elementwise part of one ADMM iteration for the elastic net; `parameter` is alpha."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -230,14 +216,7 @@ def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, 
 
 @kernel
 def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Huber loss, on rows ``start:stop``.
-
-    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
-    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
-    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    `parameter` is delta.
-    """
+    """Run the elementwise part of one ADMM iteration for the Huber loss; `parameter` is delta."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -251,15 +230,7 @@ def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residu
 
 @kernel
 def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Kullback-Leibler divergence, on rows ``start:stop``.
-
-    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
-    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
-    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    The losses are 0, because they would need a logarithm for each entry; the caller computes them. `parameter` is not
-    used; all these kernels share one signature.
-    """
+    """Run the elementwise part of one ADMM iteration for the Kullback-Leibler divergence, with losses of 0."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -273,15 +244,7 @@ def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, los
 
 @kernel
 def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the sum of the rows' Euclidean norms, rows ``start:stop``.
-
-    `X` (n_rows, n) holds the data, `U` (n_rows, n) the scaled dual, which is updated in place, and `M` (n_rows, n) the
-    entry weights, or is None. `P` (stop - start, n) holds the model of these rows and receives the target of the next
-    least-squares step. `bounds` (n_rows,) holds ``1 / rho`` of each row, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    A row is not split into chunks, because its prox needs the norm of the whole row. `parameter` is not used; all these
-    kernels share one signature.
-    """
+    """Run the elementwise part of one ADMM iteration for the rows' norms; a row is not split, as its prox needs it."""
     for j in range(start, stop):
         m = None if M is None else M[j]
         losses[j], residuals[j] = _l21(X[j], P[j - start], U[j], m, bounds[j], decay)

@@ -9,11 +9,7 @@ CHUNK = 4096  # entries summed in the dtype of the data; the sums of chunks are 
 
 @kernel(reassociate=True, part=True)
 def dot(a, b):  # type: ignore[no-untyped-def]
-    """Return the inner product ``sum a b`` of two vectors.
-
-    Each chunk of :data:`CHUNK` entries is summed in the dtype of `a`, which is fast; the sums of the chunks are added
-    in double precision.
-    """
+    """Return ``sum a b``: chunks of :data:`CHUNK` entries are summed in the dtype of `a`, then in double precision."""
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
         part, other = a[first : first + CHUNK], b[first : first + CHUNK]

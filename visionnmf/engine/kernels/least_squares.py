@@ -192,11 +192,10 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
 
 @kernel(reassociate=True, allocates=True)
 def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
+    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop``, in place.
 
-    `X` and the weights `M` are (n_rows, n), `A` is (r, n), and the codes `Ft` (r, n_rows) are updated in place within
-    [`low`, `high`]; `l1` and `l2` (r,) are >= 0. Each row gets `sweeps` sweeps. Its weighted residual ``m (x - f A)``
-    is kept up to date in cache, so a code that stays at its bound costs one inner product.
+    Each row gets `sweeps` sweeps. Its weighted residual ``m (x - f A)`` is kept up to date in cache, so a code that
+    stays at its bound costs one inner product.
     """
     number = A.dtype.type
     zero = number(0)
@@ -237,11 +236,9 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
 
 @kernel
 def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
-    """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``.
+    """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``, with one over the largest weight.
 
-    `X`, `M` and `P` are (n_rows, n), and `scale` is one over the largest weight, so an entry of that weight becomes its
-    datum and a missing one stays the model. This is the majorisation step that reduces weighted to unweighted least
-    squares.
+    This is the majorisation step that reduces weighted to unweighted least squares.
     """
     for j in range(start, stop):
         x, m, p = X[j], M[j], P[j]

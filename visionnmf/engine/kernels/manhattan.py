@@ -20,10 +20,7 @@ from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum
 
 
 def sum_rounding(dtype: Any) -> float:
-    """Return the relative rounding error to allow for in a sum over a row in this dtype.
-
-    It is 8 units of the dtype's precision: a row is summed in chunks, and their sums are added in double precision.
-    """
+    """Return the relative rounding error of a sum over a row in this dtype: 8 units, as chunks are summed."""
     return 8 * float(np.finfo(dtype).eps)
 
 
@@ -397,11 +394,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
 
 @kernel
 def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
-    """Return ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``.
-
-    `S` (n, n) is symmetric, h_i is column i of `H` (r, n), and `c` (n,) holds node weights. The first row of `scratch`
-    (>= 1, n) is used for residuals.
-    """
+    """Return ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``; `scratch` (>= 1, n) is used for residuals."""
     residual = scratch[0]
     total = 0.0
     for j in range(S.shape[0]):

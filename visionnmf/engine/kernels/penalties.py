@@ -87,11 +87,9 @@ def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
 
 @kernel
 def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
-    """Find the level of each row of `V` (n_rows, n): the number t with ``sum max(v - t, 0) = radius``.
+    """Write the largest entry of each row and its distance to the t with ``sum max(v - t, 0) = radius``.
 
-    The projection of a row v onto the simplex ``x >= 0, sum x = radius`` is ``max(v - t, 0)``, so the level gives
-    projections onto simplex and balls (:mod:`..projections`). `tops` and `depths` (n_rows,) receive the largest entry
-    and its distance to the level, so that the level is ``tops - depths``. `radii` (n_rows,) is >= 0.
+    ``max(v - t, 0)`` is the projection of a row v onto the simplex ``x >= 0, sum x = radius``.
     """
     for k in range(V.shape[0]):
         row = V[k]
@@ -104,11 +102,10 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, allocates=True)
 def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
-    """Project columns ``start:stop`` of `F` (r, n) onto the unit simplex, in place.
+    """Project columns ``start:stop`` of `F` onto the unit simplex, in place, by tiles of columns.
 
-    The algorithm is that of :func:`_depth_of_level`, for a tile of columns at once: find for each column the level t
-    with ``sum max(f - t, 0) = 1``, and keep only the parts above it. Distances are measured from the largest entry of a
-    column, so that rounding does not depend on the magnitude of `F`.
+    The algorithm is that of :func:`_depth_of_level`. Distances are measured from the largest entry of a column, so that
+    rounding does not depend on the magnitude of `F`.
     """
     number = F.dtype.type
     zero, one = number(0), number(1)

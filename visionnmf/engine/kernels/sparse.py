@@ -50,11 +50,7 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
 
 @kernel(allocates=True)
 def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write rows ``start:stop`` of ``X @ points`` to `out` (n_rows, r), for a sparse X and `points` (n, r).
-
-    `data`, `indices` and `indptr` are the CSR arrays of X (n_rows, n).
-    The result of a row does not depend on the other rows, to the bit.
-    """
+    """Write rows ``start:stop`` of ``X @ points`` for a CSR array; a row does not depend on the others, to the bit."""
     total = np.empty(points.shape[1], np.float64)
     for j in range(start, stop):
         _product_of_row(data, indices, indptr[j], indptr[j + 1], points, out[j], total)
@@ -137,11 +133,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the model at the stored entries of rows ``start:stop`` to `out`, in double precision.
-
-    The entry in row j and column i is ``codes[j] . points[i]``. `indices` and `indptr` are CSR arrays. `codes` is
-    (n_rows, r), `points` (n, r), and `out` has one entry for each stored entry of these rows.
-    """
+    """Write the model ``codes[j] . points[i]`` at the stored entries of rows ``start:stop`` to `out`, in double."""
     first = indptr[start]
     for j in range(start, stop):
         f = codes[j]
@@ -164,10 +156,9 @@ def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
-    """Write the model of one sparse row at its stored entries to `p` (count,), raised to at least `floor`.
+    """Write the model of one sparse row at its stored entries, the columns `support`, to `p`, at least `floor`.
 
-    `f` (r,) are the codes of the row, `points` (n, r) is the fixed factor, and `support` (count,) holds the columns of
-    the stored entries. The components at these columns are copied to `A` (r, >= count).
+    The components at these columns are copied to `A` (r, >= count).
     """
     count = support.shape[0]
     for e in range(count):

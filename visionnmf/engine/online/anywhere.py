@@ -69,10 +69,7 @@ def first_codes(right: Any, penalty: Penalties) -> Any:
 
 
 def improve(F: Any, gram: Any, right: Any, penalty: Penalties, *, sweeps: int, scale: float = 1.0) -> None:
-    """Lower ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``, in place, as :func:`..quadratic.improve` does.
-
-    On a device the penalty has a box, l1 and l2.
-    """
+    """Lower the quadratic plus penalty as :func:`..quadratic.improve` does; on a device of a box, l1 and l2."""
     if is_elsewhere(F):
         factors.Sweeps(penalty, sweeps, recorded=False)(F, gram, right, scale)
     else:
@@ -90,11 +87,7 @@ def loss_value(problem: Problem, Wt: Any, H: Any) -> float:
 
 
 def manhattan_target(X: Any, V: Any, U: Any, M: Any, bounds: Any, decay: float) -> Any:
-    """Return the target of the next least-squares step of ADMM from the model `V`, and update the dual `U` in place.
-
-    All are (n_rows, n), and so are the weights `M`, or None; the target may overwrite the model. `bounds` (n_rows,) is
-    ``1 / rho`` and `decay` the factor of its last change.
-    """
+    """Return the target of ADMM's next least-squares step; the dual `U` changes in place. `bounds` is ``1 / rho``."""
     if is_elsewhere(X):
         return compiled(pass_of(MANHATTAN), X)(X, V, U, M, bounds[:, None], number(decay, X))[0]
     unused = np.empty((2, len(X)))  # receives losses and residuals

@@ -138,10 +138,7 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST,
 
 
 def scaling(step: int, horizon: int | None) -> float:
-    """Return ``theta``, the relative step length of update `step`, counted from 1; it is 0 beyond the horizon.
-
-    With a known number of updates (`horizon`) it falls like a quarter of a cosine, otherwise like ``1 / sqrt(step)``.
-    """
+    """Return the relative length of step `step` >= 1: a quarter of a cosine up to `horizon`, or ``1 / sqrt(step)``."""
     if horizon is None:
         return THETA / math.sqrt(step)
     return THETA * math.cos((step - 1) * math.pi / (2 * horizon)) if step <= horizon else 0.0

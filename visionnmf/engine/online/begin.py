@@ -27,10 +27,10 @@ SAMPLES_A_COMPONENT = 4  # samples per component used for the factorisation, if 
 
 
 def components(problem: Problem, n_components: int, init: str, rng: RandomState) -> Array:
-    """Return initial components (n_components, n_features) of unit norm, moved into their constraint set.
+    """Return feasible initial components of unit norm, by the first samples.
 
-    `problem` holds the first samples; only the constraints on the components are used from its penalties. `init` is
-    "batch" for a short batch factorisation, or a key of :data:`..starts.STARTS`.
+    `init` is "batch" for a short batch factorisation, or a key of :data:`..starts.STARTS`. Of the penalties only the
+    constraints on the components count.
     """
     plain = replace(problem, penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
     X = problem.X

@@ -24,21 +24,16 @@ Array = NDArray[Any]
 
 
 def start(n_components: int, n_features: int, rng: np.random.RandomState, dtype: Any) -> tuple[Array, Array]:
-    """Return the encoder and components before the first sample, both of shape (n_components, n_features).
-
-    The encoder is uniform in [-1, 1], which sets the scale of the codes. The components are zero.
-    """
+    """Return the encoder, uniform in [-1, 1], and zero components before the first sample, both (r, n)."""
     shape = (n_components, n_features)
     return rng.uniform(-1, 1, shape).astype(dtype), np.zeros(shape, dtype)
 
 
 def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
-    """Learn the samples in their order and update encoder and components, both (n_components, n_features), in place.
+    """Learn samples in order, scaled to unit norm; update encoder and components, both (r, n), in place.
 
-    The samples `X` (n_samples, n_features) are dense or CSR. They are scaled to unit norm, and a sample of zeros
-    changes nothing. `weight` is the w in ``|dE|^2 + |dD|^2 / w``, which each step keeps small: the larger it is, the
-    more the components change and the less the encoder. Return the norm of ``x - D y`` of each scaled sample before it
-    was learnt, (n_samples,), where y are its codes and D the components, transposed.
+    A sample of zeros changes nothing. `weight` is the w in ``|dE|^2 + |dD|^2 / w``, which each step keeps small. Return
+    the norm of ``x - D y`` of each scaled sample before it was learnt, (n_samples,), where y are its codes.
     """
     dtype, w = encoder.dtype, encoder.dtype.type(weight)
     (n_components, n_features), errors = encoder.shape, np.empty(X.shape[0])
@@ -53,9 +48,6 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
 
 
 def encode(X: Any, encoder: Array) -> Array:
-    """Return the codes ``max(0, X E^T)`` of `X` (n_samples, n_features), with shape (n_samples, n_components).
-
-    The samples are not scaled, so the codes grow with them.
-    """
+    """Return the codes ``max(0, X E^T)`` of samples as they are, not scaled to unit norm."""
     codes: Array = np.asarray(X @ encoder.T)
     return np.maximum(codes, 0, out=codes)

@@ -37,8 +37,7 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 def learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a batch: clean it, add it to the sums and improve the components (see :class:`.record.Method`).
 
-    `state` holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data, and
-    `weight`, the number of samples. The codes `Wt` are (r, n_samples), the cleaned data `V` (n_samples, n). `counts` is
+    `state` holds the sums of products of codes, `A`, and of codes and data, `B`, and the number of samples. `counts` is
     the largest weight in each sample; entries of less weight have been replaced in part by the model.
     """
     problem, sample_weight = batch.problem, batch.sample_weight
@@ -54,10 +53,9 @@ def learn(batch: Batch, H: Array, state: State) -> float:
 
 
 def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
-    """Return robust codes (n_components, n_samples), cleaned data (n_samples, n_features) and the loss of each sample.
+    """Return approximate robust codes, cleaned data (sparse if the data are), and the loss of each sample.
 
-    The codes are approximate. In the cleaned data, which are sparse if the data are, the model replaces outliers and
-    missing entries. `H` is (n_components, n_features).
+    In the cleaned data the model replaces outliers and missing entries.
     """
     gram, work, elsewhere = product(H, H.T), blocks(problem.X.shape[0], TILE), is_elsewhere(H)
     # with a penalty, the step that all rows of a block share depends on which rows these are

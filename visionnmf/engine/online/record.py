@@ -40,10 +40,7 @@ class OnlineOptions:
 
 
 class Batch(NamedTuple):
-    """Samples to learn: the problem that holds them, options, a generator, and optionally their weights > 0.
-
-    A sample of weight 2 counts as two samples.
-    """
+    """Samples to learn, options, a generator, and perhaps their weights > 0: one of 2 counts as two samples."""
 
     problem: Problem
     options: OnlineOptions
@@ -52,17 +49,11 @@ class Batch(NamedTuple):
 
     @property
     def forgetting(self) -> float:
-        """The factor by which the sums over past samples are multiplied before the batch is added.
-
-        It is `forget_factor` for `batch_size` samples; for n samples its power is ``n / batch_size``.
-        """
+        """The factor ``forget_factor ** (n / batch_size)`` of the sums over the past before the batch is added."""
         return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
 
     def loss(self, Wt: Array, H: Array) -> float:
-        """Return the loss of a dense batch, each sample times its weight, for codes `Wt` (r, n_samples) and `H` (r, n).
-
-        The weight of a sample multiplies those of its entries.
-        """
+        """Return the loss of a dense batch, with the weights of samples and of entries."""
         problem = self.problem
         if self.sample_weight is not None:
             ones = namespace_of(problem.X).ones_like(problem.X)
@@ -112,11 +103,7 @@ class Method:
     on_device: bool = False
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return a clause that says why the method cannot solve `problem`, or None if it can.
-
-        The method's fields say what it supports: names of losses, classes of penalty terms of the codes and of the
-        components, entry weights, and sparse data.
-        """
+        """Return a clause that says why the method cannot solve `problem`, or None if it can."""
         if problem.loss.name not in self.losses:
             return f"does not minimise {problem.loss.label}"
         sides = (("W", problem.penalty_W, self.codes_terms), ("H", problem.penalty_H, self.components_terms))
@@ -151,11 +138,7 @@ def check_array(state: State, name: str, shape: tuple[int, ...], H: Array) -> No
 
 
 def no_sums(H: Array) -> State:
-    """Return the state before any sample: all sums are zero.
-
-    `A` (r, r) will hold sums of products of codes, `B` (r, n) of products of codes and data, and `weight` the number of
-    samples, all with forgetting.
-    """
+    """Return the state before any sample: sums `A` (r, r), `B` (r, n) and `weight`, all 0."""
     return {"A": np.zeros((len(H), len(H)), H.dtype), "B": np.zeros_like(H), "weight": 0.0}
 
 
@@ -175,11 +158,10 @@ def add_to_sums(
     sample_weight: Array | None = None,
     counts: Array | None = None,
 ) -> Array:
-    """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix ``Wt @ Wt.T``.
+    """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix.
 
-    `Wt` (n_components, n_samples) holds the codes and `features` (n_features, n_samples) the data, both transposed.
-    `sample_weight` (n_samples,) says how much each sample counts. `counts` (n_samples,) is a further factor on the sums
-    A and B, but not on the number of samples; see :func:`filled`.
+    `features` (n_features, n_samples) are the data, transposed. `counts` (n_samples,) is a further factor on the sums A
+    and B, but not on the number of samples; see :func:`filled`.
     """
     n_samples: float = Wt.shape[1]
     weighted = Wt if counts is None else Wt * counts
@@ -212,11 +194,7 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
 
 
 def normalise(H: Array, state: State) -> None:
-    """Scale components `H` (r, n) to unit norm in place, and the sums so that the model of the past is unchanged.
-
-    If a component is divided by its norm, its codes are multiplied by it. They enter ``state["A"]`` (r, r) twice and
-    ``state["B"]`` (r, n) once.
-    """
+    """Scale components to unit norm in place, and the sums so that the model of the past is unchanged."""
     norms = norms_of(H)
     H /= norms[:, None]
     state["A"] *= norms[:, None] * norms[None, :]

@@ -41,10 +41,9 @@ COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly chan
 def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
     """Learn a batch: encode it, add it to the sums and improve the components (see :class:`.record.Method`).
 
-    `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent for the components. `state`
-    holds the sums over all samples so far: `A` (r, r) of products of codes, `B` (r, n) of codes and data, and `weight`,
-    the number of samples. Without entry weights, the codes and the loss follow from products with the data; with them,
-    the model fills in the missing entries before the batch enters the sums.
+    `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent. Without entry weights, the
+    codes and the loss follow from products with the data; with them, the model fills in the missing entries before the
+    batch enters the sums.
     """
     problem, sample_weight, forgetting = batch.problem, batch.sample_weight, batch.forgetting
     if problem.weights is None:
@@ -105,10 +104,7 @@ def is_free(problem: Problem) -> bool:
 
 
 def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
-    """Return least-squares codes (n_components, n_samples) by coordinate descent, until they hardly change.
-
-    `gram` (n_components, n_components) is ``H @ H.T``, and `right` (n_components, n_samples) is ``H @ X.T``.
-    """
+    """Return least-squares codes by coordinate descent, until they hardly change; `right` is ``H @ X.T``."""
     Wt = first_codes(right, penalty)
     for _ in range(ROUNDS):
         before = copied(Wt)

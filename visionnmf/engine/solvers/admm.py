@@ -70,11 +70,7 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Totals:
-        """Return the sums over the rows of a problem with dense data.
-
-        They are the sum of the data, the numbers of all entries and of those with a weight that is not 0, the sum of
-        the weights, and the loss of the model 0 (0 for a divergence, because it is infinite there).
-        """
+        """Return the sums over the rows of a problem with dense data."""
         X, M = problem.X, problem.weights
         largest = 0.0
         if problem.loss.record.beta is None:  # not a divergence
@@ -86,10 +82,8 @@ class Totals(NamedTuple):
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
 
-        The first is the mean of the data over the derivative of the loss there, for rows of the length `n_features`, so
-        that the path does not depend on the scale of the data or of the weights. `total` is the sum of the data and
-        `weight` that of the entry weights, of which `n_observed` out of `n_entries` are not 0. `largest` is the loss of
-        the zero model.
+        The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
+        scale of the data or of the weights.
         """
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
@@ -133,25 +127,20 @@ class AdmmRows(Protocol):
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
 
-    In ADMM the residual ``X - W H`` is a variable of its own, tied to the factors by a penalty rho, which grows along a
-    path. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The
-    loss needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
+    The residual ``X - W H`` is a variable of its own, tied to the factors by a penalty rho, which grows along a path.
+    The loss needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
     """
     # `follow` also runs on rows kept elsewhere; `AdmmInMemory` presents the arrays of this process in that form
     return follow(AdmmInMemory(problem, Wt, len(H)), H, max_iter=max_iter)
 
 
 def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run continuation ADMM: update the codes of `rows` (:class:`AdmmRows`, data and codes), and `H` (r, n) in place.
+    """Run continuation ADMM: update the codes of `rows` (:class:`AdmmRows`, data and codes), and `H`, in place.
 
     During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
-    constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped. S is the split
-    residual of ADMM. `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, divided by the current
-    loss relative to the loss of the zero model.
-
-    ``rows.step`` updates the codes and returns a :class:`Pass`: the Gram matrix `gram` (r, r) of the new codes, their
-    product `right` (r, n) with the target of least squares, and, of the codes before, the `loss`, the l1 norm
-    `residual` of the primal residual, and the `penalty`.
+    constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped.
+    `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, S the split residual, divided by the
+    current loss relative to the loss of the zero model.
     """
     totals = rows.totals()  # sums of the data and weights, which set the scale of rho
     size, largest = totals.scale(rows.loss, H.shape[1])  # unit of 1 / rho, and the loss of the zero model
@@ -202,10 +191,7 @@ def _slope(loss: Loss, size: Any, n_features: int) -> Any:
 
 
 def improve_components(problem: Problem, H: Array, found: Pass, bound: float) -> float:
-    """Run HALS sweeps on the components `H` (r, n), in place, for what a step has `found`; return their penalty before.
-
-    The objective divided by rho is least squares plus `bound`, which is ``1 / rho``, times the penalty.
-    """
+    """Run HALS sweeps on the components, in place, with penalty times `bound`; return their penalty before."""
     penalty = problem.penalty_H.value(H)
     with one_blas_thread():
         improve(
@@ -216,10 +202,9 @@ def improve_components(problem: Problem, H: Array, found: Pass, bound: float) ->
 
 
 def back_and_forth(problem: Problem) -> bool:
-    """Return whether every second HALS sweep should run backward, from the last component to the first.
+    """Return whether every second HALS sweep should run backward, which damps the oscillation of ADMM's iterates.
 
-    That damps the oscillation of ADMM's iterates. With an l2 penalty on both factors they do not oscillate, and forward
-    sweeps alone are faster.
+    With an l2 penalty on both factors they do not oscillate, and forward sweeps alone are faster.
     """
     return not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
 
@@ -228,10 +213,7 @@ class AdmmInMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
 
     def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
-        """Prepare the updates of the codes `Wt` (n_components, n_samples), which each step overwrites.
-
-        The components are passed to each step. :class:`Half` keeps the dual and does the work.
-        """
+        """Prepare the updates of the codes `Wt`, which each step overwrites; :class:`Half` does the work."""
         self.loss = problem.loss
         self._problem, self._Wt = problem, Wt
         self._half = Half(problem, n_components)
@@ -241,13 +223,7 @@ class AdmmInMemory:
         return Totals.of(self._problem)
 
     def step(self, H: Array, bound: float, decay: float) -> Pass:
-        """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
-
-        That is the Gram matrix of the new codes and their product with the target of least squares, besides the loss,
-        the primal residual and the penalty of the codes before. `bound` is ``1 / rho``, and `decay` the factor of its
-        last change, by which the scaled dual is multiplied. `_half` keeps the dual and changes the codes, `_Wt`, in
-        place.
-        """
+        """Update the codes in place for fixed components, and return what the components need next."""
         return self._half.step(self._Wt, H, bound, decay)
 
     def improve_components(self, H: Array, found: Pass, bound: float) -> float:
@@ -255,28 +231,19 @@ class AdmmInMemory:
         return improve_components(self._problem, H, found, bound)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
-        """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS.
-
-        Both factors must be near the minimum already: the least-squares problems come from clipped residuals.
-        """
+        """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
         return hals.polish_clipped(self._problem, self._Wt, H, max_iter=max_iter)
 
 
 class Half:
     """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``.
 
-    `V` are the cleaned data, and ``W.T @ V`` is the right-hand side of the least-squares problem of the components.
-
-    The arrays `losses` and `residuals` [shape=(n_samples,)] hold the loss and the l1 norm of the primal residual of
-    each row before the pass. `dual` is the array, in the shape and dtype of the data, that keeps the scaled dual.
+    V are the cleaned data. `losses` and `residuals` (n_samples,) hold the loss and the l1 norm of the primal residual
+    of each row before the pass; `dual`, as large as the data, keeps the scaled dual.
     """
 
     def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
-        """Choose blocks and chunks of rows; one thread runs all blocks of a chunk, and a block stays in cache.
-
-        `dual` is an array of zeros in the shape and dtype of the data, or None to allocate one. `n_components` only
-        determines whether the work is worth threads.
-        """
+        """Choose blocks, which stay in cache, and chunks of them, one a thread; `dual` are zeros or None."""
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
@@ -295,13 +262,7 @@ class Half:
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def step(self, Wt: Array, H: Array, bound: float, decay: float) -> Pass:
-        """Update the codes `Wt` (r, n_samples) in place for fixed `H` (r, n); return what this adds to an iteration.
-
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. In
-        the result, `right` (r, n) is the product of the new codes with the cleaned data, `gram` (r, r) their Gram
-        matrix; the loss, primal residual and penalty are those of the codes before. :meth:`__call__` updates the codes
-        and writes `losses` and `residuals`, one number for each row.
-        """
+        """Update the codes in place for fixed `H`; return what this adds to an iteration."""
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0
         if not _form(problem.loss).valued:  # the pass then reports a loss of 0
@@ -384,12 +345,9 @@ class _Step(NamedTuple):
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes `Wt` of fixed components `H`, in place: a convex problem that separates by row.
 
-    `Wt` (n_components, n_samples) is overwritten and its initial values are ignored; so is `penalty_H`. Losses that
-    share their codes with another loss (`codes_as`) are passed to its solver, and sparse data to
-    :mod:`.sparse_descent`.
-
-    All others are solved by ADMM in consensus form (Boyd et al. 2011, section 5): the constraint acts on a copy of the
-    codes, so that the step for the codes is linear, and one decomposition serves all rows and iterations. HALS sweeps
+    Losses that share their codes with another loss (`codes_as`) are passed to its solver, and sparse data to
+    :mod:`.sparse_descent`. All others are solved by ADMM in consensus form (Boyd et al. 2011, section 5): the
+    constraint acts on a copy of the codes, so that one decomposition serves all rows and iterations. HALS sweeps
     instead would end far from the minimum if components are alike. For the Manhattan loss and the elastic net,
     coordinate descent finishes: it is exact near the minimum, but can stall far from it. The codes of a row do not
     depend on the other rows.

@@ -57,11 +57,7 @@ CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting canno
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by a few HALS sweeps each; yield the objective before each iteration.
-
-    `_halves` selects the sweeps that suit the data, and :class:`DescentInMemory` combines them with the data and the
-    codes to the `rows` on which :func:`descend` runs the iterations, with extrapolation.
-    """
+    """Update `Wt`, then `H`, in place by a few HALS sweeps each; yield the objective before each iteration."""
     # sparse data whose unstored entries are zeros, not missing, with a box, l1 and l2 only
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
@@ -73,8 +69,7 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
     With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
-    loss, and is exact where no residual is clipped. :class:`Clipped` computes V again in each iteration and runs HALS
-    sweeps on it. :class:`DescentInMemory` holds the codes `Wt` (r, n_samples) and keeps the best ones found.
+    loss, and is exact where no residual is clipped.
     """
     return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
@@ -86,10 +81,7 @@ class DescentRows(Protocol):
         """Return the objective of the codes and of components `H`."""
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
-
-        The update of `H_new` uses the extrapolated codes. The next call is :meth:`accept` or :meth:`reject`.
-        """
+        """Update the codes, extrapolate them, then update `H_new` in place; return the objective of both."""
 
     def accept(self, components: list[Array]) -> None:
         """Keep the extrapolated codes; balance them and `components`, a list as for :func:`.momentum.balance`."""
@@ -101,11 +93,8 @@ class DescentRows(Protocol):
 def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Progress]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
-    `rows` (:class:`DescentRows`) holds the data and the codes. `H` (r, n) always holds the best components so far, and
-    `penalty_H` is their penalty. In an iteration ``rows.improve`` updates the codes for the components `H_ahead`,
-    extrapolates them, updates `H_new` for these codes in place, and returns the objective of both. Then ``rows.accept``
-    keeps the codes, and rescales components whose factors are too far apart in size, in place in the arrays it gets; or
-    ``rows.reject`` returns to the best codes.
+    `H` always holds the best components so far. ``rows.accept`` keeps the codes, and rescales components whose factors
+    are too far apart in size, in place in the arrays it gets; ``rows.reject`` returns to the best codes.
     """
     objective = rows.objective(H)
     H_last, H_ahead = copied(H), copied(H)  # the last accepted components, before and after extrapolation
@@ -132,69 +121,44 @@ def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int)
 
 
 class ExtrapolatedCodes:
-    """The codes of some rows, all (r, n_rows), during a descent with extrapolation.
+    """The codes of some rows during a descent with extrapolation.
 
     `best` is the given array, which always holds the best codes so far. `last` and `ahead` are the last accepted codes
     before and after extrapolation. A :meth:`step` computes `new` and their extrapolation `next`.
     """
 
     def __init__(self, Wt: Array, penalty: Penalties) -> None:
-        """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites: `best` are the best codes so far.
-
-        `last` and `ahead` are the last accepted codes before and after extrapolation, `new` and `next` those of the
-        present step. Extrapolated codes are projected onto the constraint of `penalty`.
-        """
+        """Start from the codes `Wt`, which :meth:`accept` overwrites, within the constraint of `penalty`."""
         self.best, self.penalty = Wt, penalty
         self.last, self.ahead = Wt.copy(), Wt.copy()
         self.new, self.next = self.last, self.ahead
 
     def step(self, halves: Any, H: Array, momentum: float) -> None:
-        """Update the codes for fixed components `H` (r, n), giving `new`, and extrapolate them, giving `next`.
-
-        The update starts from `ahead`, the last accepted codes after extrapolation. ``halves.improve_codes(Wt, H)``
-        performs it in place (:class:`Gram`, for example). `momentum` is the share of the change from `last`, the
-        accepted codes before extrapolation, that is added once more.
-        """
+        """Update the codes from `ahead` by ``halves.improve_codes``, giving `new`, and extrapolate them to `next`."""
         self.new = self.ahead.copy()
         halves.improve_codes(self.new, H)
         self.next = extrapolated(self.new, self.last, momentum, self.penalty)
 
     def accept(self) -> None:
-        """Keep the extrapolated codes of the last step, `next`: write them to `best`, the best codes so far.
-
-        The next step starts from them, and measures its change from `new`, the codes before extrapolation.
-        """
+        """Keep the extrapolated codes of the last step; the next one measures its change from `new`."""
         self.best[:] = self.next
         self.ahead, self.last = self.next, self.new
 
     def reject(self) -> None:
-        """Discard the last step: the next one starts from the best codes, `best`, without extrapolation.
-
-        `last` and `ahead` are the codes before and after extrapolation, so that equal ones mean no last change.
-        """
+        """Discard the last step: the next one starts from the best codes without extrapolation."""
         self.last, self.ahead = self.best.copy(), self.best.copy()
 
     @property
     def kept(self) -> list[Array]:
-        """The arrays (r, n_rows) that outlast an iteration, in the order that :func:`.momentum.balance` expects.
-
-        They are the best codes, which it measures, and the last ones after and before extrapolation.
-        """
+        """The arrays that outlast an iteration, in the order of :func:`.momentum.balance`: the best codes first."""
         return [self.best, self.ahead, self.last]
 
 
 class DescentInMemory:
-    """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place.
-
-    `halves` provides the updates of the codes and of the components, and the objective.
-    """
+    """The rows of a problem in memory and their codes, which change in place; `halves` has the updates."""
 
     def __init__(self, problem: Problem, Wt: Array, halves: Any) -> None:
-        """Take the problem, its codes `Wt` (r, n_samples), which change in place, and the updates that suit it.
-
-        `halves`, such as :class:`Gram`, updates codes and components in place, and evaluates the objective. `_codes`
-        keeps the codes before and after extrapolation, and the best ones in `Wt`.
-        """
+        """Take the problem, its codes, which change in place, and the updates that suit it, such as :class:`Gram`."""
         self._problem, self._halves = problem, halves
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)
 
@@ -203,20 +167,13 @@ class DescentInMemory:
         return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
-
-        ``_codes.step`` updates the codes and extrapolates them by the share `momentum` of their last change; `next` are
-        the extrapolated ones. `_halves` are the updates that suit the data, such as :class:`Gram`.
-        """
+        """Update the codes, extrapolate them, then update `H_new` in place; return the objective of both."""
         self._codes.step(self._halves, H, momentum)
         self._halves.improve_components(H_new, self._codes.next)
         return float(self._halves.objective(self._codes.next, H_new))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
-
-        `components` lists the versions of the components that the caller keeps (see :func:`.momentum.balance`).
-        """
+        """Keep the extrapolated codes, and rescale all versions of components of uneven factors."""
         self._codes.accept()
         balance(self._problem, self._codes.kept, components)
 
@@ -268,21 +225,13 @@ class Gram:
         return squares(self.problem.X)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Run HALS sweeps on the codes `Wt` (r, n_samples), in place, for fixed components `H` (r, n).
-
-        `data` (n_samples, n) are the data, or what a majorised loss puts in their place, and `scale` multiplies the
-        penalty: below 1 if the loss is divided by the largest weight.
-        """
+        """Run HALS sweeps on the codes, in place; `scale` multiplies the penalty of a loss that was divided."""
         gram, right = product(H, H.T), right_sides(self.data, H)
         sweeps = self.sweeps(*H.shape)
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Run HALS sweeps on the components `H` (r, n), in place, for fixed codes `Wt` (r, n_samples).
-
-        The Gram matrix (r, r) of the codes and their product with the data (r, n), `products`, are kept for
-        :meth:`objective`. `scale` multiplies the penalty: below 1 if the loss is divided by the largest weight.
-        """
+        """Run HALS sweeps on the components, in place, and keep `products` of the codes for :meth:`objective`."""
         self.products = self.statistics(Wt)
         sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
@@ -294,35 +243,24 @@ class Gram:
     def sweeps(self, r: int, n: int) -> int:
         """Return how many sweeps one product with a fixed factor (r, n) should serve.
 
-        A sweep costs r multiplications for each entry of the other factor, and the product costs n. So about ``n / r``
-        sweeps cost as much as the product. Sparse products are cheap, and other penalties than a box, l1 and l2 take
-        another method, so they get the minimum.
+        A sweep costs r multiplications for each entry of the other factor, and the product costs n. Sparse products are
+        cheap, and other penalties than a box, l1 and l2 take another method, so they get the minimum.
         """
         share = n // r if self.separable and not self.problem.is_sparse else 0
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from `products`, the Gram matrix of the codes and their product with the data.
-
-        `Wt` must be the codes of these. `square` is the sum of the squares of the data.
-        """
+        """Evaluate the objective from `products`, to which the codes `Wt` must belong."""
         return value_from_products(self.problem, Wt, H, H, *self.products, self.square)
 
 
 class Filled(Gram):
-    """Updates on data in which the model replaces entries of small weight, refreshed before each iteration.
-
-    They majorise the loss divided by the largest weight, so the penalties are divided by it as well.
-    """
+    """Updates on data in which the model replaces entries of small weight; penalties are over the largest weight."""
 
     def __init__(
         self, problem: Problem, weights: Array, largest: float | None = None, out: Array | None = None
     ) -> None:
-        """Allocate the filled data, in which the model replaces a part of each entry of less than the largest weight.
-
-        `weights` are those of the entries, and `largest` their maximum over all rows, also those of other blocks (None:
-        that of `weights`). `out` may be an array in the shape and dtype of the data that receives the filled data.
-        """
+        """Allocate the filled data, or take `out`; `largest` is the largest weight of all blocks (None: of these)."""
         super().__init__(problem)
         self.weights = weights
         # filled data, written by `improve_codes`
@@ -331,10 +269,7 @@ class Filled(Gram):
         self.scale = 1 / (largest or float(weights.max()))
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model of `Wt` and `H`, then run HALS sweeps on the codes `Wt`, in place.
-
-        The less the weight of an entry, in `weights`, the larger is the part of it that the model replaces.
-        """
+        """Fill the data with the model, the more the less an entry weighs, then run HALS sweeps on the codes."""
         X = self.problem.X
         share = X.dtype.type(self.scale)  # one over the largest weight
 
@@ -358,19 +293,12 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Allocate the filled data, the model plus clipped residuals; `out` may be an array that receives them.
-
-        The loss is divided by the largest weight: `largest`, the maximum over all rows, also those of other blocks, or
-        that of the problem if it is None. A problem without weights gets a (1, 1) array of 1, and is divided by 1.
-        """
+        """Allocate the filled data, or take `out`; `largest` is the largest weight of all blocks (None: of these)."""
         weights = problem.weights
         super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest, out)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes `Wt`, in place.
-
-        `H` (r, n) is fixed, `delta` is the parameter of the Huber loss, and `scale` is one over the largest weight.
-        """
+        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes, in place."""
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
 
         def fill(block: tuple[int, int]) -> None:
@@ -428,9 +356,8 @@ def value_from_products(
 ) -> float:
     """Return the objective of least squares without weights from known products, in ``O(r^2 n)`` operations.
 
-    `F` is one of the factors `Wt` and `H`, `gram` the Gram matrix of the other one, `right` the product of that with
-    the data, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is computed from the
-    residuals instead.
+    `F` is one of the factors, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is
+    computed from the residuals instead.
     """
     loss = loss_from_products(F, gram, right, square)
     if loss is not None:
@@ -440,12 +367,7 @@ def value_from_products(
 
 
 def loss_from_products(F: Array, gram: Array, right: Array, square: float) -> float | None:
-    """Return the least-squares loss ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact.
-
-    `F` (r, n) is one of the two factors, `gram` (r, r) the Gram matrix of the other one, `right` (r, n) the product of
-    that with the data, and `square` is ``|X|^2``. The terms nearly cancel where the loss is below the share
-    :data:`SMALL` of `square`.
-    """
+    """Return ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact: below :data:`SMALL`."""
     inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
     model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2
@@ -455,8 +377,8 @@ def loss_from_products(F: Array, gram: Array, right: Array, square: float) -> fl
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve the least-squares problem of each row exactly, in the box or on the simplex, overwriting `Wt`.
 
-    Coordinate descent finds most of the codes that are at a bound, and block principal pivoting the rest (Kim & Park
-    2008), in double precision. With weights, each row has its own Gram matrix.
+    Coordinate descent finds most of the codes at a bound, and block principal pivoting the rest (Kim & Park 2008), in
+    double precision.
     """
     if problem.is_sparse and problem.zero_weight == 0:
         sparse_descent.residual_codes(problem, Wt, H)

@@ -28,36 +28,22 @@ class Momentum:
     def __init__(
         self, first: float, *, growth: float, ceiling_growth: float, floor: float, cut: float = float("inf")
     ) -> None:
-        """Start with the momentum `first`, the share of a factor's last change that is added once more.
-
-        A success multiplies it by `growth`, up to a ceiling that starts at 1, falls with each failure and recovers by
-        the factor `ceiling_growth`. A failure divides it by `cut`; below `floor` it becomes 0, and grows from `floor`.
-        """
+        """Start with the momentum `first`; the class explains the numbers."""
         self.value, self.ceiling = first, 1.0
         self.growth, self.ceiling_growth, self.floor, self.cut = growth, ceiling_growth, floor, cut
 
     @property
     def is_none(self) -> bool:
-        """Whether the momentum, `value`, is 0, so that the next step is not extrapolated.
-
-        Then only rounding can raise the objective.
-        """
+        """Whether the momentum is 0; then only rounding can raise the objective."""
         return self.value == 0
 
     def grow(self) -> None:
-        """Increase the momentum, `value`, after an accepted iteration, by the factor `growth` but not above `ceiling`.
-
-        The ceiling itself recovers by the factor `ceiling_growth`, up to 1. A momentum of 0 grows from `floor`.
-        """
+        """Increase the momentum after an accepted iteration, up to the ceiling, which recovers up to 1."""
         self.ceiling = min(1.0, self.ceiling_growth * self.ceiling)
         self.value = min(self.ceiling, self.growth * max(self.value, self.floor))
 
     def restart(self) -> None:
-        """Reduce the momentum, `value`, after an iteration that raised the objective and was undone.
-
-        The value that failed becomes its upper limit (`ceiling`), and is divided by `cut`, which may be infinite. A
-        value below `floor` becomes 0: no extrapolation.
-        """
+        """Reduce the momentum after a rise that was undone: `value` becomes the ceiling, and is divided by `cut`."""
         self.ceiling, self.value = self.value, self.value / self.cut
         if self.value < self.floor:
             self.value = 0.0
@@ -66,10 +52,9 @@ class Momentum:
 def balance(problem: Problem, codes: list[Array], components: list[Array]) -> None:
     """Rescale components so that both of their factors stay within the range of their dtype, in place.
 
-    Without penalties only the product of a component's two factors matters, so one of them can grow without bound while
-    the other vanishes. If they are more than :data:`UNEVEN` apart, both are multiplied by powers of two, which is
-    exact. Each list holds several versions of one factor, such as the present and the extrapolated one, all
-    (n_components, n_points). The first version determines the powers, and all are multiplied.
+    Without penalties one of them can grow without bound while the other vanishes. If they are more than :data:`UNEVEN`
+    apart, both are multiplied by powers of two, which is exact. Each list holds several versions of one factor; the
+    first determines the powers.
     """
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
@@ -80,10 +65,7 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
 
 
 def imbalance(codes: Array, components: Array) -> Array | None:
-    """Return by which powers of two components have to grow, and codes to shrink, (r,); None if both are near enough.
-
-    `codes` and `components` (r,) are the maxima of each component in either factor.
-    """
+    """Return the powers of two by which components must grow and codes shrink, (r,), from maxima; None if even."""
     sizes = [maxima.astype(np.float64) for maxima in (codes, components)]
     used = (sizes[0] > 0) & (sizes[1] > 0)
     # the logarithm of their quotient, or 0 for a component that is zero in either factor
@@ -99,10 +81,7 @@ def rescale(factors: list[Array], exponents: Array) -> None:
 
 
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalties) -> Array:
-    """Return ``new + momentum (new - old)``, projected onto the constraint of the penalty.
-
-    Both factors have the shape (n_components, n_points). They may be arrays of another library than NumPy.
-    """
+    """Return ``new + momentum (new - old)``, of any library's arrays, projected onto the constraint."""
     if not isinstance(new, np.ndarray):
         return clipped(penalty, new + momentum * (new - old))
     ahead = new - old

@@ -52,12 +52,7 @@ class _ScaledRows:
 def improve(
     X: Array, M: Array | None, Ft: Array, A: Array, beta: float, low: float, high: float, l1: Array, l2: Array
 ) -> None:
-    """Move codes `Ft` (n_components, n_rows) to the minimum, or a stationary point if not convex, in place.
-
-    `X` (n_rows, n) are the data, `M` their weights or None, and `A` (n_components, n) the fixed components, all
-    float64. `Ft` must hold good starting codes. `low` and `high` bound the codes, `l1` and `l2` (n_components,) are
-    penalties.
-    """
+    """Move good starting codes `Ft` to the minimum, or a stationary point if not convex, in place, in float64."""
     means, scale = row_means(X, M), A.max(axis=1, initial=0)
     live, index = scale > 0, np.flatnonzero(means > 0)  # components, and rows, that are not all zero; others stay
     units = A / np.where(live, scale, 1)[:, None]

@@ -73,8 +73,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration.
 
     The kink of ``|e|`` is replaced by a parabola, whose half-width, the smoothing, begins at a share of the mean of the
-    data. `max_iter` is the length of the path along which it decreases by the factor :data:`SMOOTHING_DECAY`. `OURS`
-    are the choices in which the gradient steps differ from those of the paper (Guan et al. 2012).
+    data and decreases by the factor :data:`SMOOTHING_DECAY` over `max_iter` iterations.
     """
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
@@ -84,9 +83,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does.
 
-    The smoothing, the half-width of the parabola that replaces the kink of ``|e|``, decreases as ``1 / t``, in the
-    units of the data, and the number of gradient steps grows like the root of t. With `PUBLISHED`, the steps of each
-    half-problem are centred at 0 instead of the present factor, and a trace bounds the curvature.
+    The smoothing decreases as ``1 / t``, in the units of the data, and the number of gradient steps grows like the root
+    of t.
     """
     # for each iteration: the smoothing, and the number of steps for each factor
     path = [(PAPER_SMOOTHING / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
@@ -96,8 +94,8 @@ def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int
 def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run Algorithm 3 of MahNMF (Guan et al. 2012) with the numbers that the paper prints.
 
-    The smoothing, the half-width of the parabola that replaces the kink of ``|e|``, decreases as ``1 / t``. Gradient
-    steps on a factor go on until equation 22 holds, that is, until the smoothed objective hardly changes.
+    The smoothing decreases as ``1 / t``. Steps on a factor go on until equation 22 holds: the smoothed objective hardly
+    changes.
     """
     yield from follow(problem, Wt, H, [(PRINTED_SMOOTHING / (t + 1), MOST_STEPS) for t in range(max_iter)], PRINTED)
 
@@ -105,11 +103,7 @@ def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
 def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: SmoothingVariant
 ) -> Iterator[Progress]:
-    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each.
-
-    `Wt` (r, n_samples) and `H` (r, n) change in place. :func:`half` takes the gradient steps on one factor and returns
-    the loss before; for `H` it gets the transposed problem. `options` are choices of the paper or of ours for it.
-    """
+    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each."""
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
@@ -121,14 +115,12 @@ def follow(
 def half(
     problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: SmoothingVariant = OURS
 ) -> float:
-    """Take at most `steps` Nesterov steps on the smoothed problem for `Wt` (r, n_rows), in place (Algorithm 2).
+    """Take at most `steps` Nesterov steps on the smoothed problem for `Wt`, in place (Algorithm 2); return the loss.
 
-    A parabola replaces the kink of ``|e|``; its half-width is `smoothing` times the norm of the feature's column of the
-    fixed factor `H` (r, n). To update the components of a model, pass the transposed problem. In a finite box the
-    duality gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to one thread. Returns the
-    loss before. In each step, `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum
-    of all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them. The
-    centre is the present factor if ``options.centred``, otherwise 0 as in the paper.
+    A parabola replaces the kink of ``|e|``; its half-width is `smoothing` times the norm of the feature's column of
+    `H`. In a finite box the duality gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to
+    one thread. `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum of all
+    gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)

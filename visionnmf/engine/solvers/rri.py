@@ -27,29 +27,20 @@ LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
-    """Sweep over the codes `Wt` (r, n_rows) in place, with `H` (r, n) fixed; return the loss before.
+    """Sweep over the codes in place, each to its exact minimiser, a weighted median; return the loss before.
 
-    A sweep moves each code in turn to its exact minimiser, a weighted median. The loss is one of :data:`LOSSES`. To
-    update the components of a model, pass the transposed problem. A row gets at most `sweeps` sweeps and is finished
-    when a sweep changes nothing.
+    The loss is one of :data:`LOSSES`. A row gets at most `sweeps` sweeps and is finished when one changes nothing.
     """
     return _sweep_problem(problem, Wt, H, sweeps, np.empty(problem.X.shape[0]))
 
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Lower the Manhattan loss of dense `X` (n_rows, n) by sweeps over the codes `Wt` (r, n_rows), in place.
-
-    `H` (r, n) is fixed; there are neither weights nor penalties. Each code in turn moves to its exact minimiser, a
-    weighted median. A row gets at most `sweeps` sweeps.
-    """
+    """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place."""
     _sweep(X, Wt, H, sweeps, np.empty(len(X)))
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep over the codes `Wt` (r, n_rows) as :func:`half` does, but save computing and compiling the loss.
-
-    Each code in turn moves to its exact minimiser, a weighted median, in place. A row gets at most `sweeps` sweeps.
-    """
+    """Sweep over the codes as :func:`half` does, but save computing and compiling the loss."""
     _sweep_problem(problem, Wt, H, sweeps, None)
 
 
@@ -99,11 +90,10 @@ def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
 
 
 def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties, sweeps: int) -> None:
-    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` (r, n_rows) in place by at most `sweeps` sweeps, in this thread.
+    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` in place by at most `sweeps` sweeps, in this thread.
 
-    `X` (n_rows, n) may have any dtype, such as uint8. Each row of the weights `M` (n_rows / group, n) serves ``group``
-    successive rows of `X`, such as the channels of a pixel. `A` (r, n) is fixed, in the dtype of `Ft`. Of the `penalty`
-    only the bounds count. A caller with many rows can split them with :func:`..blocks.map_blocks`.
+    `X` may have any dtype, such as uint8. Each row of `M` (n_rows / group, n) serves ``group`` successive rows of `X`,
+    such as the channels of a pixel. Of the `penalty` only the bounds count.
     """
     eps = _kernels.sum_rounding(A.dtype)
     group = X.shape[0] // M.shape[0] if len(M) else 1
@@ -111,11 +101,7 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by one sweep each; yield the objective before each iteration.
-
-    A sweep moves each code in turn to its exact minimiser, a weighted median. Sparse data get two sweeps each, which
-    share the work of gathering the stored entries.
-    """
+    """Update `Wt`, then `H`, in place by one sweep each, or two for sparse data; yield the objective before."""
     # imported here, because callers of `plain_half` alone need neither this nor `sparse_descent`
     from visionnmf.engine.stopping import Progress
 

@@ -62,12 +62,12 @@ def improve(
     tol: float = 0.0,
     alone: bool = False,
 ) -> float:
-    """Update the codes `Ft` (n_components, n_rows) in place for fixed `A` (n_components, n); return the loss after.
+    """Update the codes `Ft` in place for fixed `A`; return the loss after, without penalties.
 
     Each of `rounds` builds a new least-squares model of every row and takes `sweeps` of coordinate descent on it, or
-    with `exact` the steps of :func:`iterate_exact` (Kullback-Leibler only). A row is finished when a round changes no
-    code by more than the share `tol` of its largest one. With `alone`, the codes of a row do not depend on the other
-    rows, not even in the last bit. The loss is without penalties.
+    with `exact` the steps of :func:`iterate_exact`. A row is finished when a round changes no code by more than the
+    share `tol` of its largest one. With `alone`, the codes of a row do not depend on the other rows, not even in the
+    last bit.
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     l1, l2 = penalty.weights(len(A), X.dtype)
@@ -80,10 +80,7 @@ def improve(
         )
 
         def improve(block: tuple[int, int]) -> None:
-            """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses after.
-
-            `fixed` holds what all rows share: the components `A`, the penalty and the options.
-            """
+            """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses after."""
             rows = slice(*block)
             losses[rows] = sbcd_rows.improve(X[rows], None if M is None else M[rows], Ft[:, rows], fixed)
 
@@ -94,9 +91,8 @@ def improve(
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
 
-    `exact` is that of :func:`improve`. `Wt` (r, n_samples) and `H` (r, n) always hold the best factors so far. In an
-    iteration `W_new` and `H_new` are the updated factors and `W_next` are the extrapolated codes, which the update of
-    the components uses. An iteration that raises the objective is undone.
+    `H` and `Wt` always hold the best factors so far; an iteration that raises the objective is undone. `W_new` and
+    `H_new` are the updated factors and `W_next` the extrapolated codes, which the update of the components uses.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.divergence_half, max_iter=max_iter)
@@ -136,10 +132,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place.
 
-    At the minimum in one code f, with its component a, the data x and the model p, ``S(f) = sum(a x / p)`` is
-    ``sum(a)``. Each code moves by a Newton step on ``1 / S(f) = 1 / sum(a)``, which is nearly straight; see
-    ``docs/derivations/kullback_leibler.md``. The start, the extrapolation and the restarts are those of
-    :func:`iterate`, which with `exact` takes these steps instead of those of a quadratic model.
+    Each code moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` with ``S(f) = sum(a x / p)``, which is nearly
+    straight; see ``docs/derivations/kullback_leibler.md``. Start, extrapolation and restarts are those of
+    :func:`iterate`.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)
@@ -148,10 +143,7 @@ def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> It
 
 
 def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under the Kullback-Leibler divergence, overwriting `Wt` (r, n_samples).
-
-    Dense rows take Newton's method on all codes at once, sparse ones Newton steps on one code after the other.
-    """
+    """Solve for codes under the Kullback-Leibler divergence, overwriting `Wt`: dense rows by Newton's method."""
     (sparse_descent.newton_codes if problem.is_sparse else codes)(problem, Wt, H)
 
 
@@ -247,12 +239,11 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes `Wt` (r, n_samples) of fixed components under a beta-divergence, row by row, overwriting it.
+    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt`.
 
-    Newton's method in double precision starts from a few rounds of :func:`improve`. The problem is convex for
-    ``1 <= beta <= 2``; for other beta the codes are a stationary point. In the body, `F` (r, n_rows) are the starting
-    codes of some rows, and `box` holds the lower and upper bounds of all codes. `live` marks components that are not
-    zero everywhere; the codes of the others go to the lower bound.
+    Newton's method in double precision starts from a few rounds of :func:`improve`. The problem is convex for ``1 <=
+    beta <= 2``; for other beta the codes are a stationary point. Codes of components that are zero everywhere go to the
+    lower bound.
     """
     if problem.is_sparse:
         sparse_descent.divergence_codes(problem, Wt, H)

@@ -26,10 +26,7 @@ STEPS = np.float32  # low precision is enough for the change of the codes, not f
 
 
 def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
-    """Return zeros in which every row starts on a cache line; unaligned rows would be a third slower.
-
-    The number of columns is rounded up to whole cache lines, so the result may be wider than `shape`.
-    """
+    """Return zeros in which every row starts on a cache line, perhaps wider; others would be a third slower."""
     size = np.dtype(dtype).itemsize
     columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
     buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)
@@ -38,10 +35,7 @@ def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
 
 
 class Fixed:
-    """The inputs that all rows of a half-problem share: the fixed factor `A` (n_components, n), penalty and divergence.
-
-    The other parameters are those of :func:`.sbcd.improve`.
-    """
+    """What all rows of a half-problem share: the fixed factor, penalty, divergence and the options of improve."""
 
     def __init__(
         self,
@@ -55,13 +49,7 @@ class Fixed:
         tol: float,
         alone: bool,
     ) -> None:
-        """Divide every component by its maximum, and the bounds and penalties of its codes to match.
-
-        The codes that the solver works with are therefore codes times `scale`. `A` is (r, n). With `exact`, the descent
-        is exact coordinate descent (Kullback-Leibler only). A row takes at most `rounds` quadratic models with `sweeps`
-        each, and ends when none of its codes changes by more than the share `tol` of the largest. With `alone`, no row
-        depends on the others, not even in the last bit.
-        """
+        """Divide every component by its maximum, `scale`, and the bounds and penalties of its codes to match."""
         largest = A.max(axis=1, initial=0)
         # components that are almost zero compared with the others are left out, because their codes would overflow
         self.live = largest > LEAST_SHARE * largest.max(initial=0)  # (r,) bool
@@ -82,33 +70,20 @@ class Fixed:
         self.exact, self.rounds, self.sweeps, self.tol, self.alone = exact, rounds, sweeps, tol, alone
 
     def times(self, F: Array, A: Array) -> Array:
-        """Return ``F @ A``, computed row by row if rows must not depend on each other (`alone`).
-
-        A product of whole matrices rounds a row differently, depending on the other rows.
-        """
+        """Return ``F @ A``, row by row if rows must not depend on each other (`alone`), not even by rounding."""
         return np.matmul(F[:, None], A)[:, 0] if self.alone else np.matmul(F, A)
 
     def slope(self, rows: _DescendedRows, codes: Array) -> Array:
-        """Return the derivative ``l1 + l2 f`` of the penalty at the codes f (n_rows, r) of some rows.
-
-        Rows 2 and 3 of `limits` (4, r) are the l1 and l2 weights. Columns 1 and 2 of ``rows.units`` (n_rows, 3) convert
-        them to the units of each row, in which its mean is 1.
-        """
+        """Return the derivative ``l1 + l2 f`` of the penalty at the codes f (n_rows, r), in the rows' units."""
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
     def penalty(self, rows: _DescendedRows, codes: Array) -> Array:
-        """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``.
-
-        `slope` returns that derivative, ``l1 + l2 f``, in the units of the `rows`. The result is (n_rows,).
-        """
+        """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``."""
         values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
 
     def model(self, codes: Array) -> Array:
-        """Return the model (n_rows, n) of the codes (n_rows, r), bounded below by the floor.
-
-        `units` (r, n) are the components, scaled to maximum 1.
-        """
+        """Return the model (n_rows, n) of the codes (n_rows, r), bounded below by the floor."""
         P = self.times(codes, self.units)
         return np.maximum(P, self.floor, out=P)
 
@@ -133,13 +108,11 @@ class _DescendedRows:
 
 
 def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
-    """Update the codes `Ft` (n_components, n_rows) in place; return the loss of each row, without penalties.
+    """Update the codes in place; return the loss of each row, without penalties.
 
-    `X` (n_rows, n) are the data, `M` their weights or None. Every row is divided by its mean first. A row without
-    positive data takes no part: its codes go to the lower bound. `fixed` holds the components and the options of the
-    descent: each of its `rounds` builds a new quadratic model, and rows whose codes have settled are dropped. Its
-    components have been divided by their maxima, `scale` (r,); `live` (r,) marks those that are not almost zero, and
-    only their codes are written.
+    Every row is divided by its mean first; the codes of a row without positive data go to the lower bound. Each round
+    builds a new quadratic model, and rows whose codes have settled are dropped. Only codes of `live` components, not
+    almost zero, are written.
     """
     number, beta = X.dtype.type, fixed.beta
     means = row_means(X, M)

@@ -40,10 +40,7 @@ LEAST_SHARE = 1e-100  # the same for its norm there, relative to the largest com
 
 
 def refuse_coupled(problem: Problem) -> None:
-    """Raise ParameterError if either penalty has other terms than a box, l1 and l2.
-
-    Others couple the points, or the codes of one sample, which are updated independently here.
-    """
+    """Raise ParameterError if either penalty has other terms than a box, l1 and l2, which couple updates."""
     for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
         kinds = penalty.beyond(SEPARABLE)
         if kinds:
@@ -54,11 +51,10 @@ def refuse_coupled(problem: Problem) -> None:
 
 
 def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
-    """Update the codes `Ft` in place by weighted medians (Manhattan loss, sparse `X`); return the loss before.
+    """Update the codes in place by weighted medians (Manhattan loss, sparse `X`); return the loss before.
 
-    `Ft` has the shape (r, n_rows); `A` (r, n), non-negative, is fixed. To update the components of a model, pass the
-    transposed problem. A row gets at most `sweeps` sweeps and is finished when a sweep changes nothing, because each
-    code moves to its exact minimiser. The rows are independent of each other.
+    A row gets at most `sweeps` sweeps and is finished when a sweep changes nothing, because each code moves to its
+    exact minimiser.
     """
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)  # (n, r) and (r,)
@@ -80,11 +76,9 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
 
 
 def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes `Ft` in place by Newton steps on the Kullback-Leibler divergence; return the loss before.
+    """Update the codes by Newton steps on the Kullback-Leibler divergence of sparse data; return the loss before.
 
-    `problem.X` (n_rows, n) is sparse, `Ft` has the shape (r, n_rows), and `A` (r, n), non-negative, is fixed. Each of
-    at most `sweeps` sweeps over a row moves its codes one after the other. A row is finished when a sweep changes no
-    code by more than `tol` times its largest code. The loss is that of all rows, without penalties.
+    A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
     """
     sums = A.sum(axis=1, dtype=np.float64).astype(problem.X.dtype)
     if problem.zero_weight == 0:
@@ -94,21 +88,17 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
 
 
 def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes `Ft` in place by least squares on the stored entries only; return the loss before.
+    """Update the codes by least squares on the stored entries only; return the loss before.
 
-    The rows of `problem.X` are sparse, and entries that are not stored are missing. `Ft` is (r, n_rows), and `A` (r, n)
-    is fixed. A row is finished after `sweeps` sweeps over its codes, or when one changes none by more than `tol` times
-    the largest.
+    A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
     """
     return _descend(problem, Ft, A, None, None, sweeps, tol)
 
 
 def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes `Ft` in place by sBCD on a beta-divergence of the stored entries; return the loss before.
+    """Update the codes by sBCD on a beta-divergence of the stored entries; return the loss before.
 
-    sBCD (:mod:`.sparse_rows`) minimises a least-squares model of the divergence, code by code. `Ft` is (r, n_rows), and
-    `A` (r, n) is fixed. A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times
-    its largest code. Entries that are not stored are missing.
+    A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
     """
     wide = A.astype(np.float64)
 
@@ -149,12 +139,7 @@ def _descend(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, in place by two sweeps of `half` each; yield the objective before each iteration.
-
-    ``half(problem, Ft, A, sweeps=...)`` updates the codes of a problem and returns the loss before, such as
-    :func:`median_half`. The transposed problem gives the update of the components. `refuse_coupled` raises
-    ParameterError for a penalty that ties codes or points together, because `half` updates them independently.
-    """
+    """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)``; yield the objective."""
     refuse_coupled(problem)
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -164,21 +149,13 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`.
-
-    `Wt` is (r, n_samples), `H` (r, n). The start are codes with which every component explains an equal share of its
-    row; Newton steps on single codes follow.
-    """
+    """Solve for codes under the Kullback-Leibler divergence, row by row, by Newton steps from equal shares."""
     _equal_shares(problem, Wt, H)
     newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
 
 def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt` (r, n_samples).
-
-    The start are codes with which every component explains an equal share of its row; sBCD, which minimises a sequence
-    of least-squares models of the divergence, follows. Entries that are not stored are missing.
-    """
+    """Solve for codes under a beta-divergence of the stored entries, row by row, by sBCD from equal shares."""
     _equal_shares(problem, Wt, H)
     divergence_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
@@ -202,10 +179,7 @@ def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes `Wt` (r, n_samples) by least squares on the stored entries, overwriting them.
-
-    `H` (r, n) is fixed. Coordinate descent starts from the lower bounds and runs in double precision.
-    """
+    """Solve for the codes by least squares on the stored entries, from the lower bounds, in double precision."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     wide = replace(problem, X=problem.X.astype(np.float64))
     codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])  # the lower bound of codes
@@ -216,8 +190,8 @@ def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
 def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components under the Manhattan loss, row by row, overwriting `Wt`.
 
-    `Wt` is (r, n_samples), `H` (r, n). Coordinate descent by weighted medians (:func:`median_half`) is exact near the
-    minimum, but can stall far from it, so ADMM provides its start.
+    Coordinate descent by weighted medians is exact near the minimum, but can stall far from it, so ADMM provides its
+    start.
     """
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X

@@ -295,8 +295,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """Run HALS with extrapolation on sparse data, in place; yield the objective before each iteration.
 
     The samples are taken in parts; the components are improved after the codes of each part. The first iteration may
-    start from components found on a sample of the rows, `found`. In `model`, ``improve_all`` is one iteration and
-    ``enter`` the first one after a sample; ``keep`` writes its factors to `Wt` and `H`, and ``reset`` returns to those.
+    start from components found on a sample of the rows.
     """
     if problem.X.shape[0] < problem.X.shape[1]:
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is split into parts

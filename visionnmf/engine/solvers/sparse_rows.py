@@ -30,11 +30,7 @@ class DivergenceRows:
     """
 
     def __init__(self, problem: Problem, A: Array, block: tuple[int, int]) -> None:
-        """Gather the rows ``block[0]:block[1]`` of the problem, and the components `A` (r, n) at their entries.
-
-        Each row is divided by the mean of its stored entries, `units` (n_rows,), and the bounds and penalties of the
-        codes are changed to match. All arrays of entries list those of the first row, then of the second, and so on.
-        """
+        """Gather rows, divided by the mean of their stored entries (`units`), and the components at their entries."""
         X, penalty, beta = problem.X, problem.penalty_W, problem.loss.beta
         start, stop = block
         self.beta, self.n_rows = beta, stop - start
@@ -58,31 +54,23 @@ class DivergenceRows:
         return np.bincount(self.own, entries, self.n_rows)
 
     def model(self, codes: Array) -> Array:
-        """Return the model (n_stored,) at the stored entries, > 0, for codes (r, n_rows).
-
-        `parts` (r, n_stored) are the components at the columns of these entries, and `own` (n_stored,) their rows.
-        """
+        """Return the model (n_stored,) at the stored entries, > 0, for codes (r, n_rows)."""
         p = np.zeros(len(self.x))
         for code, part in zip(codes, self.parts, strict=True):
             p += code[self.own] * part
         return np.maximum(p, divergence.floor_of(self.beta), out=p)
 
     def objective(self, codes: Array, p: Array) -> Array:
-        """Return the divergence plus the penalties ``l1 f + l2 f^2 / 2`` of each row (n_rows,).
-
-        `codes` is (r, n_rows), and `p` (n_stored,) their model at the stored entries, where the data are `x`. `sums`
-        adds such entries up by row.
-        """
+        """Return the divergence plus the penalties ``l1 f + l2 f^2 / 2`` of each row; `p` is the model of the codes."""
         penalties = ((self.l1 + self.l2 / 2 * codes) * codes).sum(axis=0)
         return np.asarray(self.sums(divergence.entries(self.x, p, self.beta)) + penalties)
 
     def improve(self, codes: Array, rounds: int, tol: float) -> tuple[Array, float]:
         """Return better codes (r, n_rows), and the loss of the given ones.
 
-        A row is done after `rounds` rounds, or when a round changes no code by more than `tol` times its largest one,
-        whatever the other rows do. Inside, codes `F` are divided by the mean of their row's data, `units` (n_rows,),
-        and divergences by ``units^beta``. A row without stored entries (`empty`) gets its lower bounds (`low`). `model`
-        returns the model at the stored entries, where the data are `x`, and `sums` adds entries up by row.
+        A row is done after `rounds` rounds, or when a round changes no code by more than `tol` times its largest one.
+        Inside, codes are divided by the mean of their row's data, `units`, and divergences by ``units^beta``. A row
+        without stored entries (`empty`) gets its lower bounds.
         """
         F = codes / self.units
         loss = self.sums(divergence.entries(self.x, self.model(F), self.beta)) * self.units**self.beta

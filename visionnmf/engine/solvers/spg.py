@@ -147,10 +147,9 @@ def gradient_parts(
 ) -> tuple[Array, Array, Array, Array]:
     """Return the loss of each row and the gradient with respect to its codes, as a difference of two parts.
 
-    `Ft` (n_components, n_rows) are the codes, `A` (n_components, n) is fixed; penalties are ignored. Returns `losses`
-    (n_rows,), `negative` and `positive`, which are non-negative in the shape of `Ft`, and `units` (n_rows,). The
-    gradient is ``(positive - negative) * units**(beta - 1)``: dividing each row by its unit prevents overflow in
-    powers. `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
+    The gradient is ``(positive - negative) * units**(beta - 1)``, without penalties: dividing each row by its unit
+    prevents overflow in powers. `vanishing`, if given, receives the number of positive entries of each row whose model
+    is almost 0.
     """
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
@@ -188,11 +187,7 @@ def gradient_parts(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place by a few proximal gradient steps each; yield the objective before each iteration.
-
-    The first iteration may begin with a better start (:func:`_start_without`). ``_Side.improve`` takes the steps on one
-    factor for the other one, and returns the loss plus the penalty of its factor.
-    """
+    """Update both factors in place by a few proximal gradient steps each; yield the objective before."""
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
     objective = problem.objective(Wt, H)
     for iteration in range(max_iter):
@@ -218,11 +213,7 @@ def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> N
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`.
-
-    `Wt` is (r, n_samples), `H` (r, n). The loss is a beta-divergence; the penalty may have l1 and l2 as well. The
-    method is projected gradient with spectral step lengths.
-    """
+    """Solve for codes on the simplex under a beta-divergence, row by row, by spectral projected gradient."""
     beta, A = problem.loss.beta, H.astype(np.float64)
     l1, l2 = problem.penalty_W.weights(len(H), np.float64)
 

@@ -62,10 +62,9 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
 
 
 def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, multiplicatively and in place; yield the objective before each iteration.
+    """Update `Wt`, then `H`, multiplicatively and in place; yield the objective, which never rises.
 
-    The objective never rises, and a code that is zero stays zero. Denominators are kept above zero (Lin 2007).
-    `_multiply` updates one factor and returns the loss before; for the components it gets the transposed problem.
+    A code that is zero stays zero. Denominators are kept above zero (Lin 2007).
     """
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -102,26 +101,17 @@ def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
 
 
 def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place by sBCD as published: least squares in which entries have weights.
-
-    The weight of an entry with the model p is ``p^(beta - 2)`` (Li, Lebanon & Park 2012, Algorithm 1).
-    """
+    """Update both factors by sBCD, weights ``p^(beta - 2)`` (Li, Lebanon & Park 2012, Algorithm 1), in place."""
     return _iterate_weighted(problem, Wt, H, "model", max_iter)
 
 
 def al_a(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place by least squares in which an entry x has the weight ``x^(beta - 2)``.
-
-    This is the variant AL-A of sBCD (Li, Lebanon & Park 2012, section 4.3).
-    """
+    """Update both factors by AL-A of sBCD, weights ``x^(beta - 2)`` (Li, Lebanon & Park 2012, 4.3), in place."""
     return _iterate_weighted(problem, Wt, H, "data", max_iter)
 
 
 def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place by least squares in which every entry has the weight 1.
-
-    This is the variant AL-B of sBCD (Li, Lebanon & Park 2012, section 4.3).
-    """
+    """Update both factors by AL-B of sBCD, weights of 1 (Li, Lebanon & Park 2012, section 4.3), in place."""
     return _iterate_weighted(problem, Wt, H, "one", max_iter)
 
 

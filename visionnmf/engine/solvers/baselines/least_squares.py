@@ -41,10 +41,10 @@ TIGHTENING = 0.1
 def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Run NeNMF (Guan et al. 2012): update `Wt`, then `H`, in place, each by accelerated proximal gradient.
 
-    An update stops when the norm of the projected gradient is below a tolerance, which is relative to the norm in the
-    first iteration. The tolerance is multiplied by :data:`TIGHTENING` whenever an update needs no more than one step.
-    Three things differ from the paper: a prox replaces the projection, so that every penalty works; each component has
-    its own step length; and the momentum is restarted, so that the objective never rises.
+    An update stops when the norm of the projected gradient is below a tolerance, relative to the first one, which is
+    multiplied by :data:`TIGHTENING` whenever one step is enough. Three things differ from the paper: a prox replaces
+    the projection, so that every penalty works; each component has its own step length; and the momentum is restarted,
+    so that the objective never rises.
     """
     square = squares(problem.X)
     # for each half: the factor to update, the fixed factor, the data with one row per column of the former, the penalty
@@ -80,23 +80,14 @@ PIVOTING_TOLERANCE = 1e-8  # of the derivative, relative to a column's right-han
 
 
 def bpp(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Solve for the codes `Wt`, then for the components `H`, each exactly and in place (Kim & Park 2008).
-
-    Variables are exchanged between the set at a bound and the free set until the optimality conditions hold, starting
-    from the sets of the previous iteration.
-    """
+    """Solve for the codes, then for the components, each exactly and in place (Kim & Park 2008)."""
     return alternate(problem, Wt, H, (_solve_exactly, _solve_exactly), max_iter)
 
 
 def alternate(
     problem: Problem, Wt: Array, H: Array, improve: tuple[Callable[..., None], Callable[..., None]], max_iter: int
 ) -> Iterator[Progress]:
-    """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before each iteration.
-
-    That changes the factor `F` (r, n_points) in place. `gram` (r, r) is the Gram matrix of the fixed factor and `right`
-    (r, n_points) its product with the data, of which `problem.features` is the transpose (n_features, n_samples). The
-    objective follows from the same products.
-    """
+    """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before."""
     features, square = problem.features, squares(problem.X)
     objective = problem.objective(Wt, H)
     for _ in range(max_iter):
@@ -133,11 +124,10 @@ DECREASE = 0.01  # sufficient decrease, as a share of the first-order decrease (
 
 
 def pg(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run alternating projected gradient (Lin 2007): update `Wt`, then `H`, in place, by a few steps each.
+    """Run alternating projected gradient (Lin 2007), in place.
 
     The search for the step length starts from the previous one and multiplies or divides it by ten until it is the
-    longest that gives a sufficient decrease (Lin's Algorithm 4). The two objects take the steps on one factor each, and
-    remember its step length.
+    longest that gives a sufficient decrease (Lin's Algorithm 4).
     """
     return alternate(problem, Wt, H, (_ProjectedGradient(), _ProjectedGradient()), max_iter)
 
@@ -197,10 +187,8 @@ def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pro
     """Overwrite both factors by the truncated decomposition ``U S V^T``, in a single iteration: ``W = U S, H = V^T``.
 
     No factorisation with the same number of components has a smaller loss (Eckart & Young 1936), so it is a lower bound
-    for every other solver. The factors have both signs, so methods that need non-negative factors cannot use them.
-
-    Components have unit norm and are ordered by decreasing singular value. Components beyond the rank that the shape of
-    `X` allows are zero. Signs are chosen so that the largest entry of each component is positive.
+    for every other solver. The factors have both signs. Components beyond the rank that the shape of `X` allows are
+    zero, and the largest entry of each is positive.
     """
     if max_iter < 1:
         return
@@ -232,9 +220,6 @@ def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
 
 
 def svd_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite `Wt` (r, n_samples) by ``H X^T``, the projections of the samples on the components `H` (r, n).
-
-    These are the best codes, of any sign, because the components of a truncated SVD are orthonormal or 0.
-    """
+    """Overwrite `Wt` by ``H X^T``, the best codes of any sign, because components are orthonormal or 0."""
     with one_blas_thread():
         Wt[:] = right_sides(problem.X, H)

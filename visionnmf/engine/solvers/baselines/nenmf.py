@@ -28,11 +28,7 @@ LEAST_STEPS, MOST_STEPS = 10, 1000  # for each factor in one iteration; those of
 
 
 def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Run NeNMF as published (Guan et al. 2012, Algorithm 2): update `Wt`, then `H`, in place by Algorithm 1 each.
-
-    Yields the objective before each iteration. In a half, ``at(gram, right)`` returns the factor and the gradient,
-    `size` the norm of the projected gradient of these, and `improve` the number of steps that it took.
-    """
+    """Run NeNMF as published (Guan et al. 2012, Algorithm 2): each half in place by Algorithm 1."""
     square = squares(problem.X)
     halves = [_Half(Wt, problem.penalty_W), _Half(H, problem.penalty_H)]
     tolerances: list[float] = []

@@ -38,11 +38,7 @@ Improve = Callable[[Array, Array, Array, Penalties], None]
 
 
 def solver(improve: Improve) -> Callable[..., Iterator[Progress]]:
-    """Return the solver that updates `Wt`, then `H`, by ``improve(F, gram, right, penalty)``.
-
-    That changes the factor `F` (r, n_points) in place; `gram` (r, r) is the Gram matrix of the other factor and `right`
-    (r, n_points) its product with the data.
-    """
+    """Return the solver that updates `Wt`, then `H`, by ``improve(F, gram, right, penalty)``, in place."""
 
     def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
         """Update `Wt`, then `H`, in place by ``improve(F, gram, right, penalty)``; yield the objective before."""
@@ -59,20 +55,14 @@ CONDITION = 1e7
 
 
 def projected_least_squares(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Overwrite `F` (r, n_points) by the least-squares solution without the bound, clipped at 0.
-
-    `gram` (r, r) is the Gram matrix of the fixed factor, `right` (r, n_points) its product with the data. `penalty` is
-    not used, because this solver supports none.
-    """
+    """Overwrite `F` by the least-squares solution without the bound, clipped at 0; `penalty` is not used."""
     F[:] = np.maximum(np.linalg.pinv(gram, hermitian=True) @ right, 0)
 
 
 def quasi_newton(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Take a Newton step on `F` (r, n_points), shortened by :data:`RELAXATION` and clipped at 0, in place.
+    """Take a Newton step on `F`, shortened by :data:`RELAXATION` and clipped at 0; `penalty` is not used.
 
-    `gram` (r, r) is the Hessian, the Gram matrix of the fixed factor, and `right` (r, n_points) the product of that
-    with the data. A ridge on the diagonal grows until the Hessian's condition is at most :data:`CONDITION`. `penalty`
-    is not used, because this solver supports none.
+    A ridge on the diagonal grows until the Hessian's condition is at most :data:`CONDITION`.
     """
     ridge = FIRST_RIDGE * float(np.trace(gram, dtype=np.float64)) / len(gram)
     if not ridge > 0:
@@ -93,12 +83,11 @@ TRIALS = 50  # maximum number of shortenings in one line search
 def gradient_projection(
     F: Array, gram: Array, right: Array, penalty: Penalties, *, spectral: bool, memory: int, steps: int
 ) -> None:
-    """Take projected gradient steps on `F` (r, n_points) in place, each halved until the objective decreases enough.
+    """Take projected gradient steps on `F` in place, each halved until the objective decreases enough.
 
-    The objective is ``<F, gram F> / 2 - <right, F>`` with the Gram matrix (r, r) of the fixed factor and its product
-    with the data (r, n_points). It is compared with the largest of its last `memory` values. The first length is one
-    over the largest curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for
-    the last change s of `F` and y of the gradient. `penalty` is not used, because this solver supports none.
+    It is compared with the largest of the last `memory` values. The first length is one over the largest curvature.
+    With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for the last change s of `F` and
+    y of the gradient.
     """
     largest = largest_eigenvalue(gram)
     if not largest > 0:
@@ -131,11 +120,7 @@ EXCHANGES = 10  # maximum number for each variable
 
 
 def active_sets(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Overwrite each point f of `F` (r, n_points) by the minimiser of ``f gram f / 2 - right f`` over ``f >= 0``.
-
-    `gram` (r, r) is the Gram matrix of the fixed factor, `right` (r, n_points) its product with the data. `penalty` is
-    not used, because this solver supports none.
-    """
+    """Overwrite each point f of `F` by the minimiser of ``f gram f / 2 - right f`` over ``f >= 0``."""
     wide = gram.astype(np.float64)
     for i, b in enumerate(right.T.astype(np.float64)):
         F[:, i] = active_set_solution(wide, b)
@@ -175,12 +160,10 @@ CONJUGATE_STEPS = 20  # for each point in one update
 
 
 def conjugate_gradients(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Take conjugate gradient steps on the free variables of each point of `F` (r, n_points), in place.
+    """Take conjugate gradient steps on the free variables of each point of `F`, in place; `penalty` is not used.
 
-    The objective of a point f is ``f gram f / 2 - right f``, with the Gram matrix (r, r) of the fixed factor and its
-    product `right` (r, n_points) with the data. A variable is free if it is positive, or if the objective falls where
-    it grows; the `face` of a point is its set of free variables. A step ends at the first bound that it meets. Where
-    the free variables change, the next direction is the negative gradient again (Polyak 1969). `penalty` is not used.
+    A variable is free if it is positive, or if the objective falls where it grows. A step ends at the first bound that
+    it meets. Where the free variables change, the next direction is the negative gradient again (Polyak 1969).
     """
     f, G, B = F.astype(np.float64), gram.astype(np.float64), right.astype(np.float64)  # squares could overflow
     direction, face = np.zeros_like(f), np.zeros(f.shape, bool)
@@ -213,12 +196,10 @@ GREEDY_STEPS = 10  # maximum number for each variable
 
 
 def greedy_descent(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Change one variable of each point of `F` (r, n_points) at a time, that with the largest gain, in place.
+    """Change the variable of the largest gain of each point of `F` at a time, in place; `penalty` is not used.
 
-    The objective of a point f is ``f gram f / 2 - right f``, with the Gram matrix (r, r) of the fixed factor and its
-    product `right` (r, n_points) with the data. The gain of a variable is how much its best move lowers that. The
-    points do not depend on each other, so all take their steps together until none gains more than the share
-    :data:`GREEDY_TOLERANCE` of the largest first gain. `penalty` is not used.
+    All points take their steps together until none gains more than the share :data:`GREEDY_TOLERANCE` of the largest
+    first gain.
     """
     squares = gram.diagonal()
     used = squares > 0
