@@ -142,11 +142,7 @@ def check_rows(X: Any, what: str = "samples", name: str = "X") -> None:
 
 
 def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
-    """Raise ParameterError unless the arguments that choose frames of a video are in their ranges.
-
-    `start` and `end` are in seconds, `every` and `max_frames` whole numbers from 1, and `scale` of the sides above 0
-    and at most 1. `end` and `max_frames` may be None.
-    """
+    """Raise ParameterError unless the arguments that choose frames are in their ranges; times are in seconds."""
     check_number(start, "start")
     if end is not None:
         check_number(end, "end", start, without_low=True)  # later than `start`

@@ -92,12 +92,7 @@ class Baseline(ABC):
     """A method that learns from evenly spaced frames, under the contract of :class:`.BackgroundModel`."""
 
     def fit(self, frames: Iterable[FrameArray]) -> Self:
-        """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory.
-
-        `learnt` (n, n_pixels, channels) are evenly spaced frames, from which `_learn` of the subclass makes the
-        background; `learnt_frames_` (n,) are their positions in the clip, which has `n_frames_seen_` frames of the
-        shape `_shape`, (height, width) or with channels.
-        """
+        """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
         sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
@@ -134,10 +129,7 @@ class TemporalMedian(Baseline):
 
 
 class LowRank(Baseline):
-    """A low-rank model of the values of pixels, one of `LEARNERS`.
-
-    The codes of a frame are found at a random sample of its pixels.
-    """
+    """A low-rank model of values, one of `LEARNERS`; codes of a frame are found at a random sample of its pixels."""
 
     def __init__(self, method: str, *, random_state: int = choices.RANDOM_STATE) -> None:
         """Take the name of the model, a key of `LEARNERS`; `random_state` seeds it and the choice of pixels."""

@@ -214,9 +214,8 @@ def _mean(rows: Rows, name: str) -> float | None:
 def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[str, Any]:
     """Run a method over a clip and return its scores and costs by name; `folder`, unless it is None, gets the masks.
 
-    Only frames with a true mask are scored, and only a clip with a true background has errors of the background; they
-    are None otherwise. The seconds are those of the processor without reading the frames. The memory is what the work
-    took beyond what the process held before, None where the system does not say.
+    Only frames with a true mask are scored, and only a clip with a true background has errors of the background. The
+    seconds are those of the processor without reading; the memory is what the work took beyond what was held before.
     """
     aside = _Stopwatch()  # measures what is not the method's work: reading frames and scoring masks
     held = _reset_peak()  # memory of the process before the work, in KiB
@@ -305,11 +304,7 @@ class Confusion:
     masks: int = 0
 
     def add(self, mask: FrameArray, truth: FrameArray) -> None:
-        """Count one frame.
-
-        Both masks have shape (height, width). In `mask` 255 is foreground. In `truth` 255 is foreground, 0 background
-        and 50 shadow, which counts as background; every other value is not counted.
-        """
+        """Count a frame: 255 is foreground; in `truth` 0 and 50 (shadow) are background, others nothing."""
         found = mask == FOREGROUND
         foreground = truth == FOREGROUND
         background = truth <= LAST_BACKGROUND
@@ -320,10 +315,7 @@ class Confusion:
         self.masks += 1
 
     def metrics(self) -> dict[str, float | None]:
-        """Return the seven metrics of CDnet by name, None where there is nothing to divide by.
-
-        ``pwc`` is the percentage of wrong classifications. ``f_measure`` needs true foreground.
-        """
+        """Return the seven metrics of CDnet by name, None where there is nothing to divide by."""
         tp, fp, fn, tn = self.tp, self.fp, self.fn, self.tn
         return {
             "recall": _ratio(tp, tp + fn),
@@ -344,10 +336,9 @@ def _ratio(part: float, whole: float) -> float | None:
 def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, float | None]:
     """Return the errors of a background by name, as scenebackgroundmodeling.net defines them on grey pictures.
 
-    ``age`` is the mean absolute difference in grey levels. ``peps`` is the share of error pixels, which differ by more
-    than 20, and ``pceps`` that of error pixels whose four neighbours are error pixels as well. ``psnr`` is in decibels,
-    and None for equal pictures. ``ms_ssim`` is the multi-scale structural similarity. It is None for pictures with a
-    side under 176 pixels, which do not have five scales.
+    ``age`` is the mean absolute difference in grey levels; ``peps`` the share of pixels that differ by more than 20,
+    and ``pceps`` that of those whose four neighbours do too; ``psnr`` is in decibels, None for equal pictures;
+    ``ms_ssim`` is None for pictures with a side under 176 pixels.
     """
     found, true = _grey(background), _grey(truth)
     difference = np.abs(found - true)
@@ -430,10 +421,7 @@ class TrueClip:
 
 
 def find_clips(argument: str) -> list[str]:
-    """Return the clips of a folder with `input` and `groundtruth`, or of one that holds such folders at any depth.
-
-    The name of a clip of the research data is itself. Raises UnreadableError where there is none.
-    """
+    """Return the clips of a folder with `input` and `groundtruth`, or of one that holds such folders at any depth."""
     folder = Path(argument)
     if folder.is_dir():
         found = sorted(path.parent for path in [folder / "input", *folder.rglob("input")] if path.is_dir())

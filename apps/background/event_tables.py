@@ -44,11 +44,7 @@ CATEGORY = {"id": 1, "name": "foreground", "supercategory": ""}
 
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
-    """Return the boxes of the connected parts of a mask, at most 1000, the largest part first.
-
-    `mask` (height, width) is 255 where there is foreground; `min_area` is the share of the picture, from 0 to 1, that a
-    part must cover.
-    """
+    """Return the boxes of the parts of a mask (255), at most 1000, largest first, of at least the share `min_area`."""
     return [box for box, _ in _find_parts(mask, min_area)]
 
 
@@ -63,10 +59,7 @@ def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
 
 
 def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
-    """Return the row of a separated frame that is shown at `time` seconds.
-
-    Connected parts of its mask have a box each, unless they are smaller than `min_area`, a share of the picture.
-    """
+    """Return the row of a frame shown at `time` seconds, with a box for each part of at least `min_area`."""
     share = cv2.countNonZero(part.mask) / part.mask.size
     values = (part.index, round(time, 6), round(share, 6), find_boxes(part.mask, min_area))
     return dict(zip(FRAME_COLUMNS, values, strict=True))
@@ -74,10 +67,7 @@ def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
 
 @contextmanager
 def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`.
-
-    `force` says whether an existing file may be replaced.
-    """
+    """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`."""
     with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         if path.suffix == ".csv":
             file.write(",".join(FRAME_COLUMNS) + "\r\n")
@@ -95,10 +85,9 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
 
 @contextmanager
 def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated, float], None]]:
-    """Open a file of COCO annotations; yield a function that writes the boxes of a frame shown at a time in seconds.
+    """Open a file of COCO annotations; yield a function that writes the boxes of a frame shown at a time.
 
-    The file has an image for each frame and an annotation for each connected part of its mask that covers `min_area`, a
-    share of the picture. Annotations are written as they come, and the memory holds a row for each frame.
+    Annotations are written as they come, and the memory holds a row for each frame.
     """
     images: list[dict[str, Any]] = []
     count = 0
@@ -106,10 +95,7 @@ def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Se
         file.write('{"annotations": [')
 
         def add(part: Separated, time: float) -> None:
-            """Write an annotation for each connected part of a frame's mask; `count` numbers them.
-
-            The frame's own entry is kept in `images` for the end of the file.
-            """
+            """Write an annotation for each connected part of a frame's mask, and keep its entry in `images`."""
             nonlocal count
             height, width = part.mask.shape
             number = len(images) + 1
@@ -146,35 +132,23 @@ class EventBuilder:
     """Opens, extends and ends events by what counts as one; each frame is shown for `step` seconds."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take paddings and minimum length of events, and for how long each frame is shown, all in seconds.
-
-        `now` is the time of the last frame that has come, and `before` that of the previous one.
-        """
+        """Take paddings and minimum length of events, and for how long each frame is shown, all in seconds."""
         self.settings, self.step = settings, step
         self._begin: float | None = None  # time of the first frame of the video
         self.before = self.now = -1.0
 
     def show(self, time: float) -> None:
-        """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`.
-
-        `_begin` is the time of the first frame of the video.
-        """
+        """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
         self._begin = time if self._begin is None else self._begin
         self.before, self.now = self.now, time
 
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
-        """Return an event that begins with this frame, shown at the time `now`, and is to be extended by it.
-
-        Its start is earlier by a padding, but not before the first frame of the video (`_begin`).
-        """
+        """Return an event that begins with this frame, a padding earlier, but not before the first frame."""
         start = max(self._begin or 0.0, self.now - self.settings.padding)
         return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
 
     def extend(self, event: MotionEvent, frame: FrameArray, boxes: list[Box], area: float) -> None:
-        """Add this frame, shown at the time `now`, and the boxes of its foreground to an event.
-
-        The frame with the largest `area`, the share of the picture that is foreground, becomes the thumbnail.
-        """
+        """Add this frame and its boxes to an event; the one of the largest `area` becomes the thumbnail."""
         event.last = self.now
         event.box = _around([event.box, *boxes])
         event.frames += 1
@@ -182,11 +156,7 @@ class EventBuilder:
             event.peak_time, event.peak_area, event.thumbnail = self.now, area, _thumbnail(frame, boxes)
 
     def end(self, event: MotionEvent) -> list[MotionEvent]:
-        """End an event with the last frame that has come (`now`); return it unless it is too short.
-
-        Its length without paddings counts. Each frame is shown for `step` seconds, and the padding at the end does not
-        reach beyond the last frame.
-        """
+        """End an event with the last frame that has come; return it unless it is too short without paddings."""
         if event.last - event.first + self.step < self.settings.min_length - ROUNDING:
             return []
         event.end = min(event.last + self.settings.padding, self.now) + self.step
@@ -206,9 +176,8 @@ class EventFinder:
         """Take the next frame and the boxes of its mask; return the event that has ended by `time`, if there is one.
 
         An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
-        touch the next event. Two frames in a row that both have boxes belong to one event even if the frame rate varies
-        and they are further apart, up to `NEIGHBOURS` seconds. `_open` is the event that goes on, or None, and
-        `_builder` knows what counts as an event.
+        touch the next event. Two frames in a row with boxes belong to one event if they are up to `NEIGHBOURS` seconds
+        apart.
         """
         builder, done = self._builder, []
         builder.show(time)  # `before` becomes the time of the previous frame
@@ -259,10 +228,7 @@ class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
-        """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones.
-
-        `rows` has a row of the table for each event, and `_sheet` the thumbnails with captions, all of one size.
-        """
+        """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones."""
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
         self._sheet: list[FrameArray] = []
@@ -274,12 +240,7 @@ class EventTable:
         return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")] + before
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
-        """Take an event that has ended, write its thumbnail and return its row.
-
-        The row has the keys `EVENT_COLUMNS`; the last two, name and start of a clip, are None until :meth:`cut`. The
-        sheet of thumbnails shows the first 100 events. `_stem` begins the paths of all files, and `_force` says whether
-        they may exist.
-        """
+        """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
@@ -292,10 +253,7 @@ class EventTable:
         return self.rows[-1]
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
-        """Cut the events out of the video, into its own container or, where that is not possible, Matroska.
-
-        Returns the files, and a sentence if the video could not be cut.
-        """
+        """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""
         own, problem = Path(source).suffix.lower(), ""
         for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
             try:
@@ -321,10 +279,7 @@ class EventTable:
         return parts
 
     def write(self) -> list[Path]:
-        """Write the table and the sheet; return all files, the thumbnails included.
-
-        `rows` has a row for each event, and `_sheet` their captioned thumbnails, five of which stand side by side.
-        """
+        """Write the table and the sheet; return all files, the thumbnails included."""
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._sheet:

@@ -62,9 +62,8 @@ def within(part: Separated, region: FrameArray | None) -> Separated:
 def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
     """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape.
 
-    Frames are arrays (height, width) or (height, width, channels) of uint8, uint16, or floating point from 0 to 1. One
-    channel is grey; of four the last, opacity, is left out. An array of all frames or a single frame is also accepted.
-    `shape` is the shape that they must have, by default that of the first. Raises ParameterError for other arrays.
+    Frames are of uint8, uint16, or floating point from 0 to 1; of four channels the last, opacity, is left out. An
+    array of all frames or a single frame is also accepted. Raises ParameterError for other arrays.
     """
     for index, frame in enumerate(_several(frames, shape)):
         converted = _as_uint8(frame, index)
@@ -148,18 +147,14 @@ def check_model_size(name: object, model: tuple[int, ...], source: tuple[int, ..
 class FrameSample:
     """At most `room` evenly spaced frames of a stream of unknown length, and how much each differs from its neighbours.
 
-    One of every `step` frames is kept. When the room is full every other one is dropped and `step` doubles. The kept
-    one is the first or the second of its `step`, by the Thue-Morse sequence: in clips whose frames alternate, such as
-    those of interlaced cameras, both kinds are seen. Each frame comes with its difference from the frames before and
-    after, the larger of the two, so that a video with doubled frames still shows what moves. Large frames take fewer,
-    see :class:`.SampleTuning`.
+    One of every `step` frames is kept; when the room is full every other one is dropped and `step` doubles. The kept
+    one is the first or the second of its `step`, by the Thue-Morse sequence, so that of clips whose frames alternate,
+    such as interlaced ones, both kinds are seen. The difference is the larger of those from the frames before and
+    after.
     """
 
     def __init__(self, room: int) -> None:
-        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come.
-
-        A kept frame comes with its difference from the frames before and after, so the frame before it is needed, too.
-        """
+        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come."""
         self._room = room
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present
@@ -170,10 +165,7 @@ class FrameSample:
 
     @classmethod
     def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
-        """Return a sample of at most `room` of the frames that users gave.
-
-        Raises ParameterError if there is none, or one is not a frame.
-        """
+        """Return a sample of at most `room` of the frames that users gave; raise ParameterError for none."""
         sample = cls(room)
         for frame in as_frames(frames):
             sample.add(frame)
@@ -182,11 +174,7 @@ class FrameSample:
         return sample
 
     def add(self, frame: FrameArray) -> None:
-        """Take the next frame of the stream, and keep it if its position is due.
-
-        The first `_held` of `_frames` are the kept frames, `_positions` their numbers in the stream, and `_changes`
-        their differences from the neighbouring frames; `seen` counts all frames.
-        """
+        """Take the next frame of the stream, and keep it if its position is due."""
         if self.seen == 0:
             self._allocate(frame)
         # The frame before was kept: its change also counts the difference from this frame.
@@ -240,10 +228,7 @@ class FrameSample:
         return frames, np.array(self._positions, np.intp)
 
     def hand_over_changes(self) -> FrameArray:
-        """Return the kept frames' differences from their neighbours (n, height, width), and forget them.
-
-        So their memory is free as soon as the caller does not need them any more.
-        """
+        """Return the kept frames' differences from their neighbours (n, height, width), and free their memory."""
         changes = self._changes[: self._held]
         del self._changes
         return changes
@@ -255,10 +240,7 @@ def _kept_of(start: int, step: int) -> int:
 
 
 def temporal_median(frames: FrameArray) -> Floats:
-    """Return the median over contiguous frames of uint8 (n, ...), found by counting, ten times faster than by sorting.
-
-    Threads work on blocks of values, whose medians and counts stay in the cache of a processor.
-    """
+    """Return the median over contiguous frames of uint8 (n, ...), by counting, ten times faster than by sorting."""
     n = len(frames)
     flat = frames.reshape(n, -1)
     result = np.empty(flat.shape[1], np.float32)

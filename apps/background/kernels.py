@@ -44,10 +44,7 @@ def select_rank(frames, found, count, rank, start):  # type: ignore[no-untyped-d
 
 @kernel
 def select_next_rank(frames, found, count, above, rank, start):  # type: ignore[no-untyped-def]
-    """Write to `above` (k,) the byte of rank ``rank + 1`` over `frames`, given that of `rank` in `found` (k,).
-
-    The values are ``start:start + k`` of `frames` (n, n_values); `count` (k,) is scratch; see `select_rank`.
-    """
+    """Write to `above` (k,) the byte of rank ``rank + 1``, given that of `rank` in `found`; see `select_rank`."""
     k = len(found)
     for i in range(k):
         count[i] = 0
@@ -78,10 +75,7 @@ def mean_over_channels(change, mean):  # type: ignore[no-untyped-def]
 
 @kernel
 def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
-    """Count how many values of each frame of `X` (n, n_values) each candidate of `shown` (k, n_values) explains.
-
-    A value is explained when its residual is below `near` (n_values,). `votes` (n, k) gets the counts.
-    """
+    """Write to `votes` (n, k) how many values of each frame candidates explain, with a residual below `near`."""
     for t in range(X.shape[0]):
         x = X[t]
         for k in range(shown.shape[0]):
@@ -94,10 +88,7 @@ def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def show_background(H, codes, background):  # type: ignore[no-untyped-def]
-    """Write the background ``sum_k codes[k] H[k]``, rounded and at most white.
-
-    `H` has shape (r, n_pixels, n_channels), `codes` (r,) and `background`, of bytes, (n_pixels, n_channels).
-    """
+    """Write the background ``sum_k codes[k] H[k]`` (n_pixels, n_channels), rounded and at most white."""
     white = np.float32(255)
     half = np.float32(0.5)
     values = H.reshape(codes.shape[0], background.size)

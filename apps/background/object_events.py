@@ -114,9 +114,9 @@ class ObjectFinder:
     def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
         """Take the next frame and the boxes of its mask; return the events that have ended by `time`.
 
-        A track is an object with its event, and a part what is in a box of the mask. Tracks out of sight are given up,
-        the others moved to where they are expected. Then parts are assigned to tracks, and parts without one begin new
-        ones. Of several tracks in a part, those go on that have lasted long enough or that the part shows alone.
+        A track is an object with its event, and a part what is in a box. Tracks out of sight are given up, the others
+        moved to where they are expected. Then parts are assigned to tracks, and parts without one begin new ones. Of
+        several tracks in a part, those go on that have lasted long enough or that it shows alone.
         """
         builder, passed = self._builder, time - self._builder.now
         builder.show(time)

@@ -56,11 +56,10 @@ class Job:
         return read_region(self.region, (clip.height, clip.width), self.video.scale)
 
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
-        """Return the writer of the results in `files`.
+        """Return the writer of the results; videos have an even rate if the `timeline` says that frames have.
 
-        Its videos have an even frame rate only if a `timeline` says that the frames of the clip have. Without one, for
-        a live source, each frame is shown at its own time. Only one of `every` frames of the clip is read; the timeline
-        has been given just these, so its rate, in frames per second, is already that of the results.
+        Without one, for a live source, each frame is shown at its own time. The timeline has been given just one of
+        `every` frames.
         """
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)

@@ -25,11 +25,10 @@ FORMS = "x,y,width,height, three or more corners x,y x,y x,y, or a picture"
 
 
 def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray:
-    """Return a mask (height, width) that is 255 where foreground counts.
+    """Return a mask (height, width) of `shape` that is 255 where foreground counts; `scale` is relative to the video.
 
-    `shape` is the size of the results and `scale` their size relative to the video. Raises ParameterError for a text
-    that is not a region, a region outside the video, and where nothing is left, UnsupportedError for a picture of
-    another size than the video, and UnreadableError for a picture that cannot be read.
+    Raises ParameterError for a text that is not a region, or one outside the video, and an error for a picture of
+    another size or that cannot be read.
     """
     inside = np.full(shape, 0 if region.roi else WHITE, np.uint8)
     for text in region.roi:

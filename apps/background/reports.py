@@ -190,10 +190,7 @@ def event_sentence(event: dict[str, Any]) -> str:
 
 
 class MaskCounts:
-    """Counts of pixels over all frames: of the masks, of the temporal median's, of the truth, and of what they share.
-
-    `truth` is the list of true masks, where there are some.
-    """
+    """Counts of pixels over all frames: of the masks, of the temporal median's, of the `truth`, and of both."""
 
     def __init__(self, truth: list[FrameArray] | None) -> None:
         """Begin to count; `truth` has the true mask of each frame, 255 foreground and 0 background, or is None."""
@@ -205,11 +202,7 @@ class MaskCounts:
         self._hits = {"masks": 0, "temporal_median": 0}
 
     def add(self, part: Separated, baseline: FrameArray) -> None:
-        """Count the mask of one frame, and `baseline` (height, width), that of the temporal median, beside it.
-
-        `_found` counts the pixels of the foreground of both, `_hits` those that are true, and `_shared` those that both
-        have. `_truth` has the true mask of each frame, or is None; `_pixels` and `_true` count all and true pixels.
-        """
+        """Count the mask of one frame, and `baseline` (height, width), that of the temporal median, beside it."""
         self.frames += 1
         self._pixels += part.mask.size
         self._shared += cv2.countNonZero(part.mask & baseline)
@@ -221,17 +214,11 @@ class MaskCounts:
             self._true += cv2.countNonZero(self._truth[part.index])
 
     def agreement(self) -> float:
-        """Return the F-measure between masks and temporal median; 1 where neither finds anything.
-
-        `_shared` counts the pixels that both find, and `_found` those of each.
-        """
+        """Return the F-measure between masks and temporal median; 1 where neither finds anything."""
         return _ratio(2 * self._shared, sum(self._found.values()))
 
     def statistics(self, kind: str) -> MaskStatistics:
-        """Return the statistics of the "masks" or of the "temporal_median", without F-measure where no truth is known.
-
-        `_found`, `_hits` and `_true` count foreground pixels: found, found rightly, and true; `_pixels` counts all.
-        """
+        """Return the statistics of the "masks" or the "temporal_median", without F-measure if no truth is known."""
         share = self._found[kind] / self._pixels
         if self._truth is None:
             return MaskStatistics(share)

@@ -41,9 +41,8 @@ TINT = (255, 0, 255)
 class ResultFiles:
     """The paths of the results of one run; an attribute is None where a result is not wanted.
 
-    The names begin with that of the source, ``NAME``. Where a live run resumes after `first_frame` frames, its tables
-    and videos begin with ``NAME_from000120`` instead, which is the name of `stem`. `first_frame` is None for a batch.
-    `videos` has the paths by kind: "background", "foreground", "preview" and "overlay".
+    The names begin with that of the source, ``NAME``, or for tables and videos of a live run that resumes after
+    `first_frame` frames with ``NAME_from000120``, the name of `stem`. `videos` has the paths by kind.
     """
 
     def __init__(
@@ -55,11 +54,7 @@ class ResultFiles:
         first_frame: int | None = None,
         keep_model: bool = False,
     ) -> None:
-        """Name the results of `source` in the folder `out` that `outputs` asks for.
-
-        `first_frame` is None for a batch; for a live run it is the number of frames that earlier runs have done.
-        `keep_model` says whether a batch also writes its model.
-        """
+        """Name the results of `source` in the folder `out` that `outputs` asks for; `first_frame` None is a batch."""
         self._source, self._out, self._outputs = source, out, outputs
         live, resumed = first_frame is not None, bool(first_frame)
         name = stem_of(source)
@@ -87,10 +82,9 @@ class ResultFiles:
         return self.stem.with_name(f"{self.stem.name}_{ending}")
 
     def check(self) -> None:
-        """Refuse to overwrite the input or, unless that is allowed, other files.
+        """Refuse to overwrite the input or, unless `force` of the outputs allows it, other files.
 
-        The background has a rule of its own, `_replaces_background`: a live run that resumes replaces that of the run
-        before. Tables, thumbnails and videos follow `force` of the outputs.
+        The background has a rule of its own: a live run that resumes replaces that of the run before.
         """
         tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
         if self._outputs.finds_events:
@@ -150,10 +144,7 @@ def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 class MaskFolder:
-    """Masks as pictures, ``000000.png`` and so on, by the numbers of their frames.
-
-    Raises OutputExistsError if there are files in the folder and `force` is false, and MediaError if it is a file.
-    """
+    """Masks as pictures, ``000000.png`` and so on; raises OutputExistsError for files without `force`."""
 
     def __init__(self, folder: Path, *, force: bool) -> None:
         """Raise an error if the folder cannot be used; `force` says whether it may hold files already."""
@@ -210,10 +201,7 @@ class VideoEncoders:
     """Encodes the videos of a run beside the modelling; the files begin with their first frame."""
 
     def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
-        """Prepare a writer for the path of each kind of video, all of the size and timing `video`.
-
-        `force` replaces existing files, and `alpha` is the share of the colour of foreground in the overlay.
-        """
+        """Prepare a writer for the path of each kind of video; `alpha` is the overlay's share of colour."""
         self._varies, self._alpha = video.varies, alpha  # whether frames have times of their own; share of the colour
         self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
         # how many frames may wait for each encoder: fewer large ones, to bound the memory
@@ -250,11 +238,7 @@ class VideoEncoders:
         self._stack.__exit__(*error)
 
     def write(self, part: Separated, time: float) -> None:
-        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind.
-
-        Times in the videos count from the first frame, `_start`, and are needed only if they vary (`_varies`). `_give`
-        has for each kind of video a function that queues a picture.
-        """
+        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
         self._start = time if self._start is None else self._start
         shown_at = time - self._start if self._varies else None
         for kind, give in self._give.items():
@@ -303,18 +287,14 @@ def _event_finder(unit: str | None) -> type[EventFinder] | type[ObjectFinder]:
 class ResultWriter:
     """Writes the videos, masks, tables and events of one run while frames come.
 
-    `step` is the time from a frame to the next in seconds: an event ends that long after its last frame was shown.
-    `events` holds the rows of the events that have ended. It is None until :meth:`__enter__` opens the table of events,
-    and stays None if no events are wanted.
+    An event ends `step` seconds after its last frame was shown. `events` holds the rows of the events that have ended,
+    and is None if no events are wanted.
     """
 
     def __init__(
         self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
     ) -> None:
-        """Take the paths of the results, the size and timing of videos, and what is written and counts as an event.
-
-        `step` is the time from a frame to the next, in seconds. `events` stays None if no events are wanted.
-        """
+        """Take the paths of the results, the size and timing of videos, and what is written and counts as an event."""
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()  # closes the videos and tables at the end
         self.events: list[dict[str, Any]] | None = None  # rows of the events that have ended
@@ -352,12 +332,7 @@ class ResultWriter:
         self._stack.__exit__(*error)
 
     def write(self, part: Separated, time: float) -> list[dict[str, Any]]:
-        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then.
-
-        `_has_rows` says whether the boxes of each frame are needed, for the table of frames or for events; `events` is
-        None if no events are wanted. `_finder` returns events that have ended, of which `_event_table` makes rows, and
-        `_files` has paths, None for results that are not wanted.
-        """
+        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then."""
         self._videos.write(part, time)
         if self._files.masks is not None:
             self._files.masks.write(part)
@@ -376,10 +351,7 @@ class ResultWriter:
         return [] if self.events is None else [self._event_table.add(event) for event in self._finder.end()]
 
     def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
-        """Write the tables of events, and cut the events out of the video `cut_from` unless it is None.
-
-        Returns the files beside videos and masks, and a sentence if the video could not be cut.
-        """
+        """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
             return tables, []

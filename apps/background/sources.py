@@ -65,11 +65,10 @@ def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
 
 @contextmanager
 def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tuple[Path, LiveReader]]:
-    """Write a source that can be read only once into a temporary file, without loss; yield the file and the reader.
+    """Record a source that can be read only once, without loss, in a temporary file; yield the file and the reader.
 
-    A stream from an address that ends without an error is at its end. After an error the address is asked again only
-    where `end` or `max_frames` bounds what is written: a file would start from its beginning each time. `options` are
-    passed to the reader. Raises ParameterError for a source that has no end of its own where none is given.
+    After an error an address is asked again only where `end` or `max_frames` bounds what is written: a file would start
+    from its beginning each time. Raises ParameterError for a source without an end where none is given.
     """
     from visionnmf.io import LiveReader, VideoWriter
 
@@ -126,11 +125,7 @@ def timed(clip: Clip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
 
 
 class Timeline:
-    """Whether frames follow each other evenly, at a declared frame rate.
-
-    `count` is the number of frames so far, and `varies` says whether one was further from where an even rate would have
-    it than containers round.
-    """
+    """Whether frames follow each other evenly, at a declared rate: `varies` if one is further off than rounding."""
 
     def __init__(self, frame_rate: Fraction) -> None:
         """Begin without frames; `frame_rate` is the declared one, in frames per second."""
@@ -141,10 +136,7 @@ class Timeline:
         self.varies = False
 
     def add(self, time: float) -> None:
-        """Take the time of the next frame, in seconds.
-
-        `varies` becomes true if it is not where the declared rate, a frame every `_step` seconds, would have it.
-        """
+        """Take the time of the next frame, in seconds, and set `varies` if it is off the declared rate."""
         if self.count == 0:
             self._first = time
         self.varies = self.varies or abs(time - self._first - self.count * self._step) > ROUNDING

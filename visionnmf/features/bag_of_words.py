@@ -137,10 +137,7 @@ def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> ND
 
 
 def nearest_words(descriptors: NDArray[np.float32], dictionary: NDArray[np.float32]) -> NDArray[np.intp]:
-    """Return the nearest word, a row of `dictionary` (n_words, d), of each descriptor (n, d) by the Euclidean distance.
-
-    The nearest word w of x has the largest ``x . w - |w|^2 / 2``. Blocks of descriptors limit the memory.
-    """
+    """Return the nearest word, a row of `dictionary` (n_words, d), of each descriptor (n, d), in blocks."""
     squares = np.einsum("ij,ij->i", dictionary, dictionary) / 2
     step = max(1, BLOCK // len(dictionary))
     found = [np.empty(0, np.intp)]

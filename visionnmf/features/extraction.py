@@ -317,8 +317,8 @@ def _is_readable(image: ArrayLike | str | Path) -> bool:
 class FeatureCache:
     """Finds out which extractors must still describe an image, and joins what they find with what the file holds.
 
-    `path` is the file; None knows nothing and keeps nothing. `extractors` are fitted. Batches of images go through
-    :meth:`tasks`, are described elsewhere, and come back to :meth:`rows` in the same order.
+    Batches of images go through :meth:`tasks`, are described elsewhere, and come back to :meth:`rows` in the same
+    order. A path of None keeps nothing.
     """
 
     def __init__(self, path: str | Path | None, extractors: list[Extractor]) -> None:
@@ -332,10 +332,7 @@ class FeatureCache:
         self._waiting: deque[tuple[list[str], Parts]] = deque()
 
     def tasks(self, images: Sequence[ArrayLike | str | Path]) -> list[Task]:
-        """Return what is to be done for images: each with the numbers of the extractors that must still describe it.
-
-        The keys and the known features of each image are put into `_waiting`, from which :meth:`rows` takes them.
-        """
+        """Return images with the numbers of the extractors that must still describe them; :meth:`rows` follows."""
         keys = [self._keys(image) for image in images]
         kept = {}
         if self._cache is not None:
@@ -349,11 +346,7 @@ class FeatureCache:
         return tasks
 
     def rows(self, described: list[Parts | MediaError]) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the complete rows of images in the order of their tasks, and keep what is new.
-
-        `described` has the new features of each image by the numbers of the extractors, or the error of an image that
-        cannot be read, which is passed on. What :meth:`tasks` has found in the file is taken from `_waiting`.
-        """
+        """Yield the complete rows of images, or their errors, in the order of their tasks, and keep what is new."""
         new: dict[str, NDArray[np.float32]] = {}
         rows: list[NDArray[np.float32] | MediaError] = []
         for parts in described:

@@ -50,10 +50,7 @@ MAX_PIXELS = 384 * 256  # the size of Corel's photographs, from which the publis
 
 
 class PreparedImage:
-    """An image as 8-bit RGB (`rgb`) of at most `max_pixels`, and in the forms that extractors need, each computed once.
-
-    The image is a file or an array that :func:`.check_image` takes. A `max_pixels` of None leaves its size as it is.
-    """
+    """An image, a file or an array, as 8-bit RGB of at most `max_pixels` (None: any), each form computed once."""
 
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
         """Read a file or check an array, and make it 8-bit RGB of at most `max_pixels` (None: of its own size)."""
@@ -215,10 +212,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
 def sample_rows(
     images: Images, max_pixels: int | None, n_rows: int, rng: Any, describe: Callable[[PreparedImage], Array]
 ) -> Array:
-    """Return about `n_rows` of the rows that `describe` finds in images, an equal number of each, drawn at random.
-
-    They come from at most a thousand images, because more make no better words or parts.
-    """
+    """Return about `n_rows` of the rows that `describe` finds in at most a thousand images, drawn at random."""
     chosen = rng.permutation(len(images))[:FIT_IMAGES]
     quota = math.ceil(n_rows / len(chosen))
     found = []
@@ -260,10 +254,7 @@ def named_in_cells(names: Sequence[str], layout: tuple[int, int]) -> Iterator[st
 
 
 def check_descriptor_count(names: str, count: int, size: int) -> None:
-    """Raise ParameterError if `count` descriptors of `size` float32 numbers take more than 1 GiB for an image.
-
-    A hostile file may ask for so many. `names` are the parameters that say how many there are.
-    """
+    """Raise ParameterError, naming `names`, if the descriptors of an image take more than 1 GiB."""
     if 4 * count * size > MOST_BYTES:
         raise ParameterError(
             f"{names} must leave at most {MOST_BYTES // (4 * size)} places in an image; got {count}; "
@@ -281,11 +272,10 @@ def divide_axis(size: int, parts: int) -> list[slice]:
 def count_in_cells(
     values: Array, rows: Array, columns: Array, layout: tuple[int, int], n_bins: int, weights: Array | None = None
 ) -> Array:
-    """Count values (0 to n_bins - 1) in each cell of an image, as shares of the whole image.
+    """Count values (0 to n_bins - 1) in each cell of an image, by `weights`, as shares of the whole image.
 
-    `rows` and `columns` are places in [0, 1), as shares of height and width, and `layout` has the rows and columns of
-    cells. Values count as their `weights`, or 1 each. Returns the histograms of the cells one after the other; their
-    sum is 1, or 0 if there is nothing to count.
+    `rows` and `columns` are places in [0, 1), and `layout` has the rows and columns of cells. The sum of the result is
+    1, or 0 if there is nothing to count.
     """
     cells = math.prod(layout)
     if cells > 1:

@@ -56,10 +56,7 @@ PRESET_PARAMETERS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def make_extractors(kinds: Sequence[str | Extractor]) -> list[Extractor]:
-    """Return extractors that are not fitted: copies of those given, and those that names of kinds or presets mean.
-
-    A preset is a name for several kinds, of which some may have other parameters than their defaults.
-    """
+    """Return extractors that are not fitted: copies of those given, and those that kinds or presets name."""
     made: list[Extractor] = []
     for kind in kinds:
         if isinstance(kind, Extractor):

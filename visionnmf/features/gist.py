@@ -114,8 +114,7 @@ class GIST(Extractor):
 def check_size(size: Any, n_cells: int) -> None:
     """Raise ParameterError if the square of `size` pixels a side cannot be divided as :class:`GIST` does it.
 
-    A margin of a quarter of the side is added, and responses of coarse filters are subsampled by up to 4. The margin
-    and the cells must still have whole pixels then.
+    A margin of a quarter of the side is added, and responses of coarse filters are subsampled by up to 4.
     """
     if check_count(size, "size", 16, 512) % 16 or size % (4 * n_cells):
         raise ParameterError(f"size must be a multiple of 16 and of 4 * n_cells; got {size}; n_cells is {n_cells}")

@@ -39,10 +39,7 @@ def grid_size(height: int, width: int, scales: Sequence[float], step: float) -> 
 
 
 def dense_grid(height: int, width: int, scales: Sequence[float], step: float) -> NDArray[np.float32]:
-    """Return the points of a regular grid for each scale, centred in the image: row, column and scale (n, 3).
-
-    Neighbours are `step` times their scale apart; each scale has at least one point.
-    """
+    """Return the points of a centred regular grid for each scale: row, column and scale (n, 3), `step` scales apart."""
     found = []
     for scale, shape in zip(scales, grid_size(height, width, scales, step), strict=True):
         rows, columns = (

@@ -164,8 +164,8 @@ class PatchNMF(Extractor):
 def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np.float32]:
     """Cut an image (0 to 1) into patches, split each at its mean, and normalise its contrast.
 
-    An image that is smaller than a patch is extended by its border. Returns (n_rows, n_columns, 6 * patch**2): what is
-    above the mean of each patch, then what is below it, of norm below 1, and smaller for patches with little contrast.
+    Returns (n_rows, n_columns, 6 * patch**2): what is above the mean of each patch, then what is below it, of norm
+    below 1.
     """
     missing = [(0, max(0, patch - size)) for size in rgb.shape[:2]]
     padded = np.pad(rgb, [*missing, (0, 0)], mode="edge")

@@ -155,8 +155,8 @@ def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[n
 def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
     """Return points (row, column, scale) as OpenCV's, upright, with the octave and layer nearest to the scale.
 
-    OpenCV computes descriptors in the layer that a keypoint's ``octave`` names; 0 would mean the finest for all. The
-    octave is in its lowest byte, where -1, the image at twice its size, is 255; the layer is in the next byte.
+    OpenCV computes descriptors in the layer that ``octave`` names: the octave in its lowest byte, -1 as 255, the layer
+    above.
     """
     packed = [(level // LAYERS & 255) | (level % LAYERS << 8) for level in _levels(points)]
     return [

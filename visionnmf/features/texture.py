@@ -194,10 +194,9 @@ class CENTRIST(PatternHistogram):
 
 
 def census_transform(grey: Array) -> NDArray[np.uint8]:
-    """Encode which of the eight neighbours of each pixel are not brighter than it (Zabih & Woodfill 1994).
+    """Encode which neighbours of each pixel are not brighter than it (Zabih & Woodfill 1994), except at the border.
 
-    The neighbours from left to right and from top to bottom are the bits, the first one the highest. Pixels at the
-    border have no code, so the result has two rows and columns less.
+    The neighbours from left to right and from top to bottom are the bits, the first one the highest.
     """
     height, width = (max(0, size - 2) for size in grey.shape)
     middle = grey[1 : 1 + height, 1 : 1 + width]

@@ -37,10 +37,7 @@ class ArrayCache:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open the cache file `path`, which is created if it is missing.
-
-        Raises UnreadableError if it is anything else than a cache, and MediaError if it cannot be created.
-        """
+        """Open the cache file, which is created if it is missing; raise UnreadableError for any other file."""
         self.path = Path(path)
         # Also set: `_deadline`, by `_querying`, the processor time at which the queries of a block must have ended.
         self._lock = Lock()  # threads share the connection and take turns

@@ -246,10 +246,7 @@ def read_text(path: str | Path, kind: str, encoding: str = "utf-8") -> str:
 
 
 def check_is_path(path: str | Path, kind: str) -> None:
-    """Raise UnreadableError, with the cure, if a path is a URL or ``-``, of which ``Path`` would make a file name.
-
-    Raises ParameterError for anything that is not a path, such as None; `kind` names it ("model").
-    """
+    """Raise UnreadableError, with the cure, for a URL or ``-``, and ParameterError for what is not a path."""
     if not isinstance(path, str | os.PathLike):
         raise ParameterError(f"{kind} must be the path of a file; got {' '.join(repr(path).split()):.80}")
     name = without_password(str(path))

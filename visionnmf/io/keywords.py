@@ -78,9 +78,8 @@ class Keywords(NamedTuple):
 def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
     """Find those keywords of a photograph that can be read; raise UnreadableError if the photograph itself cannot.
 
-    The sources are the sidecars ``NAME.jpg.xmp`` and ``NAME.xmp``, the XMP packet in the picture, and its IPTC data, in
-    this order. With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of
-    a model.
+    The sources are the sidecars ``NAME.jpg.xmp`` and ``NAME.xmp``, the XMP packet in the picture, and its IPTC data.
+    With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of a model.
     """
     path = regular_file(path, "image")
     found = Keywords([], [], [])

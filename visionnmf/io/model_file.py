@@ -96,11 +96,10 @@ class _Members(dict[str, Any]):
 
 @dataclass(frozen=True)
 class ModelFile:
-    """One kind of model file.
+    """One kind of model file, of one `version`, which changes with the declared `state`.
 
-    `name` stands in the header, for instance ``"visionnmf-faces"``. Only files of `version` are read; it changes with
-    the declared `state`. The messages say what a file of this kind is (`title`: "a model of faces"), how to make one
-    (`origin`) and how to make a smaller one (`smaller`).
+    `name` stands in the header. The messages say what a file of this kind is (`title`: "a model of faces"), how to make
+    one (`origin`) and how to make a smaller one (`smaller`).
     """
 
     name: str
@@ -113,10 +112,9 @@ class ModelFile:
     def save(self, model: Any, path: str | Path, *, force: bool = False) -> None:
         """Write a file, completely or not at all; `force` allows to replace one.
 
-        The header, as JSON, holds the format and what `state`, the declared fields, makes of the model. Arrays are
-        members of the file, named by their place in the state. Raises ParameterError if a part of the state does not
-        fit its field, TooLargeError if the header is larger than would be read, and MediaError if the file exists or
-        cannot be written.
+        The header is JSON, and arrays are members of the file, named by their place in the state. Raises ParameterError
+        if a part of the state does not fit its field, TooLargeError if the header is larger than would be read, and
+        MediaError if the file exists or cannot be written.
         """
         arrays: dict[str, NDArray[Any]] = {}
         try:
@@ -133,9 +131,8 @@ class ModelFile:
     def load(self, path: str | Path) -> Any:
         """Read a file, check it against the declared state, and return what `state` builds.
 
-        A member that nothing in the state needs is refused. Raises UnreadableError if the file is missing, damaged or
-        of another kind, UnsupportedError if another version of visionnmf wrote it, and TooLargeError if its header is
-        too large.
+        Raises UnreadableError if the file is missing, damaged, of another kind or has a member that nothing needs,
+        UnsupportedError if another version wrote it, and TooLargeError if its header is too large.
         """
         path = regular_file(path, "model")
         with path.open("rb") as opened:
@@ -213,8 +210,7 @@ class ModelFile:
 def count_outside_strings(text: bytes) -> list[int]:
     """Return how often each byte value, 0 to 255, stands in JSON outside its strings.
 
-    Once escaped backslashes and quotation marks are taken out, each quotation mark begins or ends a string, so a byte
-    lies within one if the number of marks up to it is odd. `inside` carries that from block to block.
+    Without escaped backslashes and quotation marks, a byte lies within a string if the number of marks up to it is odd.
     """
     counts, inside = np.zeros(256, np.int64), np.False_
     plain = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)

@@ -38,45 +38,27 @@ class Place:
         return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
 
     def inside(self) -> Place:
-        """Return the same place in the file with a scope of its own for the sizes of dimensions.
-
-        Sizes that are known stay known. Those that are found from here on, such as the "height" of one of several
-        models, hold only for the parts of this value.
-        """
+        """Return the same place with a scope of its own, in which new sizes of dimensions hold for its parts only."""
         return Place(self.name, self.arrays, self._sizes.new_child())
 
     def apart(self, **sizes: int) -> Place:
-        """Return the same place, below which only these dimensions, such as ``features=300``, have a size.
-
-        It keeps its name and the arrays of the file.
-        """
+        """Return the same place, below which only these dimensions, such as ``features=300``, have a size."""
         return Place(self.name, self.arrays, ChainMap(sizes))
 
     def size(self, dimension: str | float) -> float:
-        """Return a number, or the size of a named dimension or of a product of them, such as ``"height*width"``.
-
-        `_sizes` has the names that have a size so far. Factors that are whole numbers stand for themselves. Raises
-        KeyError for a name that has no size yet.
-        """
+        """Return a number, or the size of a named dimension or product, ``"height*width"``; KeyError without one."""
         if not isinstance(dimension, str):
             return dimension
         return math.prod(int(part) if part.isdigit() else self._sizes[part] for part in dimension.split("*"))
 
     def fits(self, dimension: str, size: int) -> bool:
-        """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on.
-
-        `dimension` is a name, such as "height", a number, or a product of such, as in "height*width". `_sizes` has the
-        size that each name stands for.
-        """
+        """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on."""
         if dimension.isidentifier() and dimension not in self._sizes:
             self._sizes[dimension] = size
         return self.size(dimension) == size
 
     def require(self, holds: Any, wanted: str, value: Any = None) -> None:
-        """Raise StateError unless a condition holds.
-
-        `wanted` completes the sentence "... must be", and `value`, if not None, is what was found instead.
-        """
+        """Raise StateError "... must be `wanted`" unless a condition holds; `value`, if given, was found instead."""
         if not holds:
             found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
             raise StateError(
@@ -88,11 +70,7 @@ class Field:
     """A part of a state: how it becomes JSON and arrays, and what must hold of it."""
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON.
-
-        `place` says where in the state the value stands. By default, the JSON is what :meth:`unpack` makes of the
-        value.
-        """
+        """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON."""
         return self.unpack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:
@@ -125,10 +103,9 @@ class _Ranged(Field):
 class Array(_Ranged):
     """An array of numbers, which are finite unless `finite` is false.
 
-    `dtype` names the dtype, or several of which one may be chosen. `shape` names each dimension; an empty text stands
-    for an array without dimensions, and a last dimension with a question mark is not there if its size is 1. Unless
-    `empty` is true there must be at least one number. The numbers of an `increasing` array of one dimension are each
-    larger than the one before.
+    `dtype` names the dtype, or several of which one may be chosen. `shape` names each dimension; one with a question
+    mark is not there if its size is 1. Unless `empty` is true there must be at least one number. `increasing` is for
+    one dimension.
     """
 
     dtype: str
@@ -138,10 +115,7 @@ class Array(_Ranged):
     finite: bool = True
 
     def pack(self, value: Any, place: Place) -> str:
-        """Store the array among those of the file, under the name of its place, and return a mark in its place.
-
-        Integers of another width than the field's `dtype` are cast to it.
-        """
+        """Store the array, cast to the field's integers, under the name of its place, and return a mark."""
         array = np.asarray(value)
         if array.dtype.kind in "iu" and array.dtype.name not in self.dtype.split():  # of any width
             array = array.astype(self.dtype, casting="same_kind")
@@ -151,10 +125,7 @@ class Array(_Ranged):
         return "array"
 
     def unpack(self, item: Any, place: Place) -> NDArray[Any]:
-        """Return the array that is stored under the name of its place, after checking it; `item` is its mark.
-
-        `_check` raises StateError if the array does not fit the field.
-        """
+        """Return the array that is stored under the name of its place, after checking it; `item` is its mark."""
         place.require(item == "array", "an array", item)
         array: NDArray[Any] = place.arrays[place.name]
         self._check(array, place)
@@ -191,20 +162,14 @@ class Number(_Ranged):
     also: tuple[float, ...] = ()
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Return the number for JSON, which has no infinities and no NaN: those become texts.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Return the number for JSON, which has no infinities and no NaN: those become texts."""
         value = value.item() if isinstance(value, np.generic) else value
         value = str(value) if isinstance(value, float) and not math.isfinite(value) else value
         self.unpack(value, place)
         return value
 
     def unpack(self, item: Any, place: Place) -> float:
-        """Return the number after checking it; texts are allowed only for the infinities and NaN in `also`.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Return the number after checking it; texts are allowed only for the infinities and NaN in `also`."""
         if item in map(str, self.also):
             return float(item)
         # 1e308 is near the largest float: whole numbers in JSON may be larger, and NaN is not below it either
@@ -224,17 +189,11 @@ class Whole(_Ranged):
     size: str = ""
 
     def pack(self, value: Any, place: Place) -> int:
-        """Return the number as an int of Python, after checking it.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Return the number as an int of Python, after checking it."""
         return self.unpack(value.item() if isinstance(value, np.generic) else value, place)
 
     def unpack(self, item: Any, place: Place) -> int:
-        """Return the number after checking its type, its range and, if it counts the dimension `size`, that size.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Return the number after checking its type, its range and, if it counts the dimension `size`, that size."""
         place.require(type(item) is int, "a whole number", item)
         self._check_range(item, item, place)
         place.require(not self.size or place.fits(self.size, item), f"the number of {self.size}", item)
@@ -249,10 +208,7 @@ class Text(Field):
     choices: tuple[str, ...] = ()
 
     def unpack(self, item: Any, place: Place) -> str:
-        """Return the text after checking it; `pack` is the same.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Return the text after checking it; `pack` is the same."""
         place.require(isinstance(item, str), "text", item)
         place.require(not self.choices or item in self.choices, f"one of {', '.join(self.choices)}", item)
         return str(item)
@@ -262,10 +218,7 @@ class Flag(Field):
     """True or False."""
 
     def unpack(self, item: Any, place: Place) -> bool:
-        """Return True or False after checking it; `pack` is the same.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Return True or False after checking it; `pack` is the same."""
         place.require(isinstance(item, bool | np.bool_), "True or False", item)
         return bool(item)
 
@@ -278,10 +231,7 @@ class FrameShape(Field):
         return list(self.unpack([int(size) for size in value], place))
 
     def unpack(self, item: Any, place: Place) -> tuple[int, ...]:
-        """Return the shape as a tuple after checking it, and give the dimensions height, width and channels sizes.
-
-        `place` keeps the sizes of dimensions, and says where the shape stands in the state.
-        """
+        """Return the shape as a tuple after checking it; it gives height, width and channels their sizes."""
         fits = isinstance(item, list) and (len(item) == 2 or (len(item) == 3 and item[2] == 3))
         place.require(fits and all(type(size) is int and size > 0 for size in item), "a height and a width", item)
         named = zip(("height", "width", "channels"), (*item, 1), strict=False)  # grey frames have 1 channel
@@ -296,17 +246,11 @@ class Maybe(Field):
     field: Field
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Pack a value by the inner field, `field`, unless it is None, which stays None.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Pack a value by the inner field, unless it is None, which stays None."""
         return None if value is None else self.field.pack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack an item by the inner field, `field`, unless it is None, which stays None.
-
-        `place` says where it stands in the state, for messages.
-        """
+        """Unpack an item by the inner field, unless it is None, which stays None."""
         return None if item is None else self.field.unpack(item, place)
 
 
@@ -321,21 +265,13 @@ class List(Field):
     make: Callable[[list[Any]], Any] = list
 
     def pack(self, value: Any, place: Place) -> list[Any]:
-        """Pack each value by the inner field, `field`, and return the list of their JSON.
-
-        The shape of an array field names its dimensions, such as "height width". The first array that is packed gives a
-        name its size, which later arrays must have as well. Below ``inside()`` new names are known to one item only, so
-        that items may differ in size. ``place / i`` is the place of item i, and `_check` looks at their number.
-        """
+        """Pack each value by the inner field, in a scope of its own, so that items may differ in size."""
         items = [self.field.pack(item, (place / i).inside()) for i, item in enumerate(value)]
         self._check(items, place)
         return items
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack each item by the inner field, and return what `make` builds from the list of values.
-
-        ``place / i`` is the place of item i, and `_check` looks at their number.
-        """
+        """Unpack each item by the inner field, and return what `make` builds from the list of values."""
         place.require(isinstance(item, list), "a list", item)
         self._check(item, place)
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
@@ -349,28 +285,18 @@ class List(Field):
 
 @dataclass(frozen=True)
 class Record(Field):
-    """Named fields: the items of a dict, or the attributes of an object that `make` builds from them.
-
-    A dict need not have those that are `Maybe`.
-    """
+    """Named fields: items of a dict, except `Maybe` ones if missing, or attributes of what `make` builds."""
 
     fields: Mapping[str, Field]
     make: Callable[..., Any] = dict
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Pack the items of a dict, or the attributes of an object, each by the field of that name in `fields`.
-
-        ``place / name`` is the place of an item in the state. `_held` returns the fields that `values` has an item for;
-        it raises StateError if another one is missing, unless that is a `Maybe`.
-        """
+        """Pack the items of a dict, or the attributes of an object, each by its field, ``place / name``."""
         values = value if isinstance(value, Mapping) else {name: getattr(value, name) for name in self.fields}
         return {name: field.pack(values[name], place / name) for name, field in self._held(values, place)}
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack each item by its field, and return what `make` builds; names without a field are refused.
-
-        ``place / name`` is the place of an item in the state.
-        """
+        """Unpack each item by its field, and return what `make` builds; names without a field are refused."""
         place.require(isinstance(item, dict) and not set(item) - set(self.fields), f"of {', '.join(self.fields)}", item)
         return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
 
@@ -388,18 +314,14 @@ NO_CLASSES: dict[str, type] = {}
 class Value(Field):
     """Any value of a parameter, which its owner checks: None, numbers, text, lists, tuples, dicts, slices, arrays.
 
-    `find_class` returns the class of another object with parameters of its own, by its name, or raises KeyError.
-    Callables and generators of random numbers become None, since a fitted model does not need them.
+    `find_class` returns the class of another object with parameters, by its name, or raises KeyError. Callables and
+    generators of random numbers become None, since a fitted model does not need them.
     """
 
     find_class: Callable[[str], type] = NO_CLASSES.__getitem__
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Return a parameter as JSON; tuples, slices, arrays and objects become dicts with their kind as the only key.
-
-        Functions and random generators become None, because they cannot be stored. Arrays go to ``place.arrays``, and
-        ``place / i`` is the place of item i of a list.
-        """
+        """Return a parameter as JSON; tuples, slices, arrays and objects become dicts, their kind the only key."""
         import scipy.sparse as sp
 
         value = value.item() if isinstance(value, np.generic) else value
@@ -438,10 +360,7 @@ class Value(Field):
             return False
 
     def unpack(self, item: Any, place: Place, kind: type = object) -> Any:
-        """Return what :meth:`pack` made `item` of, which must be an instance of `kind`.
-
-        A dict in JSON always has one key, the form of a value that JSON cannot hold; :meth:`_unpack_form` reads it.
-        """
+        """Return what :meth:`pack` made `item` of, which must be an instance of `kind`; a dict names a form."""
         found = item
         if isinstance(item, list):
             found = [self.unpack(part, place / i) for i, part in enumerate(item)]
@@ -498,7 +417,7 @@ class Restorable:
 
 @dataclass(frozen=True)
 class Estimator(Field):
-    """A fitted `Restorable` estimator: its parameters, and the fitted attributes that `states` declares for its class.
+    """A fitted `Restorable` estimator: parameters, and the attributes that `states` declares for its class.
 
     `sizes` says what dimensions of its arrays are in terms of those outside: ``(("features", "height*width"),)``.
     """
@@ -509,10 +428,7 @@ class Estimator(Field):
     sizes: tuple[tuple[str, str], ...] = ()
 
     def pack(self, model: Any, place: Place) -> dict[str, Any]:
-        """Return the class, the parameters and the fitted attributes of a model as JSON; arrays go to ``place.arrays``.
-
-        `states` declares by the name of a class which attributes are kept. Raises ParameterError for other classes.
-        """
+        """Return class, parameters and fitted attributes as JSON; raise ParameterError for undeclared classes."""
         from sklearn.utils.validation import check_is_fitted
 
         kind = type(model)
@@ -528,10 +444,7 @@ class Estimator(Field):
         }
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Make a model from what :meth:`pack` returned; its parameters and attributes are all checked.
-
-        `states` declares by the name of a class which attributes it may have, and `find_class` returns the class.
-        """
+        """Make a model from what :meth:`pack` returned; its parameters and attributes are all checked."""
         name = Text(tuple(self.states)).unpack(item["class"], place)
         parameters = self.parameters.unpack(item["parameters"], place / "parameters", dict)
         seed = parameters.get("random_state")  # generators were not stored, so only a whole number can stand here

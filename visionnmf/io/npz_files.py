@@ -81,9 +81,8 @@ def refuse_encrypted(members: Iterable[zipfile.ZipInfo]) -> None:
 def check_directory(path: Path) -> None:
     """Raise ValueError if a zip file's directory is too large to be read with little memory.
 
-    The end record of 22 bytes at the end of the file holds the size in its bytes 12 to 15. A zip64 file has, before
-    it, a locator of 20 bytes, which says where a zip64 record of 56 bytes with the true size lies. All sizes that are
-    found count. A file that is not a zip file passes; `zipfile` refuses it.
+    The end record of 22 bytes holds the size in its bytes 12 to 15; a zip64 file has, before it, a locator of 20 bytes
+    and elsewhere a record of 56 bytes with the true size. All sizes count. `zipfile` refuses what is not a zip file.
     """
     with path.open("rb") as file:
         length = file.seek(0, io.SEEK_END)
@@ -124,9 +123,9 @@ def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:
 def read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> Array:
     """Read the array `name` of an open archive, after checking that its header and the file's directory agree.
 
-    NumPy's own loader would allocate what the header asks for before it looks at the file, so that a small damaged or
-    malicious file could use up the memory. With `bounded`, arrays of more than 1 GiB raise TooLargeError. Raises
-    ValueError if the array holds objects, or has another size than the archive says.
+    NumPy's own loader would allocate what the header asks for, so that a small malicious file could use up the memory.
+    With `bounded`, arrays of more than 1 GiB raise TooLargeError. Raises ValueError for objects, or another size than
+    declared.
     """
     member = file.getinfo(f"{name}.npy")
     with file.open(member) as content:

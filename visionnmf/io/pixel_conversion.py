@@ -48,10 +48,10 @@ def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
 
 
 def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None) -> None:
-    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans; `name` is for messages.
+    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans.
 
-    Decoding a scan takes a pass over the whole picture, and storing one twenty bytes. JPEG data are segments, each of
-    which begins with a marker (a byte of 255 and one for its kind) and its length in two bytes.
+    Decoding a scan takes a pass over the whole picture, and storing one twenty bytes. JPEG data are segments: a marker
+    of two bytes, and the length in two bytes.
     """
     stop = len(data) if stop is None else stop
     scans, place = 0, start
@@ -67,11 +67,7 @@ def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None)
 
 
 def turn_upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Apply an Exif orientation to an array (height, width, ...).
-
-    The orientations 1 to 8 are the combinations of exchanging the axes (from 5 on), mirroring left and right, and
-    turning upside down, in this order.
-    """
+    """Apply an Exif orientation, 1 to 8, to an array: exchange axes (from 5 on), mirror, turn upside down."""
     if orientation in (5, 6, 7, 8):
         image = image.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
@@ -84,10 +80,9 @@ def turn_upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
 def rgb_on_white(
     colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str], *, premultiplied: bool = False
 ) -> NDArray[Any]:
-    """Return three channels, with transparent parts blended onto white.
+    """Return three channels, with transparent parts (`alpha` 0) blended onto white, which `notes` then says.
 
-    `colour` is (height, width[, 1 or 3]) and `alpha` (height, width), 0 for transparent, or None. The colours of a
-    `premultiplied` picture are multiplied by alpha already. A sentence is added to `notes` if anything was blended.
+    The colours of a `premultiplied` picture are multiplied by alpha already.
     """
     if colour.ndim == 2 or colour.shape[2] == 1:
         colour = np.repeat(colour.reshape(*colour.shape[:2], 1), 3, axis=2)

@@ -53,8 +53,8 @@ class Table:
 def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     """Read the matrices of a ``.npy``, ``.csv``, ``.parquet`` or ``.npz`` file; an ``.npz`` file can hold several.
 
-    `key` is the column (or array of an ``.npz`` file) that names the rows. Raises a MediaError of one line if the file
-    is damaged, holds no finite numbers or too many, has no such key, or is too large.
+    `key` is the column, or array, that names the rows. Raises a MediaError if the file is damaged, too large, has no
+    such key, or holds no finite numbers.
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
@@ -89,10 +89,7 @@ def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
 
 
 def read_column(path: str | Path, column: str | None = None) -> tuple[list[str], list[str] | None]:
-    """Read a column of text of a ``.csv`` file, the last one by default, or a text file with one value a line.
-
-    Returns the values, and the first column as keys if there are several columns.
-    """
+    """Read a column of text of a ``.csv`` or text file, by default the last, and the first as keys if another."""
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
     rows = _rows(file)

@@ -39,10 +39,7 @@ class CurrentLine:
         self.source, self.number, self.text = source, 0, ""  # 0: no line has been read
 
     def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yield the same lines, and record each as the current one before it is yielded.
-
-        None, which a followed log gives at each poll without a new line, is passed on and is not counted.
-        """
+        """Yield the same lines, and record each as the current one before it is yielded; None is not counted."""
         for line in lines:
             if line is not None:
                 self.number += 1
@@ -60,16 +57,11 @@ def follow(
 ) -> Iterator[Line]:
     """Yield the lines of a growing log as they are written, and None at each poll that finds nothing new.
 
-    If the file is replaced (rotation by renaming), the old file is read to its end, and then the new one from its
-    start. If it becomes shorter (rotation by truncation), it is read from its start again. A missing file is waited
-    for. A file that is truncated and grows beyond its old length between two polls cannot be told from one that has
-    grown.
-
-    `poll` is the number of seconds between two looks at the file, and `stop` is called at each; the iteration ends when
-    it returns True. With `from_start` the lines that exist already are yielded too; if not, the rest of a line that is
-    being written is skipped as well. The line number of `place` is set to where the reading begins. Raises
-    UnreadableError if the file cannot be read at first, or is a folder. A file that cannot be read for a moment after a
-    rotation is waited for.
+    After a rotation by renaming, the old file is read to its end, and then the new one from its start; after one by
+    truncation, it is read from its start again. A file that grows beyond its old length between two polls cannot be
+    told from one that has grown. `stop` is called at each poll, every `poll` seconds; the iteration ends when it
+    returns True. With `from_start` the lines that exist already are yielded too. The line number of `place` is set to
+    where the reading begins. Raises UnreadableError if the file cannot be read at first, or is a folder.
     """
     check_number(poll, "poll", without_low=True)  # > 0
     path = Path(path)
@@ -197,10 +189,7 @@ def check_is_text(path: Path) -> None:
 
 
 def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None) -> Iterator[Line]:
-    """Yield the lines of standard input as they come, and None after each `poll` seconds without any.
-
-    `stop` is called before each wait; the iteration ends when it returns True, or at the end of the input.
-    """
+    """Yield the lines of standard input, and None after each `poll` seconds without any, until `stop()` is true."""
     splitter = _LineSplitter()
     number = sys.stdin.fileno()
     while stop is None or not stop():

@@ -25,8 +25,7 @@ _SIZES = (256, 257, 277, 278, 322, 323, 32997, 32998)  # tags that hold one numb
 def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
     """Check a TIFF file, and decode it if it has 16-bit or float samples; Pillow decodes others (None).
 
-    `notes` is a list to which a sentence is added for whatever is left out. Segments are the strips or tiles in which
-    the first page stores its pixels, each given by start and length in bytes.
+    Segments are the strips or tiles of the first page, given by start and length. `notes` gets what is left out.
     """
     if not (log := logging.getLogger("tifffile")).handlers:
         log.addHandler(logging.NullHandler())  # otherwise it prints about damaged files

@@ -90,16 +90,10 @@ class MappedSamples(Samples):
 
 
 class BlockSamples(Samples):
-    """The samples of a Dask array, of which a block is read while the one before it is learnt.
-
-    Blocks are read by the workers of the active client, or by Dask's threads.
-    """
+    """The samples of a Dask array: the client or Dask reads a block while the one before it is learnt."""
 
     def __init__(self, model: Any, X: Any, weights: Any, *, reset: bool) -> None:
-        """Check the array for `model`, whose number of features it sets with `reset`, and cut it into blocks of rows.
-
-        `weights` of the entries are given or None. Raises TooLargeError if the blocks are too large for the memory.
-        """
+        """Check the array for `model`, and cut it into blocks of rows; raise TooLargeError if they are too large."""
         data = DaskBlocks(model, X, weights, reset=reset)
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), data.dtype
         self._X, self._weights = data.X, data.weights

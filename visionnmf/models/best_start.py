@@ -18,11 +18,10 @@ Factors = TypeVar("Factors")
 def fit_best(
     model: Any, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
 ) -> tuple[Fit, Factors]:
-    """Call ``fit_once()`` `n_init` times; return what it returned for the fit with the lowest objective at its end.
+    """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors.
 
-    `fit_once` fits `model`, an :class:`.NMF`, from another start each time, and returns the fit and its factors.
-    `solver` is the name of the one in use, and `report` the callback of the fits, which prints their progress. Raises
-    ParameterError if the best fit diverged, and warns if it did not converge.
+    Raises ParameterError if the best fit diverged, and warns if it did not converge. `report` is the callback of the
+    fits, which prints their progress.
     """
     best: tuple[Fit, Factors] | None = None
     for _ in range(model.n_init):

@@ -71,9 +71,7 @@ class DaskBlocks:
     ) -> None:
         """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows.
 
-        `weights` (as `X`), `sample_weight` (n_samples,) and `codes` (n_samples, n_components) are given or None.
-        `model` is kept as a copy without its callback. `reset` is true in a fit, which sets the number of features.
-        Empty blocks are left out.
+        `reset` is true in a fit, which sets the number of features. Empty blocks are left out.
         """
         import dask.array as da
         from dask.array.utils import meta_from_array
@@ -119,21 +117,14 @@ class DaskBlocks:
         return [int(size) for size in self.X.chunks[0]]
 
     def memory(self, loss: str, n_components: int) -> MemoryEstimate:
-        """Return the bytes that a fit with the loss of this name needs; weights and missing values need more.
-
-        Dask does not know how many entries sparse blocks store, so these count as nothing.
-        """
+        """Return the bytes that a fit needs without weights and missing values; sparse blocks count as nothing."""
         weighted = any(array is not None for array in (self.weights, self.sample_weight, self.model.missing_values))
         shape = (int(self.X.shape[0]), int(self.X.shape[1]))
         need = estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
         return need._replace(data=0, total=need.total - need.data) if self.is_sparse else need
 
     def recipes(self, check: BlockCheck) -> list[Any]:
-        """Return for each block a delayed object of Dask that reads and checks it when it is computed.
-
-        The rows of the data, of their weights and of the codes to start from are passed on to :func:`read_block`, which
-        checks them as `check` says, and returns them as :class:`.BlockData`.
-        """
+        """Return a delayed object for each block that computes :class:`.BlockData` by :func:`read_block`."""
         import dask
 
         read = dask.delayed(read_block, pure=False)  # a file belongs to one fit
@@ -158,11 +149,7 @@ class BlockCheck:
 
 
 def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Check the rows of one block, and return them with their weights, in memory or in files of the worker.
-
-    `check` holds the model, its loss and whether to use files. `X` (n_rows, n_features), `weights` of its entries,
-    `sample_weight` (n_rows,) and `codes` (n_rows, n_components) to start from are arrays; all but `X` may be None.
-    """
+    """Check the rows of one block, and return them with their weights, in memory or in files of the worker."""
     data = _checked_block(check, X, weights, sample_weight, codes)
     return data.in_files(_directory()) if check.in_files else data
 
@@ -214,10 +201,7 @@ def _like(values: Any, name: str, X: Any) -> Any:
 
 
 def light(model: Any, X: Any, *, reset: bool) -> Any:
-    """Check the number of features of `X`, and return a copy of a model that is cheap to send to workers.
-
-    The callback is left out, because it is called in this process. `reset` is true in a fit, which sets the number.
-    """
+    """Check the number of features of `X`, and return a copy of a model without callback, cheap to send."""
     validate_data(model, X, reset=reset, skip_check_array=True)
     other = copy.copy(model)
     other.callback = None
@@ -236,11 +220,10 @@ def active_client() -> Any:
 
 
 def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew:
-    """Read all blocks, on the workers of the active Dask client or in this process, and return them as a crew.
+    """Read all blocks, on the workers of the active Dask client or here, and return them as a crew.
 
-    A crew passes messages to all blocks and adds up their answers. `data` has the Dask array of each block, `check`
-    how to check one, and `need` the bytes of memory of the fit. Blocks go to files if they would take more than the
-    share :data:`ROOM` of the memory. Raises TooLargeError if a block is too large or the files find no room.
+    Blocks go to files if they would take more than the share :data:`ROOM` of the memory; the fit needs `need` bytes.
+    Raises TooLargeError if a block is too large or the files find no room.
     """
     import dask
 
@@ -288,10 +271,7 @@ def _check_disk(need: MemoryEstimate) -> None:
 
 
 def checked_sums(crew: Crew, dtype: Any) -> Sums:
-    """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes.
-
-    `crew` holds the blocks, each of which answers the message "sums"; `dtype` is that of the fit.
-    """
+    """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes."""
     sums = Sums(*crew.look("sums"))
     check_mean(sums.total / sums.n_entries, dtype)
     if not sums.n_given:
@@ -302,11 +282,9 @@ def checked_sums(crew: Crew, dtype: Any) -> Sums:
 
 
 def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress, *, with_codes: bool) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds.
+    """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds, with codes if wanted.
 
-    `model` holds the parameters; its attributes do not change. `data` has the blocks, and `start` the components to
-    start from, if given, and the random generator. `report` is the callback of the fit, and `with_codes` says whether
-    the codes of the samples are wanted.
+    `model` holds the parameters; its attributes do not change. `start` holds given components and the random generator.
     """
     refuse(model)
     penalties = _penalties(model, data)
@@ -394,10 +372,7 @@ def refuse(model: Any) -> None:
 
 
 def refuse_coupled(penalty: Any, resolved: Any) -> None:
-    """Raise ParameterError if a penalty of the codes ties samples together, which may lie in different blocks.
-
-    `penalty` is the one that the user gave, and `resolved` the engine's form of it, without graph and groups.
-    """
+    """Raise ParameterError if a penalty of the codes ties samples together, which may lie in different blocks."""
     kinds = resolved.beyond((*SEPARABLE, Simplex))
     kinds = [*kinds, *[word for word in ("graph", "groups") if getattr(penalty, word, None) is not None]]
     if kinds:
@@ -407,10 +382,7 @@ def refuse_coupled(penalty: Any, resolved: Any) -> None:
 
 
 def codes_array(crew: Crew, n_components: int, dtype: Any) -> Any:
-    """Return the final codes of all blocks of a crew as a Dask array [shape=(n_samples, n_components)].
-
-    A block's codes are an array in this process, or a future that holds them on a worker.
-    """
+    """Return the final codes of all blocks, here or futures, as a Dask array [shape=(n_samples, n_components)]."""
     import dask.array as da
 
     parts = [

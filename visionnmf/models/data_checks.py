@@ -69,10 +69,9 @@ def is_dask(X: Any) -> bool:
 
 
 def is_on_device(X: Any) -> bool:
-    """Return whether `X` is an array of another library than NumPy, such as PyTorch, that stays where it is.
+    """Return whether `X` is another library's array that stays where it is, by ``array_api_dispatch=True``.
 
-    That is so with scikit-learn's setting ``array_api_dispatch=True``; otherwise such arrays become
-    arrays of NumPy. Raises ParameterError for an array on a GPU that may not stay there.
+    Raises ParameterError for an array on a GPU that may not stay there; others become arrays of NumPy.
     """
     library = type(X).__module__.partition(".")[0]
     if isinstance(X, np.ndarray) or is_dask(X) or not (library in LIBRARIES or hasattr(X, "__array_namespace__")):
@@ -95,10 +94,7 @@ def is_on_device(X: Any) -> bool:
 
 
 def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:
-    """Raise TooLargeError if less memory is free than `times` the size of a dense `X`; `cure` ends its message.
-
-    ``benchmarks/memory.py`` measures how much each kind of fit needs.
-    """
+    """Raise TooLargeError if less memory is free than `times` a dense `X` (``benchmarks/memory.py``); name the cure."""
     if not sp.issparse(X) and X.nbytes > LARGE:
         check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", int(times * X.nbytes), cure)
 
@@ -108,13 +104,10 @@ def check_data(
 ) -> tuple[Any, Array | None]:
     """Return the checked data of an estimator, and which entries are observed (None if all are).
 
-    The data are float32 or float64, a C-contiguous array or a csr_array, with 0 for missing entries. `reset` is true in
-    a fit, which sets the number of features. `missing` is NaN or 0 if entries of that value are missing; with 0 the
-    entries that a sparse `X` does not store are missing as well. `sparse` says whether sparse data are accepted, and
-    `part` that these are only some rows of the data, whose mean may have any size.
-
-    Raises ValueError for data that `check_kind` refuses, NaN (unless it stands for missing entries), infinity, negative
-    numbers, a wrong number of features, or a mean for which products could leave the range of the dtype.
+    The data are float32 or float64, a C-contiguous array or a csr_array, with 0 for missing entries: `missing` is NaN
+    or 0. `reset` is true in a fit. `part` says that these are only some rows of the data, whose mean may have any size.
+    Raises ValueError for data that `check_kind` refuses, NaN (unless missing), infinity, negative numbers, a wrong
+    number of features, or a mean for which products could leave the range of the dtype.
     """
     with_nan = missing is not None and math.isnan(missing)
     try:
@@ -182,10 +175,7 @@ def check_signs(data: Any, name: str) -> None:
 
 
 def check_range(data: Any, *, small: bool = False) -> None:
-    """Raise ParameterError if the mean size of the data is so large or small that products leave the dtype's range.
-
-    `small` allows small data, for estimators that scale them.
-    """
+    """Raise ParameterError if data are so large, or unless `small` so small, that products leave their dtype."""
     with np.errstate(over="ignore"):  # an infinite mean is refused
         # the absolute values are a copy as large as the data, which only data with negative entries need
         positive = data.data if sp.issparse(data) else data
@@ -195,10 +185,7 @@ def check_range(data: Any, *, small: bool = False) -> None:
 
 
 def check_mean(size: float, dtype: Any, *, small: bool = False) -> None:
-    """Raise ParameterError if the mean size of the data is too large or too small for products in its dtype.
-
-    `small` allows small data, for estimators that scale them.
-    """
+    """Raise ParameterError if the mean size is too large, or unless `small` too small, for products in a dtype."""
     limit = SIZES[np.dtype(dtype).name]
     # a mean of 0 passes, because all entries are then 0; `not size <= limit` is true for NaN as well
     if (size and not (small or 1 / limit <= size)) or not size <= limit:
@@ -214,10 +201,9 @@ def check_weights(
 ) -> tuple[Any, Array | None]:
     """Return the data with 0 where an entry does not count, and the weights of all entries (None if all count alike).
 
-    `observed` (the shape of `X`) says which entries are not missing, and None that all are there. `weights` have the
-    shape of `X` or broadcast to it. A fit needs at least one entry of positive weight. New data may
-    have none: their codes are those of no data at all. Raises ParameterError for weights that are negative, not finite,
-    all zero or of a wrong shape, and for weights of a sparse `X`.
+    `observed` (None: all) says which entries are not missing. `weights` broadcast to the shape of `X`. A fit needs at
+    least one entry of positive weight. Raises ParameterError for weights that are negative, not finite, all zero or of
+    a wrong shape, and for weights of a sparse `X`.
     """
     if fitting and observed is not None and not observed.any():
         raise ParameterError("X must not be missing in all entries; got no observed entry")
@@ -268,10 +254,7 @@ def select_samples(problem: Problem, rows: slice | Array) -> Problem:
 
 
 def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
-    """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
-
-    `sample_weight` (n_samples,) is not checked yet, or None. How samples are weighted: see :func:`weigh_samples`.
-    """
+    """Return the problem with unchecked sample weights, or None, and what its rows were multiplied by or None."""
     if sample_weight is None:
         return problem, None
     return weigh_samples(problem, check_sample_weight(sample_weight, problem.X.shape[0], np.float64))
@@ -280,9 +263,9 @@ def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tup
 def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
     """Return the problem whose samples count `s` times (n_samples,), and what its rows were multiplied by, or None.
 
-    `s` are checked and in double precision. If the loss is homogeneous (``loss(c x, c y) = c^degree loss(x, y)``) and
-    the codes have no penalty, rows are scaled by ``s^(1/degree)``, and so are their codes, which needs no array of
-    weights. Otherwise the weights go to the entries, which raises ParameterError for a sparse `X`.
+    If the loss is homogeneous (``loss(c x, c y) = c^degree loss(x, y)``) and the codes have no penalty, rows are scaled
+    by ``s^(1/degree)``, and so are their codes. Otherwise the weights go to the entries, which raises ParameterError
+    for a sparse `X`.
     """
     X = problem.X
     degree = problem.loss.record.degree
@@ -302,8 +285,8 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
 def check_kind(X: Any) -> Any:
     """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
 
-    Raises ParameterError for more than two axes, rows of different lengths, masked entries, text, dates, sparse
-    matrices whose indices are out of range, and arrays of other libraries that stay on their device.
+    Raises ParameterError for more than two axes, ragged rows, masked entries, text, dates, sparse matrices whose
+    indices are out of range, and arrays of other libraries that stay on their device.
     """
     if is_on_device(X):
         raise ParameterError(
@@ -363,8 +346,8 @@ def find_loss(loss: Any) -> LossRecord | None:
 def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
     """Return the engine's loss for a name, or for the `beta` of a beta-divergence as in scikit-learn's `beta_loss`.
 
-    A `parameter` of None takes the loss's own default, scaled by the mean of `X` over the entries whose weight is not
-    0. Raises ParameterError if there is no such loss, or if it has no parameter.
+    A `parameter` of None is the loss's default at the mean of the entries that count. Raises ParameterError for an
+    unknown loss.
     """
     return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights))
 
@@ -378,11 +361,7 @@ def _observed_mean(X: Any, weights: Array | None) -> float:
 
 
 def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
-    """Return the engine's loss for a name, or for the `beta` of a beta-divergence; see :func:`check_loss`.
-
-    `parameter` is the loss's own one, or None for its default, which is scaled by ``mean()``, the mean of the observed
-    data (not 0). Raises ParameterError if there is no such loss, or if it has no parameter.
-    """
+    """Return the engine's loss as :func:`check_loss`, with its default scaled by ``mean()`` of the observed data."""
     record = find_loss(loss)
     if record is None:
         raise ParameterError(
@@ -415,11 +394,7 @@ def _no_parameter(parameter: Any, what: str) -> None:
 
 
 def check_positive(X: Any, weights: Array | None, loss: Loss, *, zeros: bool = True) -> None:
-    """Raise ParameterError if the loss is infinite because an entry that counts is 0.
-
-    `zeros` says whether the entries that a sparse `X` does not store are 0, so that such an `X` always holds zeros. If
-    they are missing instead, the stored ones, which :func:`check_data` leaves, are all positive.
-    """
+    """Raise ParameterError if the loss is infinite because an entry that counts is 0, stored or, by `zeros`, not."""
     if not loss.needs_positive or (sp.issparse(X) and not zeros):
         return
     refuse_zeros(sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any()), loss)
@@ -434,10 +409,7 @@ def refuse_zeros(there: bool, loss: Loss) -> None:
 
 
 def finite_codes(Wt: Array) -> Array:
-    """Return codes of new data with one row for each sample, from codes with one column for each.
-
-    Raises ParameterError if some are not finite: the data are far larger than the components, or those are denormal.
-    """
+    """Return codes with one row a sample, from one column each; raise ParameterError if some are not finite."""
     if not np.isfinite(Wt).all():
         raise ParameterError(f"X must have codes within {Wt.dtype}; got some beyond; components_ are too small")
     return np.ascontiguousarray(Wt.T)

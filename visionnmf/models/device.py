@@ -62,11 +62,7 @@ def plain(X: Any) -> Any:
 
 
 def checked_data(model: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
-    """Return the data of an array on a device, with 0 for missing entries, and the observed entries (None: all).
-
-    float32 stays float32, and everything else becomes float64. `reset` is true in a fit, which sets the number of
-    features. Raises ParameterError for what :func:`.data_checks.check_data` refuses.
-    """
+    """Return the data of an array on a device, 0 for missing entries, and the observed entries (None: all)."""
     X, xp = plain(X), namespace_of(X)
     if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
         raise ParameterError(f"X must have two dimensions, with samples and features; got shape {tuple(X.shape)}")
@@ -90,11 +86,7 @@ def checked_data(model: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
 
 
 def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tuple[Any, Any]:
-    """Return the data with 0 where an entry does not count, and the weights of all entries (None if all count alike).
-
-    `weights` broadcast to the shape of `X`, and `observed` says which entries are not missing, or None. A fit needs an
-    entry that counts.
-    """
+    """Return the data with 0 where an entry does not count, and all entries' weights (None: all count alike)."""
     xp = namespace_of(X)
     if fitting and observed is not None and not bool(xp.any(observed)):
         raise ParameterError("X must not be missing in all entries; got no observed entry")
@@ -233,11 +225,7 @@ def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[
 def fit_on_device(
     model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress
 ) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well.
-
-    `start` holds the number of components, the random generator, and given components that are not checked yet; `W` are
-    given codes or None, and `sample_weight` and `weights` as in `fit`. `report` is the callback of the fit.
-    """
+    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well."""
     data, observed = checked_data(model, X, reset=True)
     data, entries = checked_weights(weights, observed, data, fitting=True)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
@@ -310,11 +298,7 @@ def _report(problem: Problem, Wt: Any, H: Any) -> Report:
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
-    """Check an array on a device and the weights of its entries, and return the problem with the model's penalties.
-
-    `reset` is true for the first data, which set the number of features. New data without `fitting` need no entry that
-    counts.
-    """
+    """Check an array on a device and its weights, and return the problem with the model's penalties."""
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
     _check_positive(data, entries, loss)

@@ -27,11 +27,7 @@ def is_elsewhere(X: Any) -> bool:
 def fit_elsewhere(
     model: Any, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
 ) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to data that :func:`is_elsewhere` names; set `ridge_`, and return what it finds.
-
-    `W` and `H` are codes and components to start from, or None, and the weights those of `fit`. The codes are None
-    without `with_codes`. `ridge_` is the weight of the squared factors that stands for the nuclear norm.
-    """
+    """Fit an :class:`~visionnmf.NMF` to data that :func:`is_elsewhere` names; set `ridge_`, return what it finds."""
     check_parameters(model)
     check_nuclear(model)
     given, n_components = given_components(model, tuple(X.shape), H)

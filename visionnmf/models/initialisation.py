@@ -24,10 +24,9 @@ def start_factors(
     H: Array | None,
     row_scale: Array | None,
 ) -> tuple[Array, Array]:
-    """Return the codes, transposed, and the components to start from: copies of those given, otherwise drawn by `init`.
+    """Return transposed codes and components to start from: copies of those given, otherwise drawn by `init`.
 
-    `W` (n_samples, n_components) and `H` (n_components, n_features) are given factors or None. `row_scale` (n_samples,)
-    is what the rows of the problem's data were multiplied by, if they were, to give samples weights.
+    `row_scale` (n_samples,) has multiplied the rows of the problem's data, to give samples weights, or is None.
     """
     X = problem.X
     if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible

@@ -78,10 +78,7 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Find the components of `X`, and return the estimator."""
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`.
-
-        If `X` is an array of Dask, or of another library on its device, so is the result.
-        """
+        """Return ``W @ H`` (n_samples, n_features) for codes `X`, as an array of the same library or of Dask."""
         check_is_fitted(self)
         if is_dask(X):
             return X @ to_numpy(self.components_)
@@ -104,11 +101,7 @@ class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 
 def check_code_matrix(X: ArrayLike, names: Sequence[str]) -> Array:
-    """Return codes as an array, or raise ParameterError if they do not have one column for each component.
-
-    The columns of a data frame may have any names, but not those of the components, `names`, or their numbers, in
-    another order.
-    """
+    """Return codes as an array; raise ParameterError unless they have a column, in order, for each component."""
     W = np.asarray(X)
     check_shape(W, len(names))
     columns = list(getattr(X, "columns", ()))

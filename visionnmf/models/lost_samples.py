@@ -50,9 +50,8 @@ def warn_zero_codes(
 ) -> None:
     """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure.
 
-    `lost` has their numbers, `stacklevel` is that of :func:`warnings.warn`, and `name` that of the estimator, which has
-    a parameter `zero_weight` or not. `penalty` is its parameter that is known to be the cause, if one is. The warning
-    has `loss` and `lost` as attributes, for estimators that fit an NMF and warn in their own name.
+    `penalty` is the parameter that is known to be the cause, if one is. The warning has `loss` and `lost` as
+    attributes, for estimators that fit an NMF and warn in their own name.
     """
     if 2 * lost.n_lost <= lost.n_full:
         return

@@ -44,11 +44,9 @@ class MemoryEstimate(NamedTuple):
 def estimate_memory(
     shape: tuple[int, int], dtype: Any, n_components: int, *, plain_squares: bool, weighted: bool
 ) -> MemoryEstimate:
-    """Return the bytes of a fit of dense data.
+    """Return the bytes of a fit of dense data, multiples of these that ``benchmarks/memory.py`` measures.
 
-    `shape` is (n_samples, n_features). `plain_squares` says that the loss is that of least squares, which needs only
-    products of the data unless entries have weights; other fits hold the dual of ADMM, which is as large as the data.
-    ``benchmarks/memory.py`` measures the multiples of the data.
+    `plain_squares` needs only products of the data unless entries have weights; other fits hold the dual of ADMM.
     """
     (n_samples, n_features), size = shape, np.dtype(dtype).itemsize
     data = n_samples * n_features * size

@@ -136,10 +136,7 @@ PARAMETERS = Value(_find_class)
 
 
 def estimator_of(*names: str, **sizes: str) -> Estimator:
-    """Return what declares a fitted estimator, of one of the classes `names`, as a part of a file.
-
-    `sizes` gives dimensions of its arrays by names of the dimensions of that file: ``features="height*width"``.
-    """
+    """Return the field of a fitted estimator of the classes `names`; `sizes` names dimensions of its arrays."""
     return Estimator({name: STATES[name] for name in names}, _find_class, PARAMETERS, tuple(sizes.items()))
 
 
@@ -241,10 +238,7 @@ def load_model(path: str | Path) -> Any:
 
 
 def save_checkpoint(model: Any, path: str | Path, stream: dict[str, int | None]) -> None:
-    """Write a model and how far the stream has come that it learns from; replaces an earlier checkpoint.
-
-    `stream` has the whole numbers, or None, that :data:`STREAM` declares: passes, samples, batch size, seed.
-    """
+    """Write a model and how far the stream has come (:data:`STREAM`); replaces an earlier checkpoint."""
     FILE.save({"model": model, "stream": stream}, path, force=True)
 
 
@@ -257,11 +251,7 @@ def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, Any]]:
 
 
 def same_parameters(one: Any, other: Any) -> bool:
-    """Return whether two models are of one class and have the same parameters, as files hold them.
-
-    ``PARAMETERS.pack`` turns parameters into plain values for a file, and puts the arrays among them into a dict, here
-    `first` and `second`, by their places in the parameters. Values and arrays are compared apart.
-    """
+    """Return whether two models are of one class and have the same parameters, as files hold them."""
     first: dict[str, Any] = {}
     second: dict[str, Any] = {}
     packed = [

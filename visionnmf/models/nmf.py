@@ -514,10 +514,7 @@ class NMF(WithPenalties, LinearModel):
 
 
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:
-    """Return the codes, transposed (n_components, n_samples), of the fixed components `H` for `problem`.
-
-    They are found by the method that the solver has for codes, if it has one, else by the general one.
-    """
+    """Return the codes, transposed, of fixed components, by the solver's own method or the general one."""
     own = SOLVERS[solver].codes
     if own is not None:
         Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)

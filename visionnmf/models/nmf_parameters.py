@@ -49,10 +49,9 @@ def check_parameters(model: Any) -> None:
 
 
 def check_nuclear(model: Any) -> None:
-    """Raise ParameterError if `model`, an :class:`.NMF`, has a loss that cannot be combined with its `nuclear`.
+    """Raise ParameterError if the loss of an :class:`.NMF` cannot be combined with its `nuclear`.
 
-    Only losses with a kink at residual 0, which behave like the absolute value there, can be: for the others the right
-    strength would depend on the data.
+    Only losses with a kink at residual 0 can: for the others the right strength would depend on the data.
     """
     record = find_loss(model.loss)
     if model.nuclear and not (record is not None and record.kink):
@@ -64,11 +63,9 @@ def check_nuclear(model: Any) -> None:
 
 
 def given_components(model: Any, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
-    """Return the components to start from, or None, and the number of components.
+    """Return the components to start from, or None, and their number, by the parameter, those given or the data.
 
-    `shape` is (n_samples, n_features), and `H` are the components that the caller of `fit_transform` passed, or
-    None. The number is the parameter, the number of given components, or the smaller side of the data. With
-    `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
+    With `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
     """
     given = H if H is not None else model.components_init
     n_components = min(shape)

@@ -170,11 +170,7 @@ def select_rank(
 def hidden_entries(
     entries: Array, n_splits: int, fraction: float, rng: np.random.RandomState
 ) -> Iterator[tuple[Array, int]]:
-    """Yield for each split the weights of the entries that are hidden, 0 for all others, and a seed for its fits.
-
-    `entries` are the weights of all entries, of which about the share `fraction` is hidden. Raises ParameterError if
-    none is.
-    """
+    """Yield for each split the weights of the hidden entries, 0 elsewhere, and a seed; refuse hiding none."""
     for _ in range(n_splits):
         held = entries * (rng.random_sample(entries.shape) < fraction)
         if not held.any():
@@ -193,10 +189,7 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
 
 
 def fit_shown(model: NMF, X: Array, shown: Array) -> tuple[Array, bool]:
-    """Fit `model` to the entries of weight `shown`, and return its codes and whether the fit converged.
-
-    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
-    """
+    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged, unwarned."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))

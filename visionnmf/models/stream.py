@@ -254,10 +254,7 @@ class _Stream:
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
-    """Yield the rows of chunks, of any sizes, in batches of `size` rows.
-
-    The first batch has `first` rows instead, and the last one may have fewer.
-    """
+    """Yield the rows of chunks, of any sizes, in batches of `size` rows; the first batch has `first` rows instead."""
     waiting: list[Any] = []
     count, wanted = 0, max(1, first)  # rows that wait, and rows that the next batch should have
     for chunk in chunks:
@@ -286,12 +283,9 @@ def joined(parts: list[Any]) -> Any:
 def shuffled(chunks: Indexed, size: int, skip: int, rng: np.random.Generator) -> Iterator[Any]:
     """Yield all samples in random order, in portions of about `size`, without the first `skip` of that order.
 
-    If samples are stored in blocks, the blocks come in random order and the samples of sixteen are shuffled together.
-    The same generator gives the same order, whatever is skipped. Skipped samples are not read, except in part of a
-    portion.
-
-    If `block` is 1, single samples are read at random, `size` at a time. Otherwise GATHERED blocks, or more if a batch
-    needs more, are read and their samples shuffled.
+    If samples are stored in blocks, these come in random order, and the samples of GATHERED, or more if a batch needs
+    more, are shuffled together. The same generator gives the same order, whatever is skipped. Skipped samples are not
+    read, except in part of a portion.
     """
     n, block = chunks.n_samples, chunks.block
     order = rng.permutation(-(-n // block))  # of the blocks; the last block may be shorter

@@ -52,11 +52,10 @@ class _Levels:
 
 
 def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Floats:
-    """Correct the components `H` (n_components, n_pixels, channels) in place, and return them.
+    """Correct the components in place, and return them: where pixels show levels in turn, they get the scene's.
 
-    `frames` (n, n_pixels, channels) have the codes `Wt` (n_components, n); `weights` (n, n_pixels), from 1 to 255, say
-    how still each pixel is; `shape` is (height, width). Where a pixel shows several levels in turn, the components get
-    the one that is the scene, unless the frames are too few, or of too different illumination, to say.
+    `weights` (n, n_pixels), from 1 to 255, say how still each pixel is; `shape` is (height, width). Nothing changes if
+    the frames are too few, or of too different illumination, to say.
     """
     modes = tuning.TUNING.alternating_modes
     # Levels are compared over frames whose illumination, the sum of their codes, is near the median.

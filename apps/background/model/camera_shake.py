@@ -60,10 +60,9 @@ class Registration:
         return self.compare(frame)[0]  # the other items are the differences without and with this shift
 
     def compare(self, frame: FrameArray) -> tuple[tuple[float, float], float, float]:
-        """Return the displacement, and the mean difference at gradients without and with it.
+        """Return the displacement (right, down), and the mean difference at gradients without and with it.
 
-        The displacement (right, down) is in pixels of the frame. It is (0, 0) if the search runs far away, or if the
-        shift hardly reduces the difference.
+        The displacement is (0, 0) if the search runs far away, or if the shift hardly reduces the difference.
         """
         shake = tuning.TUNING.camera_shake
         grey = self._in_illumination_of_scene(channel_mean(frame).astype(np.float32))
@@ -141,10 +140,7 @@ def _level(scene: Floats, times: int) -> _Level:
 
 
 def find_camera_shake(frames: FrameArray) -> Registration | None:
-    """Return the registration of frames (n, height, width, channels) where the camera shakes.
-
-    The result is None where it stands still, or where too little is seen to say.
-    """
+    """Return the registration of frames where the camera shakes; None where it stands still or little is seen."""
     shake = tuning.TUNING.camera_shake
     n = len(frames)
     if n < shake.fewest_frames or min(frames.shape[1:3]) < shake.smallest:
@@ -168,7 +164,7 @@ def find_camera_shake(frames: FrameArray) -> Registration | None:
 def shifted(picture: FrameArray, shift: tuple[float, float], *, mask: bool = False) -> FrameArray:
     """Return the picture that shows at ``p`` what the given one shows at ``p + shift``, (right, down) in pixels.
 
-    Beyond the border the pixels of the border are repeated. The values of a `mask` are not interpolated.
+    The pixels of the border are repeated beyond it. The values of a `mask` are not interpolated.
     """
     matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float32)
     flags = cv2.WARP_INVERSE_MAP | (cv2.INTER_NEAREST if mask else cv2.INTER_LINEAR)

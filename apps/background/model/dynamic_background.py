@@ -108,7 +108,6 @@ def find_dynamic_background(
 ) -> DynamicBackground | None:
     """Find where the background moves, or None where it nowhere does.
 
-    `frames` has shape (n, n_pixels, channels), `H` (n_components, n_pixels, channels) and `Wt` (n_components, n).
     `noise` (height, width) is the noise of each pixel, from differences of neighbouring frames, in grey levels, and
     `scale` the same clipped to the lowest and the highest noise that are plausible.
     """

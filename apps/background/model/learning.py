@@ -56,22 +56,16 @@ class LearntBackground:
     registration: Registration | None = None  # what frames are registered to where the camera shakes
 
     def near(self) -> Floats:
-        """Return twice the noise at the values (n_chosen * channels,) of the pixels that determine codes.
-
-        Smaller residuals count as explained by a background. The noise is not below its usual floor here.
-        """
+        """Return twice the noise, but not below its floor, at the values that determine codes: explained below."""
         scale = np.maximum(self.noise_scale.ravel()[self.chosen], tuning.TUNING.noise.floor)
         return 2 * np.repeat(scale, self.H.shape[2])
 
 
 def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.Generator) -> LearntBackground:
-    """Learn the background of sampled frames.
+    """Learn the background of sampled frames; where the camera shakes, they are registered in place.
 
-    Where the camera shakes, the frames of the sample are registered in place. `n_components` is the maximum; one is
-    kept where more explain hardly more. `rng` chooses the pixels that determine codes.
-
-    At these few pixels, the scene and the codes of the frames are found in turn; then the scene at all pixels. After
-    that come more components, if the illumination needs them, and the corrections for scenes that are difficult.
+    At a few pixels that `rng` chooses, the scene and the codes of the frames are found in turn; then the scene at all
+    pixels; then more components, up to `n_components`, if they explain more; then corrections for difficult scenes.
     """
     frames, _ = sample.taken()
     changes = sample.hand_over_changes()  # (n, height, width): difference of each frame from its neighbours
@@ -162,11 +156,7 @@ def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -
 
 
 def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats:
-    """Return the codes (n_components, n) of frames `X` (n, n_values).
-
-    `H` (n_components, n_values) are the components, `near` (n_values,) is the residual below which a value counts as
-    explained, and `candidates` (n_components, k) are the codes to start from.
-    """
+    """Return the codes (r, n) of frames `X`, from `candidates` (r, k); residuals below `near` are explained."""
     learning = tuning.TUNING.learning
     few = slice(None, None, learning.voting_share)  # the values that choose the start
     shown = _product(candidates, H[:, few])
@@ -201,10 +191,7 @@ def with_median(Wt: Floats) -> Floats:
 
 
 def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-    """Return better components (r, n_pixels, channels) of `rows` (n_pixels, channels, n), weighted (n_pixels, n).
-
-    `H` are the components to start from, `Wt` (r, n) the codes, and `sweeps` the number of rank-one passes over them.
-    """
+    """Return better components of `rows` (n_pixels, channels, n), weighted (n_pixels, n), after `sweeps` passes."""
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
     factor = found.reshape(len(found), -1)  # a view: what the solver improves in place is `found`
@@ -226,17 +213,11 @@ class CodePixels:
         self._row_weights = np.ascontiguousarray(weights.T)
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-        """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them.
-
-        `_rows` (n_chosen, channels, n) are the frames and `_row_weights` (n_chosen, n) their weights, pixel by pixel.
-        """
+        """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them."""
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:
-        """Find codes (r, n) for components (r, n_chosen, channels), starting from the present ones or their median.
-
-        `X` (n, n_values) are the frames, and residuals below `near` (n_values,) count as explained.
-        """
+        """Find codes (r, n) for components (r, n_chosen, channels), from the present ones or their median."""
         return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
 
     def residual(self, H: Floats, Wt: Floats) -> Floats:
@@ -250,8 +231,8 @@ class CodePixels:
 class Illumination:
     """Illumination components of a scene, and the codes of the learnt frames.
 
-    `Wt` (n_components, n) are the codes of the components, and `explains` is the share of the values that the
-    components explain and a single one does not, in the cells that are believed.
+    `explains` is the share of the values that the components explain and a single one does not, in the cells that are
+    believed.
     """
 
     def __init__(
@@ -263,11 +244,7 @@ class Illumination:
         Wt: Floats,
         n_components: int,
     ) -> None:
-        """Learn `n_components` components from the learnt frames at some pixels.
-
-        `scene` (n_chosen, channels) is the scene at the pixels `chosen` (n_chosen,) of a picture of `shape` (height,
-        width), and `Wt` (1, n) are the codes of that scene alone.
-        """
+        """Learn components at pixels `chosen`, from `scene` (n_chosen, channels) and its codes `Wt` (1, n) alone."""
         height, width = self._shape = shape[0], shape[1]
         cell = max(height, width) / tuning.TUNING.illumination.grid
         self._grid = max(1, round(height / cell)), max(1, round(width / cell))  # rows and columns of cells
@@ -344,10 +321,7 @@ class Illumination:
         return self._scene * self._fields()[:, rows, columns, None]
 
     def components_of(self, scene: Floats) -> Floats:
-        """Return the components (n_components, n_pixels, channels) of a scene (n_pixels, channels).
-
-        Each is the scene times an illumination, which `_fields` interpolates from its values in the cells, `_cells`.
-        """
+        """Return components (r, n_pixels, channels): the scene times each interpolated illumination."""
         return scene * self._fields().reshape(len(self._cells), -1, 1)
 
 

@@ -27,10 +27,7 @@ ROUNDING = 1 / math.sqrt(12)  # standard deviation of rounding to whole grey lev
 
 
 def camera_floor(noise: Floats) -> float:
-    """Return the floor of the noise in the dark, in grey levels, of a camera; `noise` is that of some or all pixels.
-
-    It is a multiple of the noise of the usual pixel, with that of rounding to whole grey levels.
-    """
+    """Return the camera's floor of the noise in the dark, in grey levels, from the noise of some pixels."""
     bounds = tuning.TUNING.noise
     camera = bounds.times_camera * math.hypot(float(np.median(noise)), ROUNDING)
     return min(max(camera, bounds.lowest), bounds.floor)
@@ -56,9 +53,8 @@ class MaskDecision:
     def mask(self, frame: FrameArray, background: FrameArray, threshold: float) -> FrameArray:
         """Return the mask (height, width) of a frame: 255 foreground, 0 background.
 
-        `background` has the shape of the frame, and shows what is behind the foreground in the frame's illumination.
-        Foreground deviates from it by `threshold` times the noise, which is `_noise`, but not below a share of the
-        light; that floor lies between the camera's own, in the dark, and the usual one.
+        Foreground deviates from the background, in the frame's illumination, by `threshold` times the noise, but not
+        below a share of the light; that floor lies between the camera's own, in the dark, and the usual one.
         """
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
@@ -87,9 +83,9 @@ def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicB
 def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     """Return the mask (height, width) of scores, which are residuals in units of the noise.
 
-    The scores are smoothed and compared with `threshold`. Half as much again is asked for where no neighbour is
-    foreground, and half where all are, which is one step of a Potts prior. A median of 5 by 5 pixels cleans the mask,
-    and then its gaps and holes are filled.
+    The scores are smoothed and compared with `threshold`: half as much again where no neighbour is foreground, and half
+    where all are, one step of a Potts prior. A median of 5 by 5 pixels cleans the mask, and then gaps and holes are
+    filled.
     """
     steps = tuning.TUNING.mask
     height, width = score.shape
@@ -109,9 +105,9 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
 def without_holes(mask: FrameArray, weak: FrameArray) -> FrameArray:
     """Fill narrow gaps and small holes of a mask (height, width) in place, and return it.
 
-    A gap is what a morphological closing adds. It is filled where `weak` (height, width) is 255, so that the ground
-    between two people, or between the legs of one, stays background. A hole is background that foreground encloses. It
-    is filled up to a share of the picture whatever is seen there: it is a part of an object in the scene's colour.
+    A gap, what a morphological closing adds, is filled where `weak` is 255, so that the ground between two people stays
+    background. A hole that foreground encloses is filled up to a share of the picture: it is a part of an object in the
+    scene's colour.
     """
     steps = tuning.TUNING.mask
     side = int(steps.gap * max(1.0, mask.shape[1] / steps.width)) | 1  # odd, or the closing would move the mask
@@ -130,10 +126,7 @@ def without_holes(mask: FrameArray, weak: FrameArray) -> FrameArray:
 
 
 def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
-    """Return the mask (height, width) of a frame, 255 or 0, as the usual baseline decides, given the median of frames.
-
-    A pixel is foreground where a channel differs by more than 25. A median of 5 by 5 pixels cleans the mask.
-    """
+    """Return the usual baseline's mask: 255 where a channel is more than 25 from the median, cleaned by medians."""
     difference = cv2.absdiff(frame, median)
     if difference.ndim == 3:
         difference = cv2.max(cv2.max(difference[..., 0], difference[..., 1]), difference[..., 2])

@@ -60,10 +60,7 @@ class Chunks(ABC):
     can_reorder = False
 
     def __init__(self) -> None:
-        """Begin with empty lists of sentences; a subclass then opens its source and sets the other attributes.
-
-        `notes` will have a sentence for each reason to doubt what was read.
-        """
+        """Begin with empty lists of sentences; a subclass then opens its source and sets the other attributes."""
         self.skipped: list[str] = []  # a sentence for each sample that could not be read
         self.notes: list[str] = []  # what else is to be said about the samples
 
@@ -127,10 +124,7 @@ class Indexed(Chunks):
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order, about `size` at a time, without the first `skip`.
-
-        `block` is the number of samples that are stored together, so reading a part of them takes as long.
-        """
+        """Yield the samples in their order, about `size` at a time, in whole stored blocks, without `skip`."""
         step = -(-size // self.block) * self.block  # `size` rounded up to whole blocks
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
@@ -141,17 +135,10 @@ class Sequential(Chunks):
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield the samples as they come, in pieces of any number of samples; the caller wants `size` of them together.
-
-        `chunks` checks the type and the shape of each piece and passes over empty ones, so `pieces` need not.
-        """
+        """Yield the samples as they come, in unchecked pieces of any number; `size` together are wanted."""
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order, in chunks as they come, without the first `skip`.
-
-        `pieces` yields what the source has, `size` samples together if it can; :func:`_checked` makes a matrix of each,
-        with one row for each sample.
-        """
+        """Yield the samples in their order as checked matrices, as they come, without the first `skip`."""
         # `skip` counts down the samples that are still to be left out.
         for number, piece in enumerate(self.pieces(size), start=1):
             chunk = _checked(piece, number, self.n_features)
@@ -169,10 +156,7 @@ class Iterated(Sequential):
     """The items of an iterable; an iterator can be read once, any other iterable as often as needed."""
 
     def __init__(self, source: Iterable[Any]) -> None:
-        """Keep an iterable of arrays or sparse matrices, each with any number of samples as rows.
-
-        An iterator can be gone through only once, so it is not `repeatable`.
-        """
+        """Keep an iterable of arrays or sparse matrices; an iterator is not `repeatable`."""
         super().__init__()
         self._source = source  # yields arrays or sparse matrices
         self.repeatable = not isinstance(source, Iterator)
@@ -205,16 +189,10 @@ class ArrayRows(Indexed):
 
 
 class NpyRows(Indexed):
-    """The rows of a ``.npy`` file.
-
-    The file is mapped again for each chunk and the chunk is copied, so that its pages do not stay in memory.
-    """
+    """The rows of a ``.npy`` file, mapped again and copied for each chunk, so that pages leave the memory."""
 
     def __init__(self, path: str | Path) -> None:
-        """Check the header of the file `path`, which gives the numbers of samples and features; no sample is read.
-
-        `_mapped` opens it as a memory map. `_shape` is kept because the file may change before it is read.
-        """
+        """Check the header of the file, which gives the numbers of samples and features; no sample is read."""
         super().__init__()
         self.path = regular_file(path, "array")
         self.name = str(path)
@@ -251,10 +229,7 @@ class StoredRows(_InBlocks):
     """An array that a file stores in chunks: a dataset of h5py or an array of zarr."""
 
     def __init__(self, source: Any, name: str = "X") -> None:
-        """Take a dataset of h5py or an array of zarr as `source`; `name` is for messages.
-
-        Raises TooLargeError if a stored chunk has more than 1 GiB, or a sample lies in too many of them.
-        """
+        """Take a dataset of h5py or zarr; raise TooLargeError for stored chunks, or samples, that are too large."""
         super().__init__()
         self.name = name
         self._source = source
@@ -293,10 +268,7 @@ class DaskRows(_InBlocks):
     """An array of Dask, computed a range of rows at a time."""
 
     def __init__(self, source: Any) -> None:
-        """Take an array of Dask whose rows, or images along the first axis, are the samples.
-
-        `block` becomes the number of samples of its largest chunk, because Dask computes whole chunks; 16 MiB at most.
-        """
+        """Take an array of Dask of samples along the first axis; `block` is its largest chunk, 16 MiB at most."""
         super().__init__()
         if any(size != size for size in source.shape):  # Dask gives sizes that it does not know as NaN
             raise ParameterError(

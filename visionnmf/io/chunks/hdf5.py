@@ -54,11 +54,7 @@ class HDF5Rows(StoredRows):
             raise
 
     def read(self, start: int, stop: int) -> Array:
-        """Return the samples ``start:stop`` by one read, after checking the large chunks in it.
-
-        `_large` has the offsets of the chunks that were not checked yet, by their first row. `_dataset` is the data set
-        of h5py, and `readable` turns errors of the file `_path` into ours.
-        """
+        """Return the samples ``start:stop`` by one read, after checking the large chunks in it."""
         with readable(self._path):
             for row in [row for row in self._large if row < stop and row + self._dataset.chunks[0] > start]:
                 for offset in self._large.pop(row):

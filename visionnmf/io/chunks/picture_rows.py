@@ -28,17 +28,15 @@ DISTORTED = 0.1  # a ratio of the sides that changes by more distorts a picture
 class PictureRows(Sequential):
     """Images and the frames of videos as grey rows, all scaled to the size of the first one.
 
-    A path without the suffix of an image is opened as a video. What cannot be read is left out and listed in `skipped`;
-    if nothing can be read, the constructor raises.
+    A path without the suffix of an image is opened as a video. What cannot be read is left out and listed in `skipped`.
     """
 
     can_reorder = True
 
     def __init__(self, paths: list[Path], name: str, longest_side: int | None = None) -> None:
-        """Open the images and videos `paths` as rows; `name` is that of their folder or file, for messages.
+        """Open the images and videos; the first that can be read gives the size, of sides up to `longest_side`.
 
-        The first picture that can be read gives the size of all, scaled down if a side has more than `longest_side`
-        pixels (None: as it is). Raises UnreadableError if none can be read.
+        Raises UnreadableError if none can be read. `name` is that of their folder or file, for messages.
         """
         super().__init__()
         self.name = name
@@ -61,11 +59,7 @@ class PictureRows(Sequential):
         self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
 
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield arrays (`size`, n_features) of float32 with grey values from 0 to 1; the last may have fewer rows.
-
-        Each picture is scaled to `image_shape`, the (height, width) of all rows. `_first_shape` is the size of the
-        first one before that; at the end `notes` says how many others differ from it.
-        """
+        """Yield arrays (`size`, n_features) of float32, 0 to 1, of scaled pictures; `notes` counts other sizes."""
         rows: list[Array] = []
         count = others = distorted = 0  # pictures, those of another size than the first, those of another shape
         assert self.image_shape is not None

@@ -26,8 +26,7 @@ QUOTED = 20  # characters that a message quotes of a field that is not a number
 class TextRows(Sequential):
     """Lines of numbers, separated by commas, semicolons, tabs or blanks; ``"-"`` is standard input.
 
-    Empty lines and lines that begin with ``#`` are passed over, and so is a first line without a number, which names
-    the columns.
+    Empty lines, lines that begin with ``#``, and a first line without a number, the names of columns, are passed over.
     """
 
     def __init__(self, path: str | Path) -> None:

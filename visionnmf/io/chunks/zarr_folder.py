@@ -120,10 +120,7 @@ class ZarrRows(StoredRows):
     """The rows of a Zarr array in a folder."""
 
     def __init__(self, array: Any, path: Path, name: str) -> None:
-        """Take an array of the Zarr folder `path`; `name` is its place in a group, or empty.
-
-        Raises TooLargeError if less memory is free than its stored chunks need.
-        """
+        """Take an array of a Zarr folder; raise TooLargeError if less memory is free than its chunks need."""
         super().__init__(array, f"{path}: {name}" if name else str(path))
         # The chunks that zarr decodes at the same time; each may unpack to about twice its declared size.
         together = min(AT_ONCE, self.chunks_per_row)
@@ -131,10 +128,7 @@ class ZarrRows(StoredRows):
         self._path, self._store = path, array.store
 
     def read(self, start: int, stop: int) -> Array:
-        """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError.
-
-        After an error the store waits until zarr reads nothing more from the folder `_path` (`abandon`).
-        """
+        """Return the samples ``start:stop`` by one read; whatever zarr raises on damage becomes UnreadableError."""
         with readable(self._path):
             try:
                 return super().read(start, stop)
@@ -144,11 +138,7 @@ class ZarrRows(StoredRows):
 
 
 def open_zarr(path: Path, dataset: str | None = None) -> ZarrRows:
-    """Open the array of a Zarr folder, or the one that `dataset` names in a group; None takes the only one.
-
-    The store refuses links and files that are too large, and the array, :func:`_bounded`, chunks that unpack to too
-    much.
-    """
+    """Open the array of a Zarr folder, or the one that `dataset` names (None: the only one), with all limits set."""
     with readable(path):
         store = _Folder(path, read_only=True)
         found = zarr.open(store, mode="r", path=dataset or "", zarr_format=_version(path, dataset or ""))

@@ -42,10 +42,7 @@ MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
 
 @contextmanager
 def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
-    """Open a file with FFmpeg, without protocols and with a list of containers; leaving the block closes it.
-
-    `options` are further ones of FFmpeg. Raises UnreadableError if the file is not a video that can be opened.
-    """
+    """Open a file with FFmpeg, without protocols and with a list of containers; leaving the block closes it."""
     options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
     # An open file instead of its name, because FFmpeg interprets names such as "concat:..." or "img%d.png".
     with regular_file(path, "video").open("rb") as file:
@@ -64,10 +61,9 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
 
 
 def declared_limit(path: Path, max_pixels: int) -> dict[str, str]:
-    """Check the sizes in the header of a file, and return the FFmpeg option that limits them when it is opened.
+    """Check the sizes in a file's header, and return the FFmpeg option that limits them when it is opened.
 
-    Opening decodes a few frames if the header leaves questions open, and drops a size above FFmpeg's `max_pixels`, so
-    the file is opened without any decoder first.
+    Opening decodes a few frames if the header leaves questions open, so the file is opened without any decoder first.
     """
     with container_of(path, {"codec_whitelist": "none"}) as container:
         video_stream_of(path, container, max_pixels)
@@ -124,12 +120,10 @@ def still_picture(path: Path) -> UnreadableError:
 def most_samples(file: BinaryIO) -> int:
     """Return the largest number of samples that a table of an open file declares; 0 if it is not MP4 or QuickTime.
 
-    FFmpeg makes an index of as many entries, while a true table declares no more samples than the file has bytes.
-
-    Such a file consists of boxes, some of which hold other boxes. A box begins with its size (4 bytes, including this
-    header) and its kind (4 letters). The size 1 means that 8 bytes with the true size follow, and 0 that the box goes
-    on to the end of what holds it. `todo` has the ranges of bytes that are still to be searched for boxes, and `left`
-    is how many more boxes are looked at.
+    FFmpeg makes an index of as many entries, while a true table declares no more samples than the file has bytes. Such
+    a file consists of boxes, some of which hold others. A box begins with its size (4 bytes, including this header) and
+    its kind (4 letters). The size 1 means that 8 bytes with the true size follow, and 0 that the box goes on to the end
+    of what holds it.
     """
     began, length = file.tell(), file.seek(0, os.SEEK_END)
     most, left, todo = 0, MOST_BOXES, [(0, length)]

@@ -44,10 +44,7 @@ class FramesWanted:
         check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
 
     def scaled(self, size: tuple[int, ...]) -> tuple[int, int]:
-        """Return the size, (width, height), in which frames of this size are delivered: both sides times `scale`.
-
-        Sides are rounded, to 1 at least.
-        """
+        """Return the size, (width, height), in which frames are delivered: both sides times `scale`, >= 1."""
         width, height = size
         return max(1, round(width * self.scale)), max(1, round(height * self.scale))
 
@@ -60,9 +57,8 @@ class FramesWanted:
     ) -> Iterator[tuple[float, Frame]]:
         """Yield those frames that are wanted, of all that come with their times in seconds.
 
-        Of the frames from `start` on and before `end` (None: to the last one), every `every`-th is wanted, `max_frames`
-        at most (None: all). With `counting` false the caller counts them. Raises ParameterError if no frame lies
-        between `start` and `end`, unless `may_be_none` returns True then.
+        With `counting` false the caller counts them. Raises ParameterError if there is none, unless `may_be_none`
+        returns True then.
         """
         passed = delivered = 0  # how many frames lie between start and end, and how many of them were yielded
         time = 0.0
@@ -85,10 +81,7 @@ class Decoder:
     """Demux and decode one video stream, and count what goes wrong instead of raising it."""
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        """Take an open container and the video stream of it that is decoded.
-
-        `reading_error` will be the error of reading that has ended the frames, if there was one.
-        """
+        """Take an open container and its video stream; `reading_error` is the error that ends the frames."""
         self.container = container
         self.stream = stream
         self.packets = 0  # how many packets of the video stream were read
@@ -98,11 +91,9 @@ class Decoder:
         self.reading_error: Exception | None = None  # the error that ended the packets
 
     def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[VideoFrame]:
-        """Yield the frames that can be decoded, up to the end or to an error of reading.
+        """Yield the frames that can be decoded, up to the end, an error of reading, or a true `until()`.
 
-        `until` is called before each packet; a true result ends the frames. Packets need not give frames. `packets`
-        counts those of the video stream and `bad_packets` the corrupt ones, corrupt frames and errors. An error of
-        reading ends the frames and is kept as `reading_error`.
+        `packets` counts those of the video stream and `bad_packets` corrupt ones, corrupt frames and errors.
         """
         packets = self.container.demux()  # also sound, which shows how far the file goes
         while not until():
@@ -148,10 +139,7 @@ class Decoder:
             self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
 
     def declared_duration(self, counted: bool) -> float | None:
-        """Return the duration in seconds from the header, None if it has none.
-
-        `counted` says that the header also has a number of frames; then the container's duration is not a guess.
-        """
+        """Return the duration in seconds from the header, None without one, or a guess if not `counted`."""
         if self.stream.duration and self.stream.time_base:
             return float(self.stream.duration * self.stream.time_base)
         if self.container.duration and (counted or self.declares_itself()):
@@ -159,11 +147,7 @@ class Decoder:
         return None
 
     def missed(self, counted: bool, frame_rate: float) -> float | None:
-        """Return the declared duration if the packets end clearly before it, otherwise None.
-
-        Clearly means by more than 1 % and two frames, because the headers of good files are a little off. `counted` is
-        that of :meth:`declared_duration`.
-        """
+        """Return the declared duration if the packets end by more than 1 % and two frames before it, else None."""
         duration = self.declared_duration(counted)
         return duration if duration is not None and self.end < 0.99 * duration - 2 / frame_rate else None
 
@@ -176,10 +160,7 @@ class Clock:
     """The times of frames in seconds from the beginning of a file; `step` is used where the file has no valid time."""
 
     def __init__(self, decoder: Decoder, step: float) -> None:
-        """Take the decoder whose frames are timed, and `step`, the seconds between two frames.
-
-        `_last` will be the time of the last frame.
-        """
+        """Take the decoder whose frames are timed, and `step`, the seconds between two frames."""
         start = decoder.container.start_time
         self._start = None if start is None else start / av.time_base  # the stamp, in seconds, that counts as time 0
         # seconds of a tick of the time stamps
@@ -190,9 +171,9 @@ class Clock:
     def read(self, frame: VideoFrame) -> float:
         """Return the time of the next frame in seconds from the beginning of the file; times always increase.
 
-        A time stamp counts ticks of `_unit` seconds. A frame without one, or whose time is not later than the last one
-        or is more than a day after it, gets the last time, `_last`, plus `_step`. A first frame that lies before the
-        declared beginning (`_start`) becomes the beginning, and a first frame without a valid time gets 0.
+        A frame without a time stamp, or one not later than the last or more than a day after it, gets the last time
+        plus a step. A first frame before the declared beginning becomes the beginning, and one without a valid time
+        gets 0.
         """
         ticks = frame.pts if frame.pts is not None else frame.dts
         if ticks is None or self._unit is None:
@@ -211,10 +192,7 @@ class Clock:
 
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
-    """Return a frame in another format; `options` are those of PyAV, such as ``format="rgb24"``.
-
-    `converter` keeps what it needs for the next frame of the same format.
-    """
+    """Return a frame in another format by PyAV's `options`; `converter` keeps what the next frame needs."""
     # One thread: waking a pool for each frame takes longer than the conversion.
     return converter.reformat(frame, threads=1, **options)
 
@@ -226,10 +204,7 @@ def upright_frame(
     turn: tuple[bool, bool, bool],
     size: tuple[int, int],
 ) -> NDArray[np.uint8]:
-    """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height).
-
-    The `converter` of PyAV is used for all frames.
-    """
+    """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height)."""
     try:
         image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
     except CODEC_ERRORS as error:
@@ -254,8 +229,8 @@ def resized(image: NDArray[Any], size: tuple[int, int]) -> NDArray[np.uint8]:
 def turn_of(frame: VideoFrame) -> tuple[bool, bool, bool]:
     """Read the display matrix: (swap axes, then mirror columns, then mirror rows) makes the frame upright.
 
-    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point. Angles that
-    are not multiples of 90 degrees are ignored.
+    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point; other angles are
+    ignored.
     """
     data: Any = frame.side_data.get("DISPLAYMATRIX")
     if data is None:

@@ -109,12 +109,7 @@ class LiveReader:
         until: Callable[[], bool] | None = None,
         **wanted: Any,
     ) -> None:
-        """Check the arguments and keep them.
-
-        `timeout` is how many seconds a frame is waited for, and `patience` how long a lost source is tried again, also
-        after the end of a stream if `again_after_end`. Reading ends when `until` returns true. `wanted` are the fields
-        of :class:`FramesWanted`.
-        """
+        """Check the arguments and keep them. `wanted` are the fields of :class:`FramesWanted`."""
         self._wanted = FramesWanted(**wanted)
         check_number(timeout, "timeout", without_low=True)  # > 0
         check_number(patience, "patience")

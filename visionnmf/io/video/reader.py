@@ -122,11 +122,7 @@ class VideoReader:
         end: float | None = None,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
-        """Check the arguments and decode the first frame, from which the size and the rate are known.
-
-        Every `every`-th frame from `start` on and before `end`, in seconds, is delivered, `max_frames` at most, with
-        both sides multiplied by `scale`. Frames of more than `max_pixels` are refused.
-        """
+        """Check the arguments and decode the first frame, from which the size and the rate are known."""
         # `_probe` sets the other attributes, which follow from the first frame. `FramesWanted` checks the arguments and
         # chooses frames by their times.
         self._wanted = FramesWanted(every, max_frames, scale, start, end)
@@ -267,10 +263,7 @@ class PictureSequence:
     begins_anew, has_sound, truncated, reconnections = True, False, False, 0
 
     def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
-        """List the pictures of a folder or pattern, and read the first one, whose size all others must have.
-
-        `wanted` are the fields of :class:`FramesWanted`; `frame_rate`, in frames per second, gives the pictures times.
-        """
+        """List the pictures of a folder or pattern, and read the first one, whose size all others must have."""
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
         self._pictures = pictures_of(source)

@@ -91,12 +91,7 @@ class VideoWriter:
         timed: bool = False,
         force: bool = False,
     ) -> None:
-        """Check the arguments and choose the encoder; the file is created when the ``with`` block begins.
-
-        Frames are (height, width, 3), or (height, width) if `grey`. If `timed`, each comes with its own time in
-        seconds; otherwise they follow each other at `frame_rate`. `force` says whether an existing file may be
-        replaced.
-        """
+        """Check the arguments and choose the encoder; the file is created when the ``with`` block begins."""
         self.path = Path(path)
         suffixes = {"h264": ".mp4", "ffv1": ".mkv"}
         check_choice(codec, "codec", suffixes)
