@@ -47,10 +47,7 @@ class UnseenError(ClusterError):
 
 @contextmanager
 def open_workers() -> Iterator[Executor | None]:
-    """Open the pool of the workers of a block of :func:`.on_cluster`; yield None outside of one.
-
-    An exception in the block withdraws the jobs that have not begun.
-    """
+    """Open the pool of the workers of a block of :func:`.on_cluster`; yield None outside of one."""
     scheduler = cluster_address()
     if scheduler is None:
         yield None

@@ -51,11 +51,9 @@ def check_table_size(path: Path, count: int) -> None:
 
 
 def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, verbatim: bool = False) -> None:
-    """Write a table in the form that the name of the file asks for.
+    """Write a table in the form that the name of the file asks for: ``.npz``, ``.csv`` or ``.parquet``.
 
-    ``.npz`` holds the arrays ``X``, ``files``, ``feature_names``, ``groups`` and ``views``. ``.csv`` and ``.parquet``
-    have a column ``file``, then one column for each feature. `verbatim` keeps names of files in ``.csv`` that a
-    spreadsheet would take for formulas.
+    `verbatim` keeps names of files in ``.csv`` that a spreadsheet would take for formulas.
     """
     check_format(path)
     suffix = Path(path).suffix.lower()
@@ -69,11 +67,7 @@ def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, v
 
 
 def read_table(path: str | Path) -> FeatureTable:
-    """Read a table from an ``.npz`` file that ``visionnmf features`` wrote; untrusted files are safe to read.
-
-    Raises UnreadableError if the file is missing, damaged, or not a table of features, and TooLargeError if its arrays
-    have more than 1 GiB.
-    """
+    """Read a table that ``visionnmf features`` wrote; raise UnreadableError or TooLargeError, whatever the file."""
     path = regular_file(path, "table of features")
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))
     X, groups = held["X"], held["groups"]

@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 @contextmanager
 def open_pool(processes: int) -> Iterator[Executor]:
-    """Open a pool of processes of one thread each. Any exception in the block, also an interrupt, ends them all.
+    """Open a pool of processes of one thread each, or that of :func:`.on_cluster`; any exception ends them all.
 
-    If a process is killed from outside, VisionNMFError is raised. In a block of :func:`.on_cluster` the pool is
-    the cluster, whatever the number of `processes`; then an exception withdraws the jobs that have not begun.
+    If a process is killed from outside, VisionNMFError is raised. On a cluster an exception withdraws the jobs that
+    have not begun.
     """
     with open_workers() as workers:
         if workers is not None:

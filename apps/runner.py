@@ -33,10 +33,7 @@ Jobs = Mapping[str, tuple[Any, ...]]
 
 
 def settings_key(settings: Mapping[str, Any], *arrays: NDArray[Any]) -> str:
-    """Return a digest of all that the rows of every job depend on: sixteen hexadecimal digits.
-
-    `settings` are values that JSON can represent, `arrays` the data.
-    """
+    """Return a digest of all that the rows of every job depend on: sixteen hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -58,13 +55,10 @@ def run_jobs(
 ) -> Rows:
     """Run the jobs that an interrupted run has not finished, and return the rows of all, in the order of `jobs`.
 
-    `jobs` has the arguments of each job by its name, and ``work(*arguments)`` returns rows, dicts with the keys
-    `columns`. The folder `out` gets the table, ``results.csv``, and the rows of each job, ``jobs/NAME.json``; `also`
-    names further files that the caller will write there. Up to `processes` jobs run at a time, each with one thread,
-    and ``progress(done, total)`` is called after each.
-
-    Rows of an earlier run are used if their `key` is the same. Without `force`, rows with another key, and a table or
-    file of `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError.
+    ``work(*arguments)`` returns rows, dicts with the keys `columns`. The folder `out` gets the table, ``results.csv``,
+    and the rows of each job, ``jobs/NAME.json``; `also` names further files that the caller will write there. Rows of
+    an earlier run are used if their `key` is the same. Without `force`, rows with another key, and a table or file of
+    `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError.
     """
     folder = None if out is None else Path(out) / "jobs"
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
@@ -129,9 +123,9 @@ def run_parallel(
 ) -> None:
     """Call ``work(*arguments)`` for each job in processes of one thread each, or here if one process is enough.
 
-    As each job ends, ``keep(name, result)`` is called in this process. At most `processes` jobs run at a time. In a
-    block of :func:`.on_cluster` all jobs go to the workers of the cluster. ``lost(error)`` is the result of a
-    job that has ended several workers there; by default the error is raised.
+    As each job ends, ``keep(name, result)`` is called here. In a block of :func:`.on_cluster` all jobs go to its
+    workers. ``lost(error)`` is the result of a job that has ended several workers there; by default the error is
+    raised.
     """
     if not is_shared(processes, len(jobs)):
         for name, arguments in jobs.items():

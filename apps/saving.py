@@ -10,11 +10,7 @@ T = TypeVar("T", bound="SaveableEstimator")
 
 
 class SaveableEstimator:
-    """Give an estimator ``save`` and ``load``.
-
-    The module ``store`` beside the estimator's own defines ``save(estimator, path, *, force)`` and
-    ``load_estimator(path)``.
-    """
+    """Give an estimator ``save`` and ``load`` by ``save`` and ``load_estimator`` of the module ``store`` beside it."""
 
     def _restored(self) -> None:
         """Check what comes from a file; see :class:`.model_state.Restorable`, whose module only files need."""

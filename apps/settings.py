@@ -63,10 +63,7 @@ class OptionField:
         return self.option.flag or "--" + self.name.strip("_").replace("_", "-")
 
     def check(self, value: Any) -> Any:
-        """Return `value` in the field's type, or raise ParameterError if it is not allowed.
-
-        `optional` says whether None is, and `option` has the range of numbers and the choices of texts.
-        """
+        """Return `value` in the field's type, or raise ParameterError if it is not allowed."""
         option = self.option
         if value is None and self.optional:
             return None
@@ -153,10 +150,7 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def check_record(value: Any, kind: type, name: str) -> None:
-    """Raise ParameterError unless `value` is a record of a kind, such as :class:`FaceTraining`; `name` is for messages.
-
-    A dict whose keys are fields of the record is shown as the call that makes one.
-    """
+    """Raise ParameterError, with the call that makes one, unless `value` is a record of a kind."""
     if isinstance(value, kind):
         return
     from visionnmf._checks import shown

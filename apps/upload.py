@@ -119,9 +119,8 @@ def content_of(name: str) -> dict[str, bytes]:
 def parcel(names: Names, args: tuple[Any, ...], kwargs: dict[str, Any], limit: float) -> Parcel:
     """Return what a job needs on its worker besides the content of its inputs.
 
-    These are its arguments, the current folder, and `existing`, the files in the folders for results that may be those
-    of this job, with their times: on the worker they are empty files, so that it refuses or replaces them as usual.
-    Results may have up to `limit` bytes.
+    These are its arguments, the current folder, and `existing`, files in the folders for results: on the worker they
+    are empty files, so that it refuses or replaces them as usual. Results may have up to `limit` bytes.
     """
     existing = {}
     for out in names.outs:
@@ -190,10 +189,7 @@ def _without(root: str, content: bytes) -> bytes:
 
 
 def take_back(returned: Returned) -> tuple[Any, Exception | None]:
-    """Write what a job has written on its worker, all or none, and return its result, or None and its error.
-
-    The job knew which files exist (see :func:`parcel`), and has refused to write those that it must not replace.
-    """
+    """Write what a job has written on its worker, all or none, and return its result, or None and its error."""
     with transaction():
         for path, content in returned.files.items():
             output_folder(os.path.dirname(path))

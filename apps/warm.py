@@ -21,11 +21,9 @@ N_SAMPLES, N_FEATURES, N_COMPONENTS = 24, 20, 3
 
 
 def warm_up() -> Iterator[tuple[str, int, int]]:
-    """Solve a tiny problem of each kind, so that all kernels are in the cache afterwards.
+    """Solve a tiny problem of each kind, so that all kernels are cached; yield name, number done, and number.
 
-    The problems are all losses in single and double precision with dense, incomplete and sparse data, the penalties,
-    the other models and the applications. This takes minutes if nothing is cached yet. Before each problem the function
-    yields its name, how many are done, and how many there are.
+    This takes minutes if nothing is cached yet.
     """
     work = [*_losses(), *_penalties(), *_models(), *_applications()]
     for done, (name, fit) in enumerate(work):

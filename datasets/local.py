@@ -59,10 +59,7 @@ class MaskedVideo:
 
 @dataclass(frozen=True)
 class SegmentedImage:
-    """A photograph (height, width, 3) and the segmentations (n_annotators, height, width) of several people.
-
-    Segments are numbered from 1; `name` is the number of the photograph in the data set.
-    """
+    """A photograph (height, width, 3) and people's segmentations (n_annotators, height, width), from 1 on."""
 
     name: str
     image: NDArray[np.uint8]
@@ -82,10 +79,7 @@ class Corel:
 
 
 def data_folder() -> Path | None:
-    """Return the folder of research data, or None if there is none.
-
-    The environment variable VISIONNMF_DATA names it; otherwise it is ``../shared/data`` next to the checkout.
-    """
+    """Return the folder of research data, VISIONNMF_DATA or ``../shared/data`` beside the checkout, or None."""
     named = os.environ.get("VISIONNMF_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
     return folder if folder.is_dir() else None
@@ -144,10 +138,7 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
 
 
 def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
-    """Yield the photographs of BSDS500 (Arbelaez et al. 2011) that are here, sorted by number.
-
-    "test" photographs are for reporting only, "train" and "val" photographs for choosing and learning.
-    """
+    """Yield the photographs of BSDS500 (Arbelaez et al. 2011) here, by number; "test" is for reporting only."""
     folder = data_file({"test": "bsds", "train": "bsds_train", "val": "bsds_val"}[part])
     photographs = sorted(folder.glob("*.jpg"), key=lambda path: (len(path.stem), path.stem))
     if not photographs:

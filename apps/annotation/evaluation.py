@@ -57,9 +57,9 @@ class Scores:
 def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
     """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words).
 
-    `scores` of that shape, high if a word fits, are for the mean average precision. Images without a word of the
-    vocabulary count in precisions only. Returns means over the images, then means over the words that some image has:
-    precision, recall, F1, how many words were right at least once, average precision, and the number of these words.
+    Returns means over the images, then over the words that some image has: precision, recall, F1, how many words were
+    right at least once, average precision of `scores`, and the number of these words. Images without a word count in
+    precisions only.
     """
     hits = truth & given
     have, got, right = truth.sum(0), given.sum(0), hits.sum(0)  # images of each word: that have it, got it, and both

@@ -27,10 +27,7 @@ MAX_ITERATIONS = 100
 
 @dataclass
 class Block:
-    """The columns of the codes that one distance is taken of: the codes of a view by one model.
-
-    `coder` is the fitted estimator, or None for the features themselves.
-    """
+    """The columns of the codes that one distance is taken of: a view's codes by one model, None for features."""
 
     view: str
     coder: Any
@@ -61,11 +58,10 @@ def fit_blocks(
 ) -> tuple[list[Block], Array]:
     """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
 
-    One model is learnt for each view, the columns of `X` (n_samples, n_features) that `views` names, and for each
-    number of components in `ranks`. `coder` is "none", the name of a loss, "or-nmf", or an estimator. With `hellinger`,
-    features and codes become the square roots of their shares in each row. With `pseudo_inverse`, codes are features
-    times the pseudo-inverse of the components. `progress`, if given, is called as ``progress("coding", done, total)``
-    after each view.
+    One model is learnt for each view, the columns that `views` names, and each number of components in `ranks`. `coder`
+    is "none", the name of a loss, "or-nmf", or an estimator. With `hellinger`, features and codes become the square
+    roots of their shares in each row. With `pseudo_inverse`, codes are features times the pseudo-inverse of the
+    components.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
@@ -91,11 +87,7 @@ def fit_blocks(
 def coded(
     X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool, pseudo_inverse: bool
 ) -> Array:
-    """Return the codes (n_samples, n_columns) of samples `X` (n_samples, n_features) by fitted models.
-
-    `views` has the columns of `X` for each view. The codes of the blocks stand side by side; for the other arguments
-    see :func:`fit_blocks`.
-    """
+    """Return the codes (n_samples, n_columns) of samples by fitted models; see :func:`fit_blocks`."""
     parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
     return np.concatenate(
         [_codes(block.coder, parts[block.view], hellinger, pseudo_inverse) for block in blocks], axis=1
@@ -103,10 +95,7 @@ def coded(
 
 
 def prepared(X: Array, hellinger: bool) -> Array:
-    """Return the features of a view as its models take them: with `hellinger` the square roots of their shares.
-
-    Negative codes, which pseudo-inverses give, keep their signs.
-    """
+    """Return the features of a view as its models take them: with `hellinger` the signed roots of their shares."""
     if not hellinger:
         return np.ascontiguousarray(X)
     size = np.abs(X)

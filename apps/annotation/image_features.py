@@ -53,12 +53,8 @@ def describe(
     """Return the features of images, or those of a table.
 
     `source` is a folder, of which all images are taken, also those of the folders below; images or patterns; or one
-    table (``.npz``). Images need an extraction; with `fit` it learns from them first. `views` are those that a model
-    was trained with, if any. Raises ParameterError for images without extractors and for a table with other views, and
-    MediaError if nothing can be read.
-
-    Returns the features (n_images, n_features), the files, the columns of each view, the fitted extractors (None for a
-    table), and a sentence for each image that could not be read.
+    table (``.npz``). Images need an extraction; with `fit` it learns from them first. Raises ParameterError for images
+    without extractors and for a table with other `views`, and MediaError if nothing can be read.
     """
     if is_table(source):
         (name,) = names_of(source)

@@ -54,15 +54,11 @@ def images_with_words(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> ImagesWithWords:
-    """Find the words of images, and then the features of those that have words.
+    """Find the words of images, and then the features of those that have words; see :func:`describe`.
 
-    `labels` is a CSV or JSON Lines file, see :func:`read_words`, in which names may be relative to the folder `source`.
-    None reads IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. The
-    other parameters are those of :func:`describe`. Raises MediaError if the file cannot be read, or no image has a
-    word, before any feature is computed.
-
-    Returns what :func:`describe` does, for images with words, and the words: a sparse matrix (n_images, n_words) of
-    ones, the sorted vocabulary, and notes about what did not fit.
+    `labels` is a file of :func:`read_words`, in which names may be relative to the folder `source`. None reads IPTC,
+    XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises MediaError if
+    the file cannot be read, or no image has a word, before any feature is computed.
     """
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []

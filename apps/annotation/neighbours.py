@@ -20,11 +20,7 @@ SMOOTHING = 0.01  # of zeros for the Kullback-Leibler divergence, relative to th
 
 
 def nearest(rows: Array, queries: Array, k: int, distance_of: Distance | None = None) -> tuple[NDArray[np.intp], Array]:
-    """Return indices and distances (n_queries, k) of the `k` nearest rows of each query, or of all if there are fewer.
-
-    The nearest comes first, and among equal distances the first row. The distance is that of :func:`manhattan` unless
-    `distance_of` is another.
-    """
+    """Return indices and distances (n_queries, k) of the nearest rows of each query, nearest and first ones first."""
     # the last result, of a function of the distances to some rows, is not needed: there are no such rows
     which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array, distance_of or manhattan)
     return which, distance
@@ -38,11 +34,7 @@ def nearest_and(
     function: Callable[[Array], Array],
     distance_of: Distance | None = None,
 ) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
-
-    `some` (n_some,) are indices of rows. The function maps distances (n, n_some) to values (n, m). It is called block
-    by block, so that the distances need not be stored.
-    """
+    """Return the result of :func:`nearest`, and a function of the distances to the rows `some`, block by block."""
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
@@ -78,10 +70,7 @@ def mutual(rows: Array) -> Array:
 
 
 def manhattan(rows: Array, queries: Array) -> Array:
-    """Return the Manhattan distances (n_queries, n_rows) of queries to all rows.
-
-    Queries are compared one by one with a block of rows that stays in the cache.
-    """
+    """Return the Manhattan distances (n_queries, n_rows), by blocks of rows that stay in the cache."""
     n_features = rows.shape[1]
     step = max(1, BLOCK_BYTES // (4 * max(1, n_features)))  # rows of float32 in a block
     D = np.empty((len(queries), len(rows)), np.float32)
@@ -108,10 +97,10 @@ def chi_squared(rows: Array, queries: Array) -> Array:
 
 
 def kullback_leibler(rows: Array, queries: Array) -> Array:
-    """Return the divergences (n_queries, n_rows) of queries from all rows, after smoothing both.
+    """Return the divergences (n_queries, n_rows), ``sum q log(q / r) - q + r``, of queries from all rows.
 
-    It is the sum of ``q log(q / r) - q + r``. Each number is first raised by SMOOTHING times the mean of its row, so
-    that like the other distances it is multiplied by c if rows and queries are.
+    Each number is first raised by SMOOTHING times the mean of its row, so that like the other distances it is
+    multiplied by c if rows and queries are.
     """
     R, Q = (np.maximum(X + SMOOTHING * X.mean(axis=1, keepdims=True), np.float32(1e-30)) for X in (rows, queries))
     own = (Q * (np.log(Q) - 1)).sum(axis=1, keepdims=True)
@@ -180,10 +169,9 @@ def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
 def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
     """Transfer words as Guan et al. (2012, section V.C) describe it; the arguments are those of `transfer_joint`.
 
-    The words of the nearest image come first, in the order of their frequency in the training set. Missing words are
-    the most frequent words of the second neighbour, then of the third, and so on, and at last of the training set. The
-    scores (n_images, n_vocabulary) are `n_words` for the first word, one less for each further one, and below 1 for
-    words that are not transferred.
+    The words of the nearest image come first, in the order of their frequency in the training set, then those of the
+    second neighbour, and so on. The scores are `n_words` for the first word, one less for each further one, and below 1
+    for others.
     """
     counts = Y.sum(axis=0)
     scores = np.empty((len(neighbours), Y.shape[1]), np.float32)

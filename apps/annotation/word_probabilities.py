@@ -47,18 +47,12 @@ class Sigmoids(NamedTuple):
     offset: Array  # (n_words,): added to the sum
 
     def logits(self, terms: Sequence[Array]) -> Array:
-        """Return the logits of the words' probabilities for terms of shape (n_images, n_words).
-
-        Each word has a `slope` for each term, (n_terms, n_words), and an `offset` (n_words,).
-        """
+        """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
         return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 
 def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]:
-    """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words).
-
-    `distance` and `which` (n_images, k) are the weighted distances of neighbours and their rows in `Y`.
-    """
+    """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words)."""
     counts = _softmax(-distance)
     n_images, k = which.shape
     starts = np.arange(0, n_images * k + 1, k)  # each row of the sparse matrix P has k entries
@@ -67,11 +61,9 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
 
 
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
-    """Return the weights of the distances (n_distances,) that maximise the likelihood; they are not negative.
+    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood.
 
-    `D` (n_images, k, n_distances) holds the distances of the training images `rows` to their neighbours `which`
-    (n_images, k) without themselves, and `Y` the words of all training images. The likelihood is that of the words of
-    these images, predicted from their neighbours; `start` (n_distances,) are the weights to begin with.
+    That is of the words of the training images `rows`, predicted from their neighbours `which` without themselves.
     """
     objective = _Likelihood(D, which, Y, rows)  # of weights: minus the log-likelihood, and its gradient
     with one_blas_thread():
@@ -122,8 +114,7 @@ class _Likelihood:
 def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
     """Fit a sigmoid to each word; words with few images are pulled towards the sigmoid of all words.
 
-    `terms`, whose weighted sum is the logit of a word's probability, and `truth` are (n_images, n_words) of training
-    images, where terms come from their neighbours only. `frequency` (n_words,), between 0 and 1, is the share of all
+    The weighted sum of `terms` is the logit of a word's probability. `frequency` (n_words,) is the share of all
     training images that have a word.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
@@ -199,20 +190,16 @@ class Regression(NamedTuple):
     width: Array  # (1,), > 0: the distance at which a vote counts 1/e
 
     def predict(self, D: Array) -> Array:
-        """Return scores (n_images, n_words) for distances (n_images, n_landmarks).
-
-        They are the mean (n_words,) plus the votes (n_landmarks, n_words), which fall to 1/e at the distance `width`.
-        """
+        """Return the mean plus votes, which fall to 1/e at `width`, for distances (n_images, n_landmarks)."""
         with one_blas_thread():
             return np.asarray(self.mean + np.exp(D / -self.width) @ self.votes)
 
 
 def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
-    """Fit a kernel ridge regression with the kernel ``exp(-D / width)``.
+    """Fit a kernel ridge regression with the kernel ``exp(-D / width)``; `D` (n, n) is overwritten.
 
-    `D` (n, n), which is overwritten, are the mutual distances of the training images `rows` (n,), and `Y` (n, n_words)
-    their words. The votes (n, n_words) are the dual coefficients ``K^-1 (Y - mean)``, where `K` includes the ridge.
-    Also returns the scores (n, n_words) that each image gets from the others.
+    The votes (n, n_words) are the dual coefficients ``K^-1 (Y - mean)``, where `K` includes the ridge. Also returns the
+    scores (n, n_words) that each image gets from the others.
     """
     mean = Y.mean(axis=0)
     width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)

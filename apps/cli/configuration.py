@@ -30,10 +30,7 @@ FORMS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 
 def read_configuration(path: Path, records: Iterable[type]) -> dict[str, Any]:
-    """Return the values in a TOML file by the names of the records' fields, which are the options of the command.
-
-    Raises UnreadableError, TooLargeError or UnsupportedError with a sentence that names the file, the key and the cure.
-    """
+    """Return the values in a TOML file by the names of the records' fields; errors name file, key and cure."""
     import tomllib
 
     from visionnmf.io.inputs import read_text, regular_file

@@ -70,10 +70,7 @@ def say(message: str) -> None:
 
 
 def with_safe_names(text: str, names: Sequence[str]) -> str:
-    """Return a text of several lines in which names cannot begin a line of their own or steer the terminal.
-
-    `names` are the names of files that the text may show; line breaks and escape sequences in them are made visible.
-    """
+    """Return a text of several lines, in which `names` of files cannot begin a line or steer the terminal."""
     for name in names:
         # A report may show the whole path, the name of the file, or that name without its suffix.
         for part in (name, os.path.basename(name), os.path.splitext(os.path.basename(name))[0]):
@@ -131,10 +128,7 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
         last, since = "", time.perf_counter()  # the stage of the last report, and when that was
 
         def begin(stage: str) -> None:
-            """Add the time since the last report to its stage: `seconds` has the time of each stage.
-
-            `last` is the stage of the last report, and `since` the time of that report.
-            """
+            """Add the time since the last report to its stage."""
             nonlocal last, since
             now = time.perf_counter()
             seconds[last] = seconds.get(last, 0.0) + now - since

@@ -74,11 +74,7 @@ class _Context(typer.Context):
 
 
 class PlainUsage(TyperCommand):
-    """A command whose help is written as in manuals.
-
-    The usage line has ``IMAGE...`` where typer writes ``{IMAGE...}...``, and options stand under the headings of their
-    panels.
-    """
+    """A command whose usage line has ``IMAGE...``, not ``{IMAGE...}...``, and options under their panels."""
 
     context_class = _Context
 
@@ -86,7 +82,7 @@ class PlainUsage(TyperCommand):
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
 
         Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
-        `alone`, which `with_records` sets, has these options by their flags. Words after ``--`` are inputs.
+        Words after ``--`` are inputs.
         """
         words = list(args)
         for flag, option in getattr(self.callback, "alone", {}).items():

@@ -95,18 +95,12 @@ def name_flags(signature: inspect.Signature) -> None:
 
 
 def flag_of(name: str, otherwise: str = "") -> str:
-    """Return what an argument of Python is called on the command line of the running command.
-
-    If it has no option, this is `otherwise`, or its name.
-    """
+    """Return what the running command calls an argument of Python: its option, or `otherwise`, or its name."""
     return _flags.get(name, otherwise or name)
 
 
 def in_flags(message: str) -> str:
-    """Return the message of a ParameterError, ``name must be ...``, with the option's name in place of `name`.
-
-    Lists of Python are written without brackets and quotes.
-    """
+    """Return a ParameterError's message, ``name must be ...``, with the option's name and lists without brackets."""
     name, _, rest = message.partition(" ")
     return f"{flag_of(name)} {without_brackets(rest)}"
 

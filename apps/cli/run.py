@@ -67,10 +67,7 @@ class Run:
     # --- printing -----------------------------------------------------------------------------------------------------
 
     def report(self, report: Any) -> None:
-        """Print the one report of a command, as text or as JSON. Inputs that it skipped count as failed.
-
-        `done` and `_failed` count inputs, for the exit code.
-        """
+        """Print the one report of a command, as text or as JSON. Inputs that it skipped count as failed."""
         self.done += 1
         self._failed += len(report.skipped)
         if self.as_json:
@@ -129,10 +126,10 @@ class Run:
     def inputs(
         self, kind: str, arguments: Sequence[str], suffixes: Sequence[str], *, recursive: bool, out: Path | None = None
     ) -> list[Input]:
-        """Find the files that arguments mean, folders with files of `suffixes` included, before any work is done.
+        """Find the files that arguments mean, each once, folders with files of `suffixes` included, before any work.
 
-        Each file is returned once. What is not a file, and a pattern or folder without one, counts as a failure. `out`
-        is refused if it lies among the inputs.
+        What is not a file, and a pattern or folder without one, counts as a failure. `out` is refused if it lies among
+        the inputs.
         """
         found = self._find(arguments, suffixes, recursive, out)
         return [given for given in found if self._is_file(given.source, kind.removesuffix("s"))]
@@ -317,10 +314,7 @@ class Run:
 
     @contextmanager
     def attempt(self, source: str = "", entry: dict[str, Any] | None = None) -> Iterator[None]:
-        """Turn an exception into the failure of an input, or of the whole run; with ``--debug`` it passes through.
-
-        The failure is written into `entry`, or into a new entry of the JSON document.
-        """
+        """Turn an exception into the failure of an input (in its JSON `entry`), or of the run, except with --debug."""
         try:
             yield
         except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
@@ -335,10 +329,7 @@ class Run:
             self.fail(error_line(error, source), source, entry)
 
     def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
-        """Report what could not be used, and why, in a `sentence`; `source` names the input.
-
-        `entry` is one of the entries of the JSON document, which is extended in place; None adds a new one.
-        """
+        """Report what could not be used, and why, in a `sentence`, also in the JSON `entry`, by default a new one."""
         self._failed += 1
         if entry is None:
             self._entries.append(entry := {})
@@ -348,9 +339,8 @@ class Run:
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: the JSON document of a batch, and how many inputs failed.
 
-        `interrupted` says that Ctrl-C or another signal has ended the work on the `_current` input. A command without a
-        batch has no `_kind` of inputs, and prints its own results. `_failed` and `_existing` count inputs that failed,
-        and those that were skipped because their results exist.
+        `interrupted` says that a signal has ended the work on the `_current` input. A command without a batch has no
+        `_kind` of inputs.
         """
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
@@ -368,10 +358,7 @@ class Run:
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
     def exit_code(self, interrupted: bool) -> int:
-        """Return the exit code of the run: 0 to 3, or 128 plus the number of the signal that has `interrupted` it.
-
-        `done`, `_failed` and `_existing` count the inputs that were used, that failed, and that had results already.
-        """
+        """Return the exit code: 0 to 3, or 128 plus the number of the signal that has `interrupted` the run."""
         if interrupted:
             return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:  # there was an alarm, and the command was asked to report that by its exit code
@@ -386,11 +373,7 @@ class Run:
 
 @contextmanager
 def running(as_json: bool, debug: bool) -> Iterator[Run]:
-    """Run a command: everything it does stands inside this block, which ends with the exit code.
-
-    `as_json` prints JSON instead of text. Failures and interrupts in the block are reported; with `debug` exceptions
-    pass through.
-    """
+    """Run a command inside this block, which reports failures and interrupts, and ends with the exit code."""
     run = Run(as_json, debug)
     interrupted = False
     try:
@@ -409,10 +392,7 @@ def _with_flags(text: str) -> str:
 
 
 def error_line(error: Exception, source: str = "") -> str:
-    """Return an exception as one line that names the cure on the command line; `source` is the input, if it is known.
-
-    The library's messages name arguments of Python, which become options here. Any other exception is our fault.
-    """
+    """Return an exception as one line that names the cure in options; one that is not ours is our fault."""
     where = f"{source}: " if source else ""
     message = one_line(error)
     if isinstance(error, MemoryError):

@@ -65,9 +65,8 @@ def call_in_processes(
 ) -> None:
     """Process inputs in processes of one thread each, or on a cluster; `keep` gets each outcome as soon as it is there.
 
-    `jobs` has an input and its keyword arguments by a key, with which `keep` is called. An interrupt ends all of the
-    processes. An input that has ended several workers of a cluster, or whose files could not travel, has the error as
-    its outcome.
+    `jobs` has an input and its keyword arguments by a key. An interrupt ends all of the processes. An input that has
+    ended several workers of a cluster, or whose files could not travel, has the error as its outcome.
     """
     from visionnmf.apps.runner import run_parallel
 

@@ -80,10 +80,7 @@ class Calibration(NamedTuple):
 
 
 def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
-    """Return which new images, given their noise measures, are like the training images, so that the rates hold.
-
-    `noise_range` is that of a :class:`Calibration`. The result is None if there were too few images to tell.
-    """
+    """Return which new images are, by their noise measures, like the training images; None if nobody knows."""
     if noise_range is None:
         return None
     return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))
@@ -141,9 +138,6 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
     """Yield for each fold the images of people who are left out, and left-out images of people who stay.
 
     Everybody is left out once. At least two people stay in each fold; otherwise no people are left out.
-
-    `fold_of` (n_people,) is the fold in which a person plays unknown, or -1. `image_fold` (n_images,) is the fold in
-    which an image is left out although its person stays, or -1.
     """
     rng = np.random.default_rng(0)
     n_people = int(people.max()) + 1
@@ -183,10 +177,7 @@ def some_people(people: Labels, most: int) -> Labels:
 def left_out(
     classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: Iterable[Labels]
 ) -> tuple[Labels, Array]:
-    """Return each image's nearest person and relative distance, by a classifier fitted without its fold.
-
-    The folds hold the rows that are left out together, and cover all rows.
-    """
+    """Return each image's nearest person and relative distance, by a classifier fitted without its fold."""
     nearest, relative = np.empty_like(people), np.empty(len(people), features.dtype)
     folds = list(folds)
     for new, (fitted, present) in zip(folds, _fitted(classifier, features, people, folds), strict=True):
@@ -218,11 +209,9 @@ def _fitted(
 def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     """Set the threshold at which a share `rate` of the images of unknown people is expected to pass.
 
-    The plain quantile of the distances of the left-out people would let more images of other people pass, because
-    images of one person resemble each other. The quantile is therefore chosen so that, computed without a person, it
-    lets a share `rate` of that person's images pass, on average over the people. With one or two people nobody can play
-    unknown, and the threshold rejects a share `rate` of the known people's images instead. If there is nothing to judge
-    by, the threshold is 0, which rejects everything. `n_people` is the number of people in training.
+    The quantile is chosen so that, computed without a person, it lets a share `rate` of that person's images pass, on
+    average, because images of one person resemble each other. With one or two people nobody can play unknown, and the
+    threshold rejects a share `rate` of the known people's images instead. If there is nothing to judge by, it is 0.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     noise_limit = likeness.noise_limit(found.unexplained, found.unknown)

@@ -27,8 +27,8 @@ BATCH = 512  # new images at a time; each needs a row of coefficients of all tra
 def relative_distance(distances: Array) -> Array:
     """Return the distance from the nearest person over the harmonic mean of the distances from all people.
 
-    It is near 0 if that person is much nearer than the others, and 1 if nobody is. For class residuals it is, up to a
-    constant, one over the sparsity concentration of Wright et al. (2009). It does not depend on the number of people.
+    It is near 0 if that person is much nearer than the others, and 1 if nobody is, whatever the number of people. For
+    class residuals it is, up to a constant, one over the sparsity concentration of Wright et al. (2009).
     """
     least = np.maximum(distances.min(axis=1), np.finfo(distances.dtype).tiny)
     # The mean of least / distance over the people is `least` over the harmonic mean of the distances.
@@ -36,10 +36,7 @@ def relative_distance(distances: Array) -> Array:
 
 
 def relative_distances(distances: Array) -> Array:
-    """Return distances from all people (n_images, n_people) in units that make the least one :func:`relative_distance`.
-
-    The others keep their ratios to it, up to a million.
-    """
+    """Return distances in units of which the least is :func:`relative_distance`, ratios up to a million."""
     least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
     return np.asarray(
         relative_distance(distances)[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
@@ -71,10 +68,9 @@ class ClassResidual(BaseEstimator):
         return self._fit(images, y, *_products(images))
 
     def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
-        """Yield for each fold a classifier fitted without it, and the people of its columns of distances.
+        """Yield for each fold, rows left out, a classifier fitted without it, and the people of its distances.
 
-        `folds` are the rows of `X` that are left out together. The products of all images are computed once, and those
-        of a fold are taken away.
+        The products of all images are computed once, and those of a fold are taken away.
         """
         images = normalize(X)
         products, of_pixels = _products(images)
@@ -109,10 +105,7 @@ class ClassResidual(BaseEstimator):
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people).
-
-        ``starts_`` (n_people + 1,) has the first row of each person's images, and the end.
-        """
+        """Return the distance of each image from each person, (n_images, n_people)."""
         new = normalize(X)
         result = np.empty((len(X), len(self.starts_) - 1), new.dtype)
         for start in range(0, len(X), BATCH):
@@ -182,9 +175,8 @@ def _products(images: Array) -> tuple[Array, bool]:
 class Nearest(BaseEstimator):
     """Distance from the nearest image of each person: Euclidean, or with `cosine` one minus the cosine.
 
-    With `whiten`, each principal direction of the training set about the origin is divided by the root of its power
-    plus this share of the mean power, so that directions in which all faces vary, such as illumination, count no more
-    than others.
+    With `whiten`, each principal direction about the origin is divided by the root of its power plus this share of the
+    mean power, so that directions in which all faces vary count no more than others.
     """
 
     def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:
@@ -202,10 +194,7 @@ class Nearest(BaseEstimator):
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people).
-
-        It is the least distance from the images of that person, which are the rows of ``images_`` from ``starts_`` on.
-        """
+        """Return the distance of each image from each person, (n_images, n_people)."""
         new = self._prepared(X)
         products = new @ self.images_.T
         if self.cosine:
@@ -222,11 +211,7 @@ class Nearest(BaseEstimator):
 
 
 def whitening(X: Array, share: float) -> Array:
-    """Return the matrix that divides each principal direction of `X` about the origin by the root of its power.
-
-    `X` is (n_images, n_features), the matrix (n_features, n_features), and the power of a direction the mean square of
-    `X` along it. A `share` of the mean power is added to each.
-    """
+    """Return the matrix that divides principal directions by the root of power plus `share` of its mean."""
     power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
     least = np.finfo(X.dtype).tiny  # if all codes are 0, the root of its inverse is still finite in their type
     power = np.maximum(power, 0) + max(share * power.mean(), least)

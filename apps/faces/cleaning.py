@@ -53,12 +53,11 @@ class Decomposition(NamedTuple):
 
 
 def missing_pixels(images: Array, missing: str, white: float, brightest: float, background: float = math.nan) -> Mask:
-    """Return the pixels of images (n_images, height, width) that count as missing by a search.
+    """Return the pixels of images (n_images, height, width) that are missing: "none", "saturated" or "blocks".
 
-    `missing` is "none", "saturated" or "blocks". `white` is the largest possible value, `brightest` the largest value
-    in the set, by which evenness is judged: it is less than `white` if all images are underexposed. Pixels with the
-    value `background` of an even background (:func:`flat_background`) are never missing, and neither is any pixel of an
-    image of which nearly everything would be. Pixels that are NaN are neither found nor even with others.
+    `brightest` is the largest value in the set, by which evenness is judged. Pixels of an even `background`
+    (:func:`flat_background`) are never missing, and neither is any pixel of an image of which nearly everything would
+    be.
     """
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
@@ -80,7 +79,7 @@ def flat_blocks(images: Array, brightest: float) -> Mask:
     """Return the pixels of opaque blocks: squares whose values differ by at most 4.5/255 of the brightest value.
 
     Lit skin, hair and noise are never that even. Deep shadows are, and say as little about the person. A square has a
-    fifth of the image's shorter side, at least 4 pixels; larger blocks of any shape are unions of such squares.
+    fifth of the image's shorter side, at least 4 pixels.
     """
     height, width = images.shape[1:]
     side = max(LEAST_BLOCK, round(min(height, width) / BLOCK_SHARE))
@@ -101,8 +100,7 @@ def flat_blocks(images: Array, brightest: float) -> Mask:
 def flat_background(images: Array, brightest: float) -> float:
     """Return the value of an even background, or NaN if there is none.
 
-    A background is made of even blocks of one value that cover much of the images' borders. It shows the outline of an
-    object, unlike a patch on a face, which lies elsewhere on each image.
+    A background is made of even blocks of one value that cover much of the images' borders, unlike a patch on a face.
     """
     border = np.ones(images.shape[1:], bool)
     border[1:-1, 1:-1] = False
@@ -118,8 +116,8 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
     """Estimate the standard deviation of the residuals that are not outliers; `axis` is kept with length 1.
 
     The estimate uses the lower quartile of the absolute residuals, which holds while up to half of the pixels are
-    corrupted; the usual median breaks down there. Because of the outliers, this quartile of all residuals is a higher
-    quantile of the others. Their share is therefore estimated in turn. Consistent for a normal distribution.
+    corrupted. Because of the outliers, it is a higher quantile of the others, whose share is therefore estimated in
+    turn. Consistent for a normal distribution.
     """
     sizes = np.abs(residuals)
     quartile = np.quantile(sizes, QUANTILE, axis=axis, keepdims=axis is not None)
@@ -149,7 +147,6 @@ def grain(images: Array) -> Array:
     """Estimate the standard deviation of each image's noise from its finest detail, without a model.
 
     The difference of second differences is 0 on planes and ridges (Immerkær, "Fast noise variance estimation", 1996).
-    Edges and single bad pixels hardly move :func:`noise_scale` of its values. Images have at least 3 × 3 pixels.
     """
     detail = images
     for axis in (1, 2):
@@ -171,10 +168,7 @@ def pull_limit(outliers: float, scale: Any) -> Any:
 
 
 def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) -> Array:
-    """Pull pixels that lie far from a model's reconstruction to within `limit` of it: Huber's pseudo-values.
-
-    The limit 0 gives the reconstructions and infinity the images. Missing pixels become the reconstruction's.
-    """
+    """Pull pixels to within `limit` of a model's reconstruction: Huber's pseudo-values; missing ones become its."""
     residuals = np.clip(images - reconstructions, -limit, limit)
     residuals[missing] = 0
     residuals += reconstructions

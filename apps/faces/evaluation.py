@@ -115,9 +115,8 @@ class FaceComparisonReport(Report):
 class FaceSplit(NamedTuple):
     """Training images and test sets of one split of a data set, as rows of shares of white.
 
-    `train` (n_train, n_pixels) are the corrupted training images of `people`, numbered from 0 without gaps. `tests`
-    are the sets of test images by name: "clean", and "corrupted" if asked for. `answers` says who is on the test
-    images, and `seed`, the number of the split, seeds the methods.
+    `people` are numbered from 0 without gaps. `tests` are "clean" and, if asked for, "corrupted" images, and `answers`
+    says who is on them; `seed`, the number of the split, seeds the methods.
     """
 
     train: Array
@@ -133,11 +132,7 @@ class FaceSplit(NamedTuple):
 
 
 def make_split(faces: Faces, corruption: str, number: int, evaluation: FaceEvaluation) -> FaceSplit:
-    """Split a data set at random, and corrupt its training images and, if asked for, its test images.
-
-    At least one image of each person is for testing. The `number` of the split seeds the choice of images, whatever the
-    corruption, and the corruption.
-    """
+    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests."""
     rng = np.random.default_rng(evaluation.random_state + number)
     train, test = [], []
     for person in np.unique(faces.labels):
@@ -175,10 +170,7 @@ def _as_shares(images: Array) -> NDArray[np.float32]:
 
 
 class Learnt(NamedTuple):
-    """What a method has learnt: `distances`, and the `model` of a factorisation and its `codes` of the training images.
-
-    `distances` takes test images (n_images, n_pixels) and returns their distances (n_images, n_people).
-    """
+    """What a method has learnt: a function of distances (n_images, n_people), a factorisation and its codes."""
 
     distances: Callable[[Array], Array]
     model: Any = None
@@ -247,10 +239,7 @@ METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
 
 
 def run_split(faces: Faces, evaluation: FaceEvaluation, corruption: str, number: int) -> list[dict[str, Any]]:
-    """Return the rows of all methods on one split with one corruption: one for each method, rank and test set.
-
-    `number` is that of the split. Methods without a rank run once.
-    """
+    """Return the rows of all methods on one split with one corruption, for each method, rank and test set."""
     split = make_split(faces, corruption, number, evaluation)
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(evaluation.methods):
@@ -275,10 +264,7 @@ def compare(
     progress: Steps | None = None,
     also: Sequence[str] = (),
 ) -> FaceComparisonReport:
-    """Compare methods over corruptions and splits; see :func:`evaluate`.
-
-    `also` names other files that the caller will write to `out`; they are protected as ``results.csv`` is.
-    """
+    """Compare methods over corruptions and splits; see :func:`evaluate`. `also` names further files in `out`."""
     people, counts = np.unique(faces.labels, return_counts=True)
     if len(people) < 2:
         raise ParameterError("faces must have at least two people; got 1")

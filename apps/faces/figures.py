@@ -18,10 +18,7 @@ MARK = np.array([220, 30, 30], np.uint8)  # red, for corrupted pixels
 
 
 def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, float]], path: Path) -> None:
-    """Draw accuracy against rank to a PNG file, with a panel for each test set (down) and corruption (across).
-
-    `means` are those of :meth:`FaceComparisonReport.means`. Methods without a rank are horizontal lines.
-    """
+    """Draw accuracy against rank to a PNG file, with a panel for each test set (down) and corruption (across)."""
     corruptions = list(dict.fromkeys(corruption for corruption, _, _, _ in means))
     tests = list(dict.fromkeys(test for _, _, _, test in means))
     figure = new_figure(PANEL[0] * max(len(corruptions), 1.5), PANEL[1] * len(tests) + 0.8)
@@ -64,11 +61,7 @@ def residual_picture(
     images: Array, reconstructions: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
     *, white: float = 255.0,
 ) -> NDArray[np.uint8]:  # fmt: skip
-    """Show images, their corrupted pixels in red, the images cleaned, and the reconstructions, in a row each.
-
-    The arrays have a row (n_images, n_pixels) for each image, and `white` is the value of white. Returns a picture
-    (rows, columns, 3).
-    """
+    """Return a picture of images, with corrupted pixels in red, cleaned, and reconstructed, in a row each."""
     grey = grey_pictures(images * (255 / white), image_shape)
     marked = grey.copy()
     marked[corrupted.reshape(len(images), *image_shape)] = MARK

@@ -112,10 +112,7 @@ def _sentence(found: Identity) -> str:
 
 
 def doubtful(recognizer: FaceRecognizer, identities: list[Identity]) -> tuple[list[Identity], str]:
-    """Return which of these identities are of images that are not as noisy as the training images, and what of it.
-
-    Pictures that are probably not faces are left out, and if no error rates are known, so are those without a name.
-    """
+    """Return which identities are of images that are not as noisy as the training images, and what of it."""
     rates_known = not math.isnan(recognizer.false_acceptance_rate_)
     found = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
     if not rates_known:
@@ -126,9 +123,8 @@ def doubtful(recognizer: FaceRecognizer, identities: list[Identity]) -> tuple[li
 class Identifier:
     """Identifies the people on images; images of a batch are looked at together.
 
-    `pictures` is a folder for ``NAME_corrupted.png``: the faces, their corrupted pixels, the faces cleaned, and the
-    model's reconstructions. `pool` reads the images of a batch. Raises ParameterError if all faces are asked for, and
-    the model was trained on whole images.
+    `pictures` is a folder for ``NAME_corrupted.png``, and `pool` reads the images of a batch. Raises ParameterError if
+    all faces are asked for, and the model was trained on whole images.
     """
 
     def __init__(
@@ -158,11 +154,9 @@ class Identifier:
         )
 
     def prepare(self, sources: list[str], folders: list[Path | None], progress: Progress | None = None) -> None:
-        """Look at images together, which takes little longer than looking at one.
+        """Look at images together, in little more time than at one; `folders` has the `out` of :meth:`identify`.
 
-        `folders` has the `out` of :meth:`identify` for each image. Images that fail, or whose picture exists, are left
-        to :meth:`identify`, which also repeats the warnings of reading an image. `progress`, if given, is called as
-        ``progress("looking", done, total)`` after each image.
+        Images that fail, or whose picture exists, are left to :meth:`identify`, which also repeats the warnings.
         """
         self._prepared = {}
         # All faces of the batch are identified in one call; `islice` deals the identities out to their images again.
@@ -185,7 +179,7 @@ class Identifier:
             return
 
     def identify(self, source: Source, *, out: str | Path | None = None) -> IdentificationReport:
-        """Identify the people on an image, and draw its picture in `out`, which is made if missing, or in `pictures`.
+        """Identify the people on an image, and draw its picture in `out` or `pictures`.
 
         The image is scaled to the size of the training images; if theirs were, its face is cut out first. Raises
         MediaError if the image cannot be read, has no face, or a file cannot be written.

@@ -144,10 +144,7 @@ def check_restored(
 
 
 def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:
-    """Return the numbers of the images that show nothing: all their visible pixels are equal, or none is visible.
-
-    Rows of fewer than :data:`FEW_PIXELS` pixels are no images, and equal by chance.
-    """
+    """Return the numbers of the images whose visible pixels are all equal, and at least :data:`FEW_PIXELS`."""
     if images.shape[1] < FEW_PIXELS:
         return np.zeros(0, np.intp)
     low, high = np.where(missing, math.inf, images).min(axis=1), np.where(missing, -math.inf, images).max(axis=1)
@@ -209,10 +206,7 @@ def white_of(brightest: float) -> float:
 
 
 def check_one_scale(images: Array, white: float) -> None:
-    """Raise ParameterError if some training images have another value of white than others; warn if all are too dark.
-
-    Fractions up to 1 among values up to 255 or 65535 are another unit. Dark images of whole grey values are not.
-    """
+    """Raise ParameterError if some training images have another value of white than others; warn of darkness."""
     largest = images.max(axis=1, initial=0)
     brightest, small = float(largest.max(initial=0)), (largest > 0) & (largest <= ABOVE)
     if brightest > LIT * white > ABOVE:
@@ -249,8 +243,7 @@ def check_weights_of_images(sample_weight: Any) -> None:
 def check_scale(images: Array, white: float, brightest: float) -> None:
     """Raise ParameterError if new images have another value of white than the training images; warn if they seem to.
 
-    `brightest` is the largest value of the training images. New images that are too dark may also show a dark scene,
-    unless their values are fractions.
+    New images that are too dark may also show a dark scene, unless their values are fractions.
     """
     largest = float(images.max(initial=0))
     if largest > ABOVE * white and white != WHITES[-1]:

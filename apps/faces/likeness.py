@@ -39,13 +39,10 @@ def unlikeness(
 ) -> tuple[Array, Array]:
     """Return the coarse residual of each image by the model, as a share of the image's coarse contrast, in two ways.
 
-    Noise cancels out in the medians of cells. In the first result, what it still contributes is subtracted. So it
-    hardly depends on noise, single bad pixels and blocks, which a sum of the residuals of all pixels does. But nothing
-    is left of an image that is noise alone. The second result subtracts nothing, and is near 1 for such an image.
-
-    `images`, `missing` and `reconstructions` are (n_images, n_pixels), `cells` (n_pixels,) are those of
-    :func:`cells_of`, `noise` (n_images,) is the standard deviation of the noise of a pixel, and `white` the value of
-    white. The results (n_images,) are NaN for an image of which nothing is seen.
+    Noise cancels out in the medians of `cells`. In the first result, what it still contributes is subtracted, so that
+    it hardly depends on noise, single bad pixels and blocks; but nothing is left of an image that is noise alone. The
+    second result subtracts nothing, and is near 1 for such an image. `noise` (n_images,) is the standard deviation of a
+    pixel's. The results (n_images,) are NaN for an image of which nothing is seen.
     """
     numbers = np.unique(cells, return_inverse=True)[1]
     sizes = np.bincount(numbers)
@@ -90,20 +87,14 @@ def unlikeness_of(
     grain: Array,
     pixels: Any = slice(None),
 ) -> tuple[Array, Array]:
-    """Return :func:`unlikeness` of images of a shape, of which only some `pixels` may be given; NaN without a shape.
-
-    `grain` (n_images, 1), the scale of the finest detail over white, has no column if it cannot be measured.
-    """
+    """Return :func:`unlikeness` of images, of which only some `pixels` may be given; NaN without a shape."""
     if image_shape is None or not grain.shape[1]:
         return np.full(len(images), np.nan), np.full(len(images), np.nan)
     return unlikeness(images, missing, reconstructions, cells_of(image_shape)[pixels], grain[:, 0] * white, white)
 
 
 def limit(unlike: Array) -> float:
-    """Return the limit beyond which a picture is unlike images of which `unlike` (n_images,) is the unlikeness.
-
-    Images of unlikeness NaN, which is unknown, are left out. The limit is infinite if fewer than ten others remain.
-    """
+    """Return the limit of pictures unlike images of unlikeness `unlike`, or infinity for fewer than ten known ones."""
     known = unlike[~np.isnan(unlike)]
     return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.inf
 
@@ -111,9 +102,8 @@ def limit(unlike: Array) -> float:
 def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     """Return the unlikeness beyond which an image is not named, and that beyond which it is probably not a face.
 
-    `unlike` (n_images,) is the unlikeness of images that were left out of training. Those that `unknown` (n_images,)
-    marks show people who were left out altogether, and set the limit for a face. The others set the limit for a name.
-    With too few of them, as with one image of each person, the limit for a face serves as both.
+    `unlike` (n_images,) is that of images left out of training; those of `unknown` people set the limit for a face, the
+    others that for a name. With too few of them, the limit for a face serves as both.
     """
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name
@@ -123,9 +113,8 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
 def noise_limit(unexplained: Array, unknown: Mask) -> float:
     """Return the share of an image's coarse contrast beyond which the model explains so little that it is noise.
 
-    `unexplained` (n_images,), the second result of :func:`unlikeness`, is that of images that were left out of
-    training, of people who stay and of `unknown` people. The larger of the two 0.99 quantiles is the limit, because an
-    unknown face is no noise, but at least 0.7. Fewer than ten images of a kind do not count, and alone set no limit.
+    It is the larger of the 0.99 quantiles of left-out images of people who stay and of `unknown` people, because an
+    unknown face is no noise, but at least 0.7. Fewer than ten images of a kind do not count.
     """
     groups = [some[~np.isnan(some)] for some in (unexplained[~unknown], unexplained[unknown])]
     quantiles = [float(np.quantile(some, QUANTILE)) for some in groups if len(some) >= ENOUGH]
@@ -135,10 +124,9 @@ def noise_limit(unexplained: Array, unknown: Mask) -> float:
 def limits_of_added(limits: dict[Any, float], labels: Array, unlike: Array, face: float) -> dict[Any, float]:
     """Return for each person who is added the unlikeness beyond which an image does not get this person's name.
 
-    `labels` (n_images,) name the people on the added images, and `unlike` (n_images,) is the unlikeness of the images.
-    The model has not seen these people. So the limit `face`, beyond which an image is probably not a face, holds for
-    them, or the largest of their own images with a margin. `limits` are those of people who are known already; they
-    never fall. A person with an image of unknown unlikeness (NaN) has no limit.
+    The model has not seen these people. So the limit `face` holds for them, or the largest of their own images with a
+    margin. `limits` are those of people who are known already; they never fall. A person with an image of unknown
+    unlikeness (NaN) has no limit.
     """
     found = {}
     for person in np.unique(labels):

@@ -62,10 +62,9 @@ class RobustResidual(BaseEstimator):
     def fit(self, X: Array, y: Labels) -> RobustResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows.
 
-        `means_` are the people's mean images (n_people, n_pixels), `differences_` the common directions of differences
-        (n_differences, n_pixels), and `spread_` their variances. If people have one image each, there are none. `own_`
-        (n_people, n_own, n_pixels) and `own_spread_` (n_people, n_own) are the same of each person; people with fewer
-        images have rows of 0 at the end.
+        `means_` are the people's mean images, `differences_` (n_differences, n_pixels) the common directions of
+        differences, and `spread_` their variances. `own_` (n_people, n_own, n_pixels) and `own_spread_` are the same of
+        each person, with rows of 0 at the end.
         """
         if self.image_shape is not None:
             check_image_shape(self.image_shape, n_pixels=X.shape[1])
@@ -99,10 +98,7 @@ class RobustResidual(BaseEstimator):
 
     @one_blas_thread()  # products and systems are so small that threads wait for each other most of the time
     def distances(self, X: Array, missing: Mask | None = None) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people).
-
-        `missing` (n_images, n_pixels) is true where a pixel is known to be covered.
-        """
+        """Return the distance of each image from each person, (n_images, n_people); `missing` pixels are covered."""
         if missing is None:
             visible = np.ones_like(self._reduced(X))
         else:

@@ -20,21 +20,17 @@ Array = NDArray[Any]
 
 
 class QuickModel:
-    """The model ``NMF(n_components, nuclear=1, max_iter=iterations, tol=0)``, without what a choice does not need.
+    """The model ``NMF(n_components, nuclear=1, max_iter=iterations, tol=0)``, in a third of the time.
 
-    `fit_transform` returns the codes of the last iteration, which :class:`~visionnmf.NMF` would find again for the
-    final components, and it does not measure how far the fit is from an optimum. Both would take two thirds of the
-    time. The components do not have unit norm.
+    `fit_transform` returns the codes of the last iteration and not of the final components, which do not have unit
+    norm.
     """
 
     def __init__(self, n_components: int, iterations: int, random_state: Any) -> None:
         self.n_components, self.iterations, self.random_state = n_components, iterations, random_state
 
     def fit_transform(self, X: Array, weights: Array | None = None) -> Array:
-        """Learn components from images (n_images, n_pixels), and return their codes (n_images, n_components).
-
-        Pixels of weight 0 do not count.
-        """
+        """Learn components from images, and return their codes; pixels of weight 0 do not count."""
         self.ridge_ = float(np.sqrt(max(X.shape)))  # on both factors: a nuclear penalty of robust PCA's size
         problem = self._problem(X, weights, fitting=True)
         rng = check_random_state(self.random_state)

@@ -50,10 +50,8 @@ def open_faces(
 ) -> tuple[Faces, list[str]]:
     """Read a set of faces, and return a sentence for each image that was left out.
 
-    `source` is a folder with one sub-folder per person, a ``.npz`` or ``.mat`` file, or a data set to fetch, as "orl".
     Without a size, images keep theirs, and faces that are cut out get 64 × 64 pixels. Raises ParameterError if faces
-    are to be found but the source is not a folder, or if the people must be known (`named`) but are not; of a folder
-    this is checked before any image is read.
+    are to be found but the source is not a folder, or if the people must be known (`named`) but are not.
     """
     from visionnmf import datasets
 
@@ -86,10 +84,9 @@ def open_faces(
 
 
 def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: Source) -> ProbeFaces:
-    """Read an image, or up to `most` faces on it with the largest first, scaled to `shape` as a model needs them.
+    """Read an image, or up to `most` faces on it, largest first, scaled to `shape` and `white` of a model.
 
-    Grey values are scaled as well, so that white has the value `white` of the model. An array is taken as it is: it has
-    the shape and the units of the training images.
+    An array is taken as it is.
     """
     if isinstance(source, np.ndarray):
         if source.shape not in (tuple(shape), (math.prod(shape),)):

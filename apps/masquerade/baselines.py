@@ -201,10 +201,7 @@ class MexPereraNMF(_CountFactors):
         unseen_distance: float = 1.0,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the rank, the numbers of updates, the distance of a session of unseen commands alone, and the seed.
-
-        The updates are those in training, for the code of a test session, and after an accepted session.
-        """
+        """Keep the rank, the numbers of updates, the distance of a session of unseen commands alone, and the seed."""
         super().__init__(n_components, n_iterations=n_iterations, random_state=random_state)
         self.unseen_distance = unseen_distance
 
@@ -275,10 +272,9 @@ class WangNMF(_CountFactors):
 class EigenCooccurrence(_Baseline):
     """Eigen co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), without their layered networks.
 
-    A session is described by how often command `j` follows command `i` within `scope` places (6 is the authors' value);
-    unseen commands share one row. Its score is the distance to the nearest training session in the space of the first
-    `n_components` principal components of the training matrices, plus its distance to that space. The networks by which
-    the authors compare sessions in that space are not reproduced. `update` learns all sessions again.
+    A session is described by how often command `j` follows command `i` within `scope` places; unseen commands share one
+    row. Its score is the distance to the nearest training session in the space of the first `n_components` principal
+    components, plus that to this space. `update` learns all sessions again.
     """
 
     def __init__(self, n_components: int = 20, *, scope: int = 6) -> None:
@@ -321,10 +317,9 @@ class EigenCooccurrence(_Baseline):
 
 
 class HiddenMarkov(_Baseline):
-    """A hidden Markov model of a user's sequence of commands: the mean of ``-log p`` over a session, in nats.
+    """A hidden Markov model of a user's commands: the mean of ``-log p`` over a session, in nats.
 
-    It has `n_components` states and is fitted by at most `n_iterations` steps of expectation maximisation. All commands
-    that are unseen in training share one symbol. It needs hmmlearn. `update` learns all sessions again.
+    All commands that are unseen in training share one symbol. It needs hmmlearn. `update` learns all sessions again.
     """
 
     def __init__(self, n_components: int = 5, *, n_iterations: int = 30, random_state: int = 0) -> None:
@@ -373,10 +368,7 @@ class HiddenMarkov(_Baseline):
 
 
 class NaiveBayes(_Baseline):
-    """One-class multinomial naive Bayes: the mean of ``-log p`` over a session's commands, in nats.
-
-    `pseudo_count` is added to every command's count, and `vocabulary` is the number of commands that a user might type.
-    """
+    """One-class multinomial naive Bayes: the mean of ``-log p`` over a session's commands, in nats."""
 
     def __init__(self, *, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:
         """Keep what is added to the count of every command, and the number of commands that a user might type."""

@@ -62,10 +62,7 @@ def _printable(text: str) -> str:
 
 
 def programs(line: str, whole: bool) -> list[str]:
-    """Return the names of the programs that a command line runs, including wrappers such as `sudo`.
-
-    With `whole`, the line itself is the only name.
-    """
+    """Return the programs that a command line runs, wrappers such as `sudo` included; with `whole` the line."""
     line = line.strip()
     if not line:
         return []
@@ -113,9 +110,8 @@ def _takes_value(option: str, letters: str) -> bool:
 def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
     """Replace the lines of here-documents by empty lines, so that all other lines keep their numbers.
 
-    A here-document that is fed to a shell stays, because its lines are run. Text counts as a here-document only if it
-    ends within 200 lines, before the next time in a history, and before a followed log falls silent. So nobody can hide
-    commands behind ``<<``.
+    One that is fed to a shell stays. Text counts as a here-document only if it ends within 200 lines, before the next
+    time in a history, and before a followed log falls silent. So nobody can hide commands behind ``<<``.
     """
     waiting: deque[Line] = deque()  # lines that were read as a possible document, but turned out not to be one
     while True:

@@ -304,10 +304,8 @@ def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
 def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, float], float]:
     """Summarise the ROC curve of anomaly scores (n,) as the literature on masquerades does.
 
-    `labels` (n,) are true for masquerade sessions; there must be sessions of both kinds. Returns the area under the
-    curve, in which ties count half; for false alarm rates of 1, 5 and 10 % the percentage of masquerade sessions that
-    are missed if no larger share of the other sessions is flagged; and the smallest missing % + 6 x false alarm % over
-    all thresholds.
+    Returns the area under the curve, in which ties count half; for false alarm rates of 1, 5 and 10 % the percentage of
+    masquerades (`labels` true) that are missed; and the smallest missing % + 6 x false alarm % over all thresholds.
     """
     z = np.asarray(scores, np.float64).ravel()
     y = np.asarray(labels).ravel().astype(bool)
@@ -325,10 +323,7 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
 
 
 def roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return false alarms and missed masquerades in %, each (n_thresholds,), for all thresholds in rising order.
-
-    `scores` are anomaly scores, `labels` are true for masquerade sessions, and there must be sessions of both kinds.
-    """
+    """Return false alarms and missed masquerades (`labels` true) in % for all thresholds in rising order."""
     flagged, missed = _errors(scores, labels)
     # the first threshold flags all own sessions, and the last one misses all masquerades
     return 100 * flagged / flagged[0], 100 * missed / missed[-1]

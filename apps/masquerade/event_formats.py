@@ -16,10 +16,7 @@ _CEF_VALUE = str.maketrans({"\\": "\\\\", "=": "\\=", "\n": "\\n", "\r": "\\r"})
 
 
 def to_ecs(result: SessionResult) -> dict[str, Any]:
-    """Return a result as a dict of JSON's types with the field names of the Elastic Common Schema (8).
-
-    Fields without a name in the schema are in ``visionnmf.masquerade``.
-    """
+    """Return a result as a dict of JSON's types with the field names of the Elastic Common Schema (8), or ours."""
     row = result.as_dict()
     return {
         "@timestamp": row["end"] or iso_time(time.time()),

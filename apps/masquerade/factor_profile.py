@@ -65,11 +65,7 @@ class FactorProfile(Profile):
     _columns: dict[Hashable, int] = field(default_factory=dict)
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session with a weight, and keep it for the next factorisation; the oldest are forgotten if need be.
-
-        `sessions` are the counts and weights of those that are kept, of which the components are those of the first
-        `n_learnt`. `bounded` says whether rare commands may be forgotten; see :meth:`Profile.add`.
-        """
+        """Count a session with a weight, and keep it for the next factorisation; the oldest are forgotten."""
         self.sessions.append((session.commands, weight))
         super().add(session, weight, bounded=bounded)
         while len(self.sessions) > SESSIONS_KEPT or sum(len(counts) for counts, _ in self.sessions[:-1]) > PAIRS_KEPT:
@@ -83,10 +79,10 @@ class FactorProfile(Profile):
         self.components, self.n_learnt = None, 0
 
     def learn(self) -> Floats:
-        """Return the components (n_components, n_commands) of all sessions, learning those that are new.
+        """Return the components (r, n_commands) of all sessions, learning those that are new.
 
         A few new sessions continue from the current components for ONLINE_ITERATIONS, otherwise the factorisation
-        starts again. `n_learnt` counts the sessions that the components know, and `_columns` has each command's column.
+        starts again.
         """
         n_new = len(self.sessions) - self.n_learnt
         if n_new or not self._columns:
@@ -154,11 +150,7 @@ class FactorProfile(Profile):
         return row.toarray()[0], codes @ components, float(codes.sum())
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return the probability of each command of a session: a mixture of its approximation and of a uniform floor.
-
-        The place of each command in the approximation (n_commands,) is in `_columns`; new commands have none. `own` has
-        no influence here; :meth:`Profile.probabilities` has it.
-        """
+        """Return the probability of each command of a session: a mixture of its approximation and of a floor."""
         _, approximation, _ = self._approximate(session)
         share = (1 - FLOOR_SHARE) * approximation / max(approximation.sum(), MIN_DISTANCE)
         floor = FLOOR_SHARE / VOCABULARY
@@ -169,8 +161,8 @@ class FactorProfile(Profile):
 
         For "nmf" it is the cost of :class:`Profile`. For "wang" it is ``|sum(h) - 1|``, with `h` the codes of the
         session. For "mex-perera" it is the logarithm of the distance of the session's row from its approximation times
-        ``N + 1``, with `N` the number of new commands. These two are distributed over the commands by how far each is
-        from its approximation and how often it occurs if it is new. With "wang" new commands, if any, have all of it.
+        ``N + 1``, with `N` the number of new commands. These are distributed by how far each command is from its
+        approximation.
         """
         if self.method == "nmf":
             return super().cost(session, own)

@@ -166,11 +166,7 @@ def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event |
 
 
 def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
-    """Return the format of a log that is followed from its end, and its header as a list of at most one line.
-
-    Only ``csv`` has a header, which names the columns of all later lines. The format stays ``"auto"`` as long as the
-    log has no lines.
-    """
+    """Return the format of a log that is followed from its end, and its header (only of ``csv``) as a list."""
     try:
         lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))
     except OSError:

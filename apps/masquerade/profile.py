@@ -64,9 +64,8 @@ class Profile:
     __repr__ = brief
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session: each of its commands and pairs once, however often it occurs. A negative weight removes it.
+        """Count a session: each of its commands and pairs once; a negative weight removes it.
 
-        `context[c]` is the sum of the weights of all pairs that begin with `c`, and `total` that of all commands.
         Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again.
         """
         for command in session.commands:
@@ -121,17 +120,14 @@ class Profile:
         return sum(parts.values()), parts
 
     def is_new(self, command: Hashable, own: float = 0.0) -> bool:
-        """Return whether no session of full weight holds a command; `own` is as for :meth:`cost`.
-
-        Commands of rejected and doubtful sessions have small weights, so less than half a session counts as none.
-        """
+        """Return whether no session of full weight holds a command: less than half a session counts as none."""
         return self.commands.get(command, 0.0) - own < 0.5
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
         """Return the smoothed share of sessions that hold each command of a session; `own` is as for :meth:`cost`.
 
         Each of the VOCABULARY commands that a user might type counts as if it had occurred in PSEUDO_COUNT more
-        sessions, and `total` is the sum of the weights of all commands, so the shares of all of these sum to 1.
+        sessions.
         """
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         return {c: (self.commands.get(c, 0.0) - own + PSEUDO_COUNT) / total for c in session.commands}
@@ -144,8 +140,5 @@ def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
 
 
 def as_bytes(text: str) -> bytes:
-    """Encode a text that may hold lone surrogates, Python's replacement for bytes that are not UTF-8.
-
-    Different texts give different bytes, which are not those of the log: they are hashed, or decoded in the same way.
-    """
+    """Encode a text that may hold lone surrogates, distinctly; the bytes are not those of the log."""
     return text.encode("utf-8", "surrogatepass")

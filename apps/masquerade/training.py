@@ -139,10 +139,7 @@ def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
 def collect_sessions(
     paths: Sequence[str], cutting: SessionCutting, source: LogSource
 ) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
-    """Return the sessions of each user, and a sentence for each file that cannot be read.
-
-    A session is a tuple of commands. Of each user the last MAX_SESSIONS are kept, in the order of time.
-    """
+    """Return the last MAX_SESSIONS sessions of each user, in order of time, and why files cannot be read."""
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 

@@ -97,8 +97,8 @@ def _shrink(V: Array, threshold: float) -> Array:
 class SideBySide:
     """Prepared views side by side in a matrix of mean 1, for methods that know nothing of views.
 
-    Each view is divided by its energy over the training samples, and missing entries are replaced by the means of their
-    features. `train` is the matrix of the training samples, `groups` the view of each feature.
+    Each is divided by its energy over the training samples; missing entries are replaced by the means of their
+    features.
     """
 
     def __init__(self, train: ViewArrays) -> None:
@@ -119,10 +119,7 @@ class SideBySide:
         self.train = full * self.scales
 
     def test(self, views: ViewArrays) -> Array:
-        """Return the matrix of other samples, whose `views` have the order of the training views.
-
-        Missing entries are filled, and each feature is multiplied by its factor in `scales` (n_features,).
-        """
+        """Return the matrix of other samples, with missing entries filled and features scaled."""
         return self._filled(np.hstack(list(views.values()))) * self.scales
 
     def _filled(self, matrix: Array) -> Array:
@@ -131,10 +128,7 @@ class SideBySide:
 
 
 class LearntFeatures(NamedTuple):
-    """Features of the training samples, a function that finds those of other samples, and the components if any.
-
-    The features are coordinates of the components, which are of shape (n_components, n_features of the scaled views).
-    """
+    """Features of the training samples, a function that finds those of others, and components if any."""
 
     train: Array
     transform: Callable[[ViewArrays], Array]

@@ -209,10 +209,9 @@ def evaluate_views(
 ) -> list[dict[str, Any]]:
     """Compare methods on views in memory (n_samples, n_features); an interrupted run continues where it was.
 
-    `labels` are the class of each sample (n_samples,), or its words as 0 and 1 (n_samples, n_words). `also` names
-    further files of the folder `out` that belong to the run. The other parameters are those of :func:`evaluate_files`.
-    Returns a row for each condition, test set, method, rank and split. Raises ParameterError if a class has fewer than
-    two samples.
+    `labels` are classes (n_samples,) or words as 0 and 1 (n_samples, n_words). `also` names further files of the run in
+    `out`. Returns a row for each condition, test set, method, rank and split. Raises ParameterError if a class has
+    fewer than two samples.
     """
     if len(labels) != len(next(iter(views.values()))):
         raise ParameterError(f"labels must be one for each sample; got {len(labels)}")
@@ -367,9 +366,9 @@ def apply_condition(
     """Return training and test samples of prepared views under a condition, each with the name of the missing view.
 
     "salt-and-pepper": a fifth of the training entries are 0 or the largest of their view. "view-corrupted": one random
-    view of a third of the training samples is noise. "view-missing": each view in turn is missing for all test samples,
-    of which some may then have none; the first result, named "", has all views. "train-missing": 30 % of the views of
-    training samples are missing, but each sample keeps one that it has.
+    view of a third of the training samples is noise. "view-missing": each view in turn is missing for all test samples;
+    the first result, named "", has all views. "train-missing": 30 % of the views of training samples are missing, but
+    each keeps one.
     """
     names = list(train)
     n = len(train[names[0]])
@@ -413,11 +412,11 @@ def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
 
 
 def signed_roots(features: Array, gram: Array | None = None) -> Array:
-    r"""Return signed square roots of the coordinates in an orthonormal basis of the components.
+    """Return signed square roots of the coordinates in an orthonormal basis of the components.
 
-    Components overlap, so distances between codes are not distances between the data. ``W (H H^T)^{1/2}`` has the
-    latter (symmetric orthogonalisation: Löwdin 1950). The roots reduce the weight of large values (power normalisation:
-    Perronnin et al. 2010). `gram` is ``H H^T``, or None if the features are coordinates of an orthonormal basis.
+    Distances between ``W (H H^T)^{1/2}`` are those between the data (symmetric orthogonalisation: Löwdin 1950). The
+    roots reduce the weight of large values (power normalisation: Perronnin et al. 2010). `gram` is ``H H^T``, or None
+    if the features are such coordinates.
     """
     if gram is not None:
         values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
@@ -428,9 +427,8 @@ def signed_roots(features: Array, gram: Array | None = None) -> Array:
 def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
     """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
 
-    Cross-validation chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` of
-    them are taken. There is none, and the accuracy is NaN, if `y` is a matrix of 0 and 1 with one column for each word,
-    or if a class has a single sample.
+    That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
+    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
     """
     # make_pipeline names a step by its class in lower case, and "passthrough" by that word
     scaler = StandardScaler(with_mean=False)

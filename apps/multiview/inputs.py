@@ -113,11 +113,9 @@ def read_views(
 
 
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
-    """Return the labels of samples, from a text file with one in each line or from a column of a ``.csv`` file.
+    """Return the labels of samples, from a text file or a column of a ``.csv`` file, matched by its keys or rows.
 
-    With `by_key` the first column of the latter holds the keys by which rows are matched, as :func:`read_views` does.
-    `_known_keys` replaces a key such as "a.png" by the sample's key "a" if that leaves no doubt. Raises UnreadableError
-    if samples and labels do not match.
+    Raises UnreadableError if samples and labels do not match.
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:

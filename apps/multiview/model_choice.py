@@ -36,10 +36,7 @@ class ModelChoice(NamedTuple):
 
 
 def make_model(n_components: int, choice: ModelChoice, *, random_state: int = 0, **options: Any) -> MultiviewNMF:
-    """Return the model of the application, not fitted, with the loss and the limit of outlying views of `choice`.
-
-    `options` are further parameters and take precedence. NaN are missing entries.
-    """
+    """Return the unfitted model of the application, with loss and limit of `choice`; `options` take precedence."""
     chosen: dict[str, Any] = {**choice._asdict(), "missing_values": np.nan, **options}
     return MultiviewNMF(n_components, random_state=random_state, **chosen)
 

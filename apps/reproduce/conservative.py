@@ -36,10 +36,7 @@ def digits(n_images: int = N_IMAGES) -> Array:
 def mixtures(
     seed: int, n_mixtures: int = N_MIXTURES, n_parts: int = N_PARTS, active: int = ACTIVE, n_images: int = N_IMAGES
 ) -> tuple[Array, Array]:
-    """Return mixtures of `active` out of `n_parts` images with uniform coefficients, and the images, all as rows.
-
-    The images are drawn from the first `n_images` of MNIST.
-    """
+    """Return mixtures of `active` out of `n_parts` images with uniform coefficients, and the images, all as rows."""
     rng = np.random.default_rng(seed)
     pixels = digits(n_images)
     parts = pixels[rng.choice(len(pixels), n_parts, replace=False)]
@@ -57,30 +54,20 @@ def match(parts: Array, components: Array) -> Array:
 
 
 def made_images(sizes: Sizes) -> Result:
-    """Repeat figure 1 of Elser's notes: the images of which the mixtures are made.
-
-    The result has no figures to compare, only a picture by its caption.
-    """
+    """Repeat figure 1 of Elser's notes: the images of which the mixtures are made."""
     _, parts = mixtures(0, 1)
     return Result([], {f"The {N_PARTS} images of MNIST.": components_picture(parts, SHAPE, most=N_PARTS, across=16)})
 
 
 def made_mixtures(sizes: Sizes) -> Result:
-    """Repeat figure 2 of Elser's notes: ten of the mixtures of images.
-
-    The result has no figures to compare, only a picture by its caption.
-    """
+    """Repeat figure 2 of Elser's notes: ten of the mixtures of images."""
     X, _ = mixtures(0, 10)
     grey = grey_pictures(255 * X / X.max(axis=1, keepdims=True), SHAPE)
     return Result([], {f"Ten mixtures of {ACTIVE} images each, each scaled to white.": tiled([list(grey)])})
 
 
 def found_images(sizes: Sizes) -> Result:
-    """Repeat figure 3 of Elser's notes: the error by the number of data, and how many of the mixed images are found.
-
-    The components of a model of the mixtures are matched with the images. `sizes.pick` takes its first argument in a
-    full run, and its second in a quick one. A row has what is compared, the value in the notes, and ours.
-    """
+    """Repeat figure 3 of Elser's notes: the error by the number of data, and how many of the mixed images are found."""
     n_mixtures, passes, n_parts, active = sizes.pick((N_MIXTURES, 200, N_PARTS, ACTIVE), (1000, 60, 16, 4))
     X, parts = mixtures(0, n_mixtures, n_parts, active)
     model = ConservativeNMF(n_parts, w=1.0, batch_size=len(X), max_iter=passes, random_state=0).fit(X)
@@ -104,10 +91,7 @@ def found_images(sizes: Sizes) -> Result:
 
 @cache
 def learnt(n_components: int, seed: int, quick: bool) -> ConservativeNMF:
-    """Return the model of MNIST images of norm 1, with the default w = 1e-5; a quick one has fewer images and passes.
-
-    It is kept, because several figures show it.
-    """
+    """Return the model of MNIST images of norm 1, with the default w = 1e-5, kept for several figures."""
     X = digits(10000 if quick else N_IMAGES)
     X /= np.linalg.norm(X, axis=1)[:, None]
     passes = 2 if quick else 10
@@ -124,9 +108,7 @@ def last_error(model: ConservativeNMF) -> float:
 def mnist_errors(sizes: Sizes) -> Result:
     """Repeat the errors in the text of Elser's notes: by the number of components, and of two starts.
 
-    REPORTED has the published error of each number of components. The norm of an error is divided by 28, the root of
-    the number of pixels, which agrees with these. A row has what is compared, the published error, and ours; a quick
-    run (`sizes`) has one start and fewer images.
+    The norm of an error is divided by 28, the root of the number of pixels, which agrees with the published ones.
     """
     rows = []
     for n_components, published in REPORTED.items():
@@ -137,11 +119,7 @@ def mnist_errors(sizes: Sizes) -> Result:
 
 
 def features(sizes: Sizes) -> Result:
-    """Repeat figure 4 of Elser's notes: 100 features of MNIST, with exponentiated contrast.
-
-    Each feature is scaled to a maximum of 1 first. `sizes` says whether the run is a quick one. The result has no
-    figures to compare, only a picture by its caption.
-    """
+    """Repeat figure 4 of Elser's notes: 100 features of MNIST, with exponentiated contrast."""
     H = learnt(100, 0, sizes.quick).components_
     scaled = H / np.maximum(H.max(axis=1, keepdims=True), 1e-300)
     grey = grey_pictures(255 * scaled**CONTRAST, SHAPE)
@@ -149,11 +127,7 @@ def features(sizes: Sizes) -> Result:
 
 
 def detectors(sizes: Sizes) -> Result:
-    """Repeat figure 5 of Elser's notes: the detectors of 100 features, positive in red and negative in blue.
-
-    A detector is a row of the encoder, which maps an image to the code of one feature. `sizes` says whether the run is
-    a quick one. The result has no figures to compare, only a picture by its caption.
-    """
+    """Repeat figure 5 of Elser's notes: the detectors of 100 features, positive in red and negative in blue."""
     E = learnt(100, 0, sizes.quick).encoder_
     scaled = (E / np.maximum(np.abs(E).max(axis=1, keepdims=True), 1e-300)).reshape(-1, *SHAPE)
     colours = np.full((*scaled.shape, 3), 255.0)
@@ -164,10 +138,7 @@ def detectors(sizes: Sizes) -> Result:
 
 
 def starts(sizes: Sizes) -> Result:
-    """Compare the features of two random starts, which the notes only look at; `sizes` says whether to do so quickly.
-
-    A row has what is compared, what the notes say of it, and our figure.
-    """
+    """Compare the features of two random starts, which the notes only look at."""
     first, second = (learnt(100, seed, sizes.quick).components_ for seed in (0, 1))
     cosines = match(first, second)
     mean = float(cosines.mean())

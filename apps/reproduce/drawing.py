@@ -31,8 +31,7 @@ class Panel:
 def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) -> Any:
     """Return a figure with these panels, `across` in a row, and one legend of `columns` below.
 
-    A panel has a title, labels of its axes, and curves: for each name x, y and perhaps the deviation of y, drawn as a
-    band. A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
+    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
     """
     across = min(across, len(panels))
     down = -(-len(panels) // across)

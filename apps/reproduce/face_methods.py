@@ -124,11 +124,7 @@ class DirectMethod:
     ranked: ClassVar[bool] = False
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Return a row per test set: ``test`` and ``accuracy`` (%). All arguments but `split` are for other methods.
-
-        `learn` fits the method, and returns a function from images to their distances from the people. `split` has the
-        training images and the test sets, clean and perhaps corrupted ones, by name.
-        """
+        """Return a row per test set: ``test`` and ``accuracy`` (%). All arguments but `split` are for other methods."""
         distances = self.learn(split)
         return [{"test": test, "accuracy": split.accuracy(distances(images))} for test, images in split.tests.items()]
 
@@ -145,10 +141,7 @@ class Factorisation:
         return images
 
     def fit(self, split: FaceSplit, rank: int, iterations: int = 100) -> FittedFactorisation:
-        """Fit the model that ``make(rank, seed, iterations)`` returns to what it sees of the training images.
-
-        Returns the model and its codes of these images, with `split` and this method, which classify others by them.
-        """
+        """Fit the model that ``make(rank, seed, iterations)`` returns to what it sees of the training images."""
         model = self.make(rank, split.seed, iterations)
         with _without_convergence_warnings():
             return FittedFactorisation(self, model, model.fit_transform(self.seen(split.train, split)), split)
@@ -170,9 +163,7 @@ class FittedFactorisation(NamedTuple):
     def score(self, rules: tuple[str, ...], clean: Array) -> Rows:
         """Classify the test sets by these rules; `clean` are the training images before corruption.
 
-        The model was fitted to the training images of `split`, and `codes` are its codes of them. A row has ``rule``,
-        ``test``, ``accuracy`` (%), and ``train_error`` and ``test_error``: the squared distance of the reconstructions
-        from the clean images over the square of these.
+        Errors are the squared distance of the reconstructions from the clean images over the square of these.
         """
         split = self.split
         train_error = _error(self.model.inverse_transform(self.codes), clean)
@@ -193,19 +184,13 @@ class FittedFactorisation(NamedTuple):
         return rows
 
     def gallery(self, rule: str) -> Array:
-        """Return projections of the training images, or the model's codes of them, for components of unit norm.
-
-        Only the rule "pseudo-inverse" projects them. PCA's codes are projections already.
-        """
+        """Return projections of the training images ("pseudo-inverse"), or the model's codes for unit components."""
         if rule == "pseudo-inverse" and not isinstance(self.model, PCA):
             return self.project(self.split.train)[0]
         return np.asarray(self.codes * self._norms)
 
     def projects(self, rule: str) -> bool:
-        """Return whether test images are projected on the components, as the rules in PROJECTED ask, instead of coded.
-
-        PCA's codes are projections already.
-        """
+        """Return whether test images are projected instead of coded; PCA's codes are projections already."""
         return rule in PROJECTED and not isinstance(self.model, PCA)
 
     def project(self, images: Array) -> tuple[Array, Array]:
@@ -216,10 +201,7 @@ class FittedFactorisation(NamedTuple):
         return codes, codes @ unit
 
     def encode(self, images: Array) -> tuple[Array, Array]:
-        """Return the codes of images, as rows, by the model's own loss, and reconstructions.
-
-        The codes are multiplied by the norms of the components, as if those had unit norm.
-        """
+        """Return the codes of images by the model's own loss, for components of unit norm, and reconstructions."""
         with _without_convergence_warnings():
             codes = self.model.transform(self.method.seen(images, self.split))
         return codes * self._norms, self.model.inverse_transform(codes)
@@ -233,10 +215,7 @@ class FittedFactorisation(NamedTuple):
 
 
 def nearest_by(rule: str) -> Nearest:
-    """Return the classifier of a rule: the nearest code, by the Euclidean distance if the rule projects test images.
-
-    Otherwise the cosine is compared, for "whitened" after whitening.
-    """
+    """Return the classifier of a rule: the nearest code, Euclidean if tests are projected, else by cosine."""
     return Nearest(cosine=rule not in PROJECTED, whiten=WHITENING if rule == "whitened" else None)
 
 
@@ -268,10 +247,7 @@ class BlockFactorisation(Factorisation):
     """A factorisation that does not see opaque blocks."""
 
     def seen(self, images: NDArray[Any], split: FaceSplit) -> NDArray[Any]:
-        """Return images, rows of shares of white, with NaN in opaque blocks.
-
-        An even background is no such block; it is looked for in the training images of the split.
-        """
+        """Return images with NaN in opaque blocks, which an even background of the training images is not."""
         # blocks are even squares; the value of white is 1, and evenness is judged by the brightest pixel of the set
         brightest, shape = float(split.train.max()), (-1, *split.image_shape)
         background = flat_background(split.train.reshape(shape), brightest)
@@ -281,21 +257,13 @@ class BlockFactorisation(Factorisation):
 
 @dataclass(frozen=True)
 class ChosenFactorisation:
-    """The factorisation that cross-validation on the training images chooses for each rule.
-
-    The models have seen all training images, but no names; the left-out images are as corrupted as the others.
-    """
+    """The factorisation that cross-validation on the training images, equally corrupted, chooses for each rule."""
 
     candidates: tuple[Factorisation, ...]
     ranked: ClassVar[bool] = True
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Return the rows of :meth:`FittedFactorisation.score`, in the order of the rules.
-
-        For each rule they are those of the method in `candidates` that identifies most left-out training images.
-        `clean` are the training images before corruption, `rank` is the number of components, and `plan` has the rules
-        and the number of iterations.
-        """
+        """Return for each rule the rows of the candidate that identifies most left-out training images."""
         assert rank is not None
         rules = tuple(dict.fromkeys(plan.rules))
         fits = [candidate.fit(split, rank, plan.iterations) for candidate in self.candidates]
@@ -308,11 +276,7 @@ class ChosenFactorisation:
 
 
 def cross_validated(fitted: FittedFactorisation, rule: str) -> float:
-    """Return the share of left-out training images that a rule identifies; 0 if somebody has a single image.
-
-    `fitted` is a model of the training images of a split with their people. `gallery` are the codes to compare with,
-    and `new` those of the images to identify, which differ if the rule projects test images only.
-    """
+    """Return the share of left-out training images that a rule identifies; 0 if somebody has a single image."""
     people = fitted.split.people
     folds = min(FOLDS, int(np.bincount(people).min()))
     if folds < 2:
@@ -374,12 +338,7 @@ ALL_METHODS: dict[str, FaceMethod] = {
 
 
 def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -> Rows:
-    """Return the rows of all methods on one split with one corruption.
-
-    `condition` is the kind of the corruption and its severity, and `number` that of the split. `plan` has the methods,
-    ranks, rules and test sets. A row has the keys COLUMNS, with None where the method has no such figure, as no
-    rank. Ranks above the size of the training data are lowered to it. `clean` are the training images uncorrupted.
-    """
+    """Return the rows of all methods on one split with one corruption; ranks are at most the training data's size."""
     split = make_split(faces, text_of(condition), number, plan.splitting)
     clean = make_split(faces, "none", number, plan.splitting).train
     rows: Rows = []
@@ -396,10 +355,7 @@ def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -
 
 
 def compare(faces: Faces, plan: FacePlan, *, out: str | Path | None = None, jobs: int = 1) -> Rows:
-    """Return the rows of all methods, corruptions and splits; an interrupted run with a folder `out` continues.
-
-    `jobs` is the number of processes.
-    """
+    """Return the rows of all methods, corruptions and splits; an interrupted run with a folder `out` continues."""
     # Each corruption and split is a job of its own, so a run with more of them continues with what is kept.
     settings = {name: value for name, value in asdict(plan).items() if name not in ("splits", "corruptions")}
     work = {
@@ -411,10 +367,7 @@ def compare(faces: Faces, plan: FacePlan, *, out: str | Path | None = None, jobs
 
 
 def means_of(rows: Rows, column: str = "accuracy") -> Means:
-    """Return mean and deviation of a column over the splits, by (corruption, severity, method, rank, rule, test).
-
-    Rows where the column is None, as the errors of methods that reconstruct nothing, are left out.
-    """
+    """Return mean and deviation of a column over the splits, by GROUP, without rows where it is None."""
     groups: dict[tuple[Any, ...], list[float]] = {}
     for row in rows:
         if row[column] is not None:

@@ -93,9 +93,8 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
 def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[str, str, str]]]) -> Result:
     """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case.
 
-    A case has a title, a function `make` from a seed to the data, the rank, and the CPU seconds of each method.
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
-    Objectives, shares of the sum of the data, are drawn unchanged. One arrives at most RACE_NEAR above the lowest.
+    Objectives are shares of the sum of the data. One arrives at most RACE_NEAR above the lowest.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -161,10 +160,7 @@ def face_race(sizes: Sizes) -> Result:
 
 
 def relative_errors(sizes: Sizes) -> Result:
-    """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions.
-
-    PUBLISHED has six errors for each kind of noise, of three methods on the training set and then on the test set.
-    """
+    """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions."""
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
     plan = FacePlan(  # `sizes.pick` has the value of a full run and that of a quick one; FIRST is the first split
         corruptions=TABLE1, methods=methods, ranks=(80,), rules=("pseudo-inverse",), splits=sizes.pick(10, 1),
@@ -262,8 +258,8 @@ def foreign_share(components: Array, clean: Array) -> float:
 def bases(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
 
-    `name` is the file of faces. The paper judges by eye. The rows compare how much of the components is no clean face,
-    for the three corruptions that MahNMF suppresses according to the paper, FIGURE[1:4].
+    The paper judges by eye. The rows compare how much of the components is no clean face, for the three corruptions
+    that MahNMF suppresses according to the paper, FIGURE[1:4].
     """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:
@@ -308,10 +304,7 @@ def reconstructions(sizes: Sizes) -> Result:
 
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:
-    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
-
-    `name` is the file of faces, `counts` are the numbers of people, and `each` is that of images of a person at most.
-    """
+    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people."""
     faces = load(name)
     conditions, trials = FIGURE, sizes.pick(20, 2)
     counts = sizes.pick(tuple(counts), tuple(counts[:2]))  # in a full run, and in a quick one
@@ -351,10 +344,7 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
 
 
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
-    """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts.
-
-    Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone.
-    """
+    """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts."""
     count = sizes.pick(count, min(count, 2))  # a quick run shows two at most
     sheet: list[list[Array]] = []
     scores: dict[str, list[float]] = {"manhattan": [], "ncut": []}

@@ -33,11 +33,7 @@ ALIKE = 5.0  # grey levels: below this mean difference two backgrounds count as 
 
 
 def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
-    """Return the low-rank part of non-negative data `X`, samples as rows, and the CPU seconds, by the name of a method.
-
-    The rank is that of MahNMF and of GoDec; robust PCA finds its own. SPARSE is the share of the entries that GoDec
-    takes for outliers.
-    """
+    """Return the low-rank part of data `X`, samples as rows, and the CPU seconds, by the name of a method."""
     found = {}
     for name in METHODS:
         begin = time.process_time()
@@ -53,10 +49,7 @@ def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
 
 
 def scene(name: str, sizes: Sizes) -> Array:
-    """Return grey frames (n, height, width) of a video, 0 to 255; a quick run has 40 of half the size.
-
-    `name` is "Bootstrap", or a key of SCENES, the videos of I2R. At most FRAMES frames are taken.
-    """
+    """Return grey frames (n, height, width) of a video, at most FRAMES; a quick run has 40 of half the size."""
     if name == "Bootstrap":
         frames = load_video_with_masks(BOOTSTRAP).frames
     else:
@@ -69,9 +62,7 @@ def scene(name: str, sizes: Sizes) -> Array:
 def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
     """Repeat figure 16 or 17 of the MahNMF paper: frame, background and foreground by each method, two frames a video.
 
-    `names` are those of the videos. The background is the low-rank part of the frames as rows, and the foreground how
-    far a frame is from it. The paper judges by eye; the rows compare the mean difference of two backgrounds with ALIKE.
-    `parts` has for each method the low-rank part (n_frames, n_pixels) and the CPU seconds.
+    The paper judges by eye; the rows compare the mean difference of two backgrounds, the low-rank parts, with ALIKE.
     """
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
@@ -98,9 +89,7 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
 def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
     """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
 
-    `people` are positions among the people of Extended Yale B. The low-rank part of one person's images is the face,
-    and what is left is the light. A quick run (`sizes`) has every other image. `parts` has for each method the low-rank
-    part (n_images, n_pixels) and the CPU seconds.
+    The low-rank part of one person's images is the face, and what is left is the light.
     """
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])

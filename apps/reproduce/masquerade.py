@@ -53,8 +53,8 @@ SEA_METHODS: dict[str, tuple[Callable[[], Any], tuple[bool, ...]]] = {
 def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]]:
     """Return the sessions of the 50 users of SEA, the labels (50, 100) of the test sessions, and the commands' names.
 
-    Schonlau et al. (2001): 50 training and 100 test sessions of 100 commands for each user, of which the first
-    `commands` are returned; 231 of the test sessions are another person's.
+    Schonlau et al. (2001): 50 training and 100 test sessions of 100 commands for each user; 231 of the test sessions
+    are another person's.
     """
     found = read_arrays(data_file(FILE), ["commands", "labels", "vocabulary"])
     blocks = found["commands"].reshape(USERS, SESSIONS, COMMANDS)[..., :commands].tolist()
@@ -62,10 +62,9 @@ def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]
 
 
 def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tuple[Array, float]:
-    """Return the scores of one user's test sessions and the user's threshold, from the training sessions alone.
+    """Return the scores of one user's test sessions, and the user's threshold, from the training sessions alone.
 
-    `make` returns a detector, and `sessions` are the user's, in the order of time, the first TRAINING of them for
-    training. With `update` it learns each test session that its threshold accepts.
+    With `update` the detector learns each test session that its threshold accepts.
     """
     training, test = sessions[:TRAINING], sessions[TRAINING:]
     model = make().fit(training)
@@ -90,19 +89,13 @@ def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tup
 
 
 def sea_scores(make: Callable[[], Any], users: list[Sessions], update: bool) -> tuple[Array, Array]:
-    """Return the scores of all users' test sessions, (n_users, n_sessions), and the thresholds (n_users,).
-
-    `make` returns a detector for each user, which with `update` learns accepted sessions; see :func:`score_user`.
-    """
+    """Return the scores of all users' test sessions, (n_users, n_sessions), and the thresholds; see score_user."""
     scores, thresholds = zip(*(score_user(make, sessions, update) for sessions in users), strict=True)
     return np.array(scores), np.array(thresholds)
 
 
 def missing_at(scores: Array, labels: Array, rate: float) -> float:
-    """Return the share of masquerades that are missed, in %, where at most `rate` % of the others are flagged.
-
-    `labels`, of the shape of `scores`, are true for masquerades.
-    """
+    """Return the % of masquerades (`labels` true) that are missed, where at most `rate` % of the others are flagged."""
     false, missed = roc_curve(scores.ravel(), labels.ravel())
     return float(missed[false <= rate].min())
 
@@ -118,11 +111,7 @@ PLOTTED = {  # the names of figure 2, our default, and which of SEA_METHODS each
 
 
 def roc(sizes: Sizes) -> Result:
-    """Repeat figure 2 of Mex-Perera et al.: missing alarms against false alarms of all methods, pooled over users.
-
-    PLOTTED has, by the name of a curve, a key of SEA_METHODS, which gives the function that makes the detector, and
-    whether it learns on. `sizes` says whether the run is a quick one, of 20 users.
-    """
+    """Repeat figure 2 of Mex-Perera et al.: missing alarms against false alarms of all methods, pooled over users."""
     users, labels, _ = load_sea()
     n = sizes.pick(USERS, 20)
     users, labels = users[:n], labels[:n]

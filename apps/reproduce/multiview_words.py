@@ -48,9 +48,7 @@ class WordScore(NamedTuple):
 def load_words(most: int | None = None) -> WordTask:
     """Return roots of shares of Corel5k's four published features, and the words, of training and test images.
 
-    The result has the views of the training images by name, their words as marks (n_images, n_words), and both of the
-    test images. There are at most `most` images of both, or all for None. Of histograms of colours only the MOST_BINS
-    fullest bins are kept, and of the words only those of a training image.
+    Of histograms of colours only the MOST_BINS fullest bins are kept, and of the words only those of a training image.
     """
     parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]  # only features and words
     views: list[dict[str, Array]] = [{}, {}]
@@ -63,11 +61,7 @@ def load_words(most: int | None = None) -> WordTask:
 
 
 def score_words(task: WordTask, method: str, rank: int) -> WordScore:
-    """Learn a model and a linear classifier for each word, and score the words of the test images.
-
-    `method` is a name in METHODS of the multi-view application, and `rank` the number of components. Returns the mean
-    average precision in %, the CPU seconds, and Hoyer's sparseness of the components in each view.
-    """
+    """Learn a model of METHODS and a linear classifier for each word, and score the words of the test images."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -85,8 +79,8 @@ def score_words(task: WordTask, method: str, rank: int) -> WordScore:
 def precision_curves(sizes: Sizes) -> Result:
     """Repeat figure 20 and table 2 of the MahNMF paper: mean average precision and sparseness against the rank.
 
-    The figures of the paper, in PUBLISHED, are of other data, so the rows compare the order of the methods, each at its
-    best rank. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
+    The figures of the paper, in PUBLISHED, are of other data, so the rows compare the order of the methods at best
+    ranks.
     """
     task, ranks = load_words(sizes.pick(None, 600)), sizes.pick((50, 100, 200, 400), (10, 30))
     curves: dict[str, Sequence[Any]] = {}

@@ -20,11 +20,7 @@ SOLVERS = {
 
 
 def efficiency(sizes: Sizes) -> Result:
-    """Repeat the comparison of section IV of the NeNMF paper on two random matrices, or in a quick run on one.
-
-    A problem is the shape of the matrix, the rank, and the CPU seconds of each method. All methods have the same
-    starts. A row tells for each other method whether NeNMF is near the lowest objective before it.
-    """
+    """Repeat the comparison of section IV of the NeNMF paper on two random matrices, or in a quick run on one."""
     problems = sizes.pick((((500, 100), 50, 10.0), ((5000, 1000), 100, 60.0)), (((500, 100), 50, 1.0),))
     n_starts, panels, rows, tracks = sizes.pick(10, 2), [], [], {}
     for shape, rank, budget in problems:

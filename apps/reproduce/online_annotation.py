@@ -36,11 +36,7 @@ ANNOTATING: dict[str, dict[str, Any]] = {
 
 
 def transferred(codes: Array, others: Array, labels: Array) -> Array:
-    """Return the words for images with the codes `others`: those that the nearest rows of `codes` hand on, greedily.
-
-    `labels` (n, n_words) are the words of the rows of `codes`. Each image gets five, as marks (n_others, n_words), from
-    its 50 nearest rows.
-    """
+    """Return five words (n_others, n_words) for images, by greedy transfer from the 50 nearest rows of `codes`."""
     which, _ = nearest(np.ascontiguousarray(codes, np.float32), np.ascontiguousarray(others, np.float32), 50)
     scores = transfer_greedy(which, labels, WORDS)  # (n_others, n_words), the highest for the first word handed on
     given = np.zeros(scores.shape, bool)
@@ -51,11 +47,10 @@ def transferred(codes: Array, others: Array, labels: Array) -> Array:
 def annotation_scores(
     train: Corel, test: Corel, methods: Mapping[str, Mapping[str, Any]], shares: Sequence[float], epochs: int
 ) -> dict[str, Array]:
-    """Return accuracy, recall and normalised score of words in %, for each method and number of components.
+    """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method.
 
-    The dict maps a method to (n_shares, 3): `shares` are numbers of components as shares of the number of features.
-    Images are coded by the pseudo-inverse of the components of an online model of DenseHue, learnt in `epochs` epochs
-    with the options in `methods`. "features" are the features themselves.
+    `shares` are numbers of components as shares of the number of features. Images are coded by the pseudo-inverse of
+    the components of an online model of DenseHue. "features" are the features themselves.
     """
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
@@ -78,11 +73,7 @@ def annotation_scores(
 
 
 def annotation(sizes: Sizes) -> Result:
-    """Repeat figure 12 of the paper of OR-NMF: scores of predicted words against the number of components.
-
-    They are accuracy, recall and normalised score. ANNOTATING has the options of each online method, which learns
-    EPOCHS epochs. `sizes.pick` takes its first argument in a full run, and its second in a quick one.
-    """
+    """Repeat figure 12 of the paper of OR-NMF: scores of predicted words against the number of components."""
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
     test = load_corel("test", pictures=False)
     shares = sizes.pick(tuple(np.arange(1, 10) / 10), (0.2, 0.5, 0.8))
@@ -106,11 +97,7 @@ def annotation(sizes: Sizes) -> Result:
 
 
 def keywords(sizes: Sizes) -> Result:
-    """Repeat table III of the paper of OR-NMF: predicted and manual keywords of the images with the best predictions.
-
-    Codes are features times the pseudo-inverse of the components of OR-NMF. SHOWN images are shown. A quick run
-    (`sizes`) learns from 1000 images.
-    """
+    """Repeat table III of the paper of OR-NMF: predicted and manual keywords of the best predicted images."""
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
     test = load_corel("test")
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))

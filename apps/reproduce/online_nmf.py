@@ -78,10 +78,7 @@ SEVEN = (*SINGLE[:3], SINGLE[5], SINGLE[6], *CHUNKS[:2])  # of the paper's figur
 
 
 def paper_set(name: str, n_samples: int = SAMPLES) -> Array:
-    """Return samples of "CBCL" or "ORL", or the features that stand for the sparse set, in double precision.
-
-    The samples are drawn at random, and their mean squared norm is 1.
-    """
+    """Return random samples of "CBCL", "ORL" or the features for the sparse set, of mean squared norm 1."""
     if name == "sparse":
         X = read_arrays(data_file(FILES[name]), ["test_DenseHue"])["test_DenseHue"].astype(np.float64)
     else:
@@ -104,9 +101,8 @@ def positive(X: Array) -> Array:
 def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks: Sequence[int]) -> tuple[Array, Array]:
     """Learn two epochs of the samples `X` (n, m) by one method, from components `start` (r, m).
 
-    `setting` names the method and its options, and `seed` draws the order of the samples in each epoch. Returns the
-    components, and at each of `marks`, ascending numbers of samples, the CPU seconds of learning and the mean loss of
-    all samples with their best codes, (n_marks, 2).
+    Returns the components, and at each of `marks`, ascending numbers of samples, the CPU seconds of learning and the
+    mean loss of all samples with their best codes, (n_marks, 2).
     """
     method = METHODS[setting.method]
     size = setting.chunk or len(start)  # samples that are learnt together
@@ -141,11 +137,7 @@ def simplex_start(r: int, n_features: int, seed: int) -> Array:
 def objective_tracks(
     X: Array, r: int, settings: Sequence[Setting], loss: str, n_starts: int, marks: Sequence[int]
 ) -> dict[str, Array]:
-    """Return what :func:`follow` finds for each method from the same `n_starts` starts of rank `r`.
-
-    The dict maps names to CPU seconds and mean losses at each of `marks`, (n_starts, n_marks, 2). `marks` are numbers
-    of samples, and `settings` the methods with their options.
-    """
+    """Return what :func:`follow` finds for each method from the same starts of rank `r`, (n_starts, n_marks, 2)."""
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
     for setting in settings:  # loads the kernels, which is not to be timed
         follow(X[: 2 * r], starts[0], setting, loss, 0, [])
@@ -165,9 +157,7 @@ def objective_curves(
 ) -> Result:
     """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
-    `claims` are pairs of methods of which the paper finds that the first has the lower objective. `sizes.pick` takes
-    its first argument in a full run, and its second in a quick one. `settings` are methods with their options. Results
-    are drawn for each rank of the data set, RANKS[name], against each of CURVE_AXES: samples, and CPU seconds.
+    `claims` are pairs of methods of which the paper finds that the first has the lower objective.
     """
     X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X
@@ -198,11 +188,7 @@ def objective_curves(
 
 
 def data_sets(sizes: Sizes) -> Result:
-    """Repeat table II of the paper of OR-NMF: sizes and sparseness of the data sets.
-
-    Hoyer's sparseness is computed of the whole matrix as one vector, and of each sample. A row has what is compared,
-    the published figure, and ours.
-    """
+    """Repeat table II of the paper of OR-NMF: sizes and Hoyer's sparseness of the data sets and of samples."""
     published = {"CBCL": (361, 500, 0.131), "ORL": (1024, 400, 0.042), "sparse": (100, 500, 0.745)}
     rows = []
     for name, (m, n, share) in published.items():
@@ -220,8 +206,7 @@ def data_sets(sizes: Sizes) -> Result:
 def bases(sizes: Sizes) -> Result:
     """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them.
 
-    The paper judges by eye; the rows have Hoyer's sparseness of the components as well. SEVEN has the methods with
-    their options; `follow` learns the components of each. A quick run (`sizes`) has fewer images.
+    The paper judges by eye; the rows have Hoyer's sparseness of the components as well.
     """
     sheets: dict[str, Array] = {}
     found: dict[str, list[float]] = {setting.name: [] for setting in SEVEN}
@@ -251,9 +236,7 @@ def bases(sizes: Sizes) -> Result:
 def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_splits: int) -> dict[str, Array]:
     """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits).
 
-    `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank. The
-    codes of images `x` are their products with the pseudo-inverse of the components, which `follow` learns for each
-    method in SEVEN. It also measures seconds and losses at the given numbers of samples, of which there are none here.
+    `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank.
     """
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
     drawn = [_split(people.labels, each, seed) for seed in range(n_splits)]
@@ -283,11 +266,7 @@ def _nearest(codes: Array, labels: Array, train: Array) -> float:
 
 
 def recognition(sizes: Sizes, *, name: str) -> Result:
-    """Repeat figure 10 or 11 of the paper of OR-NMF: accuracy against the number of components, on the faces `name`.
-
-    There are panels for 3, 5 and 7 training images a person. `sizes.pick` takes its first argument in a full run, and
-    its second in a quick one. The paper finds that the methods `better` recognise more than those called `worse`.
-    """
+    """Repeat figure 10 or 11 of the paper of OR-NMF: accuracy against the number of components, on the faces `name`."""
     people = load_face_set(name)
     n_splits, ranks = sizes.pick(SPLITS, 1), sizes.pick(FACE_RANKS, QUICK_RANKS)
     panels, rows = [], []

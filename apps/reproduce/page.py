@@ -55,11 +55,7 @@ def check_page(out: str | Path, force: bool) -> None:
 def write_page(
     out: str | Path, found: Sequence[Experiment], outcomes: Mapping[str, Outcome], *, command: str, quick: bool
 ) -> list[str]:
-    """Write ``index.html`` and ``index.md`` about the experiments `found` to the folder `out`, and return their paths.
-
-    `outcomes` are by the names of the experiments that were run. `command` repeats the run, and the page warns of the
-    figures of a `quick` one.
-    """
+    """Write ``index.html`` and ``index.md`` about the experiments `found` to a folder, and return their paths."""
     blocks = _blocks(found, outcomes, command, quick)
     texts = {"index.html": _html(blocks), "index.md": _markdown(blocks)}
     for name, text in texts.items():

@@ -36,11 +36,7 @@ def faces(n_faces: int | None = None) -> Array:
 
 
 def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
-    """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X.
-
-    The model is ``W H`` for NMF, and for projective NMF ``X H^T H``, whose codes are projections. `method` is "NMF",
-    "P-NMF, Euclidean" or the form of P-NMF with the Kullback-Leibler divergence.
-    """
+    """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X."""
     options: dict[str, Any] = {"solver": "mu", "init": "random", "max_iter": steps, "tol": 0, "random_state": 0}
     if method == "NMF":
         model = NMF(rank, loss="frobenius", **options)
@@ -54,7 +50,7 @@ def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
 def bases(sizes: Sizes) -> Result:
     """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF.
 
-    t-SVD is the truncated decomposition with negative entries set to 0. A quick run (`sizes`) has 400 faces.
+    t-SVD is the truncated decomposition with negative entries set to 0.
     """
     X = faces(sizes.pick(None, 400))
     sheets, rows = {}, []
@@ -73,11 +69,7 @@ def bases(sizes: Sizes) -> Result:
 
 
 def reconstructions(sizes: Sizes) -> Result:
-    """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components.
-
-    STEPS are the numbers of steps after which the iterative methods are shown, and RANKS those of components. A quick
-    run (`sizes`) learns from 400 faces. The paper judges by eye; the rows have relative distances as well.
-    """
+    """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components."""
     X = faces(sizes.pick(None, 400))
     models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}
     for method in METHODS:
@@ -94,11 +86,7 @@ def reconstructions(sizes: Sizes) -> Result:
 
 
 def distances(sizes: Sizes) -> Result:
-    """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps.
-
-    Each method starts again for each number of steps in MARKS. A quick run (`sizes`) has 400 faces. A row has what
-    is compared, what the paper says, and our figure.
-    """
+    """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
     X = faces(sizes.pick(None, 400))
     curves: dict[str, tuple[Any, Any]] = {}
     seconds = {}

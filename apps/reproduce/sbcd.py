@@ -62,10 +62,7 @@ ALPHA = 0.1  # weight of the l1 penalty of figure 5
 
 
 def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return random data, uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H (rank, n_columns), drawn alike.
-
-    H is scaled so that the product of the start has the mean of the data.
-    """
+    """Return data uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H, whose product has their mean."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.5, 15, shape)
     Wt, H = rng.uniform(0.5, 15, (rank, shape[0])), rng.uniform(0.5, 15, (rank, shape[1]))
@@ -75,11 +72,7 @@ def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array
 def count_iterations(
     shape: tuple[int, int], rank: int, loss: Loss, solver: str, enough: float, most: int
 ) -> tuple[int, float]:
-    """Return the iterations until one gains less than the share `enough` of the start's divergence, and what is left.
-
-    The second number is the divergence that was reached over that of the start. There are at most `most` iterations,
-    and a step reports the objective before it.
-    """
+    """Return the iterations until one gains less than the share `enough` of the start's divergence, and the rest."""
     X, Wt, H = uniform_problem(shape, rank, 0)
     objectives: list[float] = []
     for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):
@@ -98,10 +91,7 @@ def relative(objectives: Array) -> Array:
 def tracks_of(
     problem: Problem, methods: Sequence[str], starts: Sequence[Start], budget: float
 ) -> dict[str, list[Track]]:
-    """Follow methods from the same starts, for `budget` CPU seconds each; objectives are shares of that of the start.
-
-    `methods` are names in SOLVER_NAMES, and a start is the factors Wt (r, m) and H (r, n).
-    """
+    """Follow methods from the same starts, for `budget` CPU seconds each; objectives are shares of the start's."""
     compile_solvers([SOLVER_NAMES[name] for name in methods], problem, starts[0])
     found: dict[str, list[Track]] = {}
     for name in methods:
@@ -123,11 +113,7 @@ class Case(NamedTuple):
 
 
 def shown(cases: Sequence[Case], budget: float) -> Result:
-    """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim.
-
-    A case has a title, the problem, the starts, the names of the methods, and claims of which method is faster. Curves
-    show the decimal logarithm of the share of the start's objective that is left.
-    """
+    """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim."""
     panels, rows, tracks = [], [], {}
     for case in cases:
         tracks[case.title] = tracks_of(case.problem, case.methods, case.starts, budget)
@@ -140,11 +126,7 @@ def shown(cases: Sequence[Case], budget: float) -> Result:
 def uniform_case(
     loss: str, shape: tuple[int, int], rank: int, n_starts: int, methods: tuple[str, ...], claims: Any, **penalty: Any
 ) -> Case:
-    """Return the case of random data of a shape and rank: the panel's title, the problem, starts, methods and claims.
-
-    `loss` is a name in LOSSES, `claims` are pairs of methods of which the first is faster in the paper, and `penalty`
-    is that of :class:`Penalties` for H.
-    """
+    """Return the case of random data of a shape and rank; `claims` are pairs of which the first is faster."""
     X = uniform_problem(shape, rank, 0)[0]
     starts = [uniform_problem(shape, rank, seed)[1:] for seed in range(n_starts)]
     problem = Problem(X, LOSSES[loss], penalty_H=Penalties(**penalty))
@@ -152,11 +134,7 @@ def uniform_case(
 
 
 def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **penalty: Any) -> Case:
-    """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel.
-
-    The other arguments are those of :func:`uniform_case`: a name in LOSSES, the methods, pairs of them of which the
-    first is faster in the paper, and the penalty of H.
-    """
+    """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel."""
     images = load_face_set(FACES.removesuffix(".npz")).images
     X = images.reshape(len(images), -1).T[:: sizes.pick(1, 5)] + 1.0  # the IS divergence is infinite for zeros
     rank = 20
@@ -170,10 +148,7 @@ def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **
 
 
 def random_curves(sizes: Sizes) -> Result:
-    """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences.
-
-    By the divergence, COMPARED has the methods, and CLAIMS pairs of which the paper finds the first faster.
-    """
+    """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
     problems = sizes.pick((((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), (((400, 200), 15),))
     cases = [
         uniform_case(loss, shape, rank, sizes.pick(3, 1), COMPARED[loss], CLAIMS[loss])
@@ -184,11 +159,7 @@ def random_curves(sizes: Sizes) -> Result:
 
 
 def face_curves(sizes: Sizes) -> Result:
-    """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences.
-
-    The last two claims of each divergence are about the multiplicative updates and gradient descent.
-    `sizes.pick` takes its first argument in a full run, and its second in a quick one.
-    """
+    """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
     return shown(cases, sizes.pick(60.0, 2.5))
 
@@ -204,11 +175,7 @@ def variant_curves(sizes: Sizes) -> Result:
 
 
 def sparse_curves(sizes: Sizes) -> Result:
-    """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3.
-
-    ALPHA is the weight of the penalty. `sizes.pick` takes its first argument in a full run, and its second in a quick
-    one.
-    """
+    """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3."""
     shape, rank = sizes.pick(((1500, 1000), 30), ((300, 200), 15))
     claims = [("sBCD", "sBCD AL-B"), ("sBCD AL-B", "sBCD AL-A")]
     cases = [
@@ -240,11 +207,7 @@ def signal_to_interference(truth: Array, found: Array) -> float:
 
 
 def recovery(sizes: Sizes) -> Result:
-    """Repeat figure 2 of the sBCD paper: how well the factors of mixtures of smooth signals are recovered.
-
-    For each draw and method the SIR of the signals and that of the weights are followed. `sizes.pick` takes its first
-    argument in a full run, and its second in a quick one.
-    """
+    """Repeat figure 2 of the sBCD paper: how well the factors of mixtures of smooth signals are recovered."""
     n_draws, budget = sizes.pick(10, 3), sizes.pick(10.0, 0.5)
     panels, rows = [], []
     table = [["divergence", "method", "SIR of the signals, dB", "SIR of the weights, dB"]]
@@ -308,9 +271,7 @@ def growing_rank(sizes: Sizes) -> Result:
     """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank.
 
     A row compares how much they grow from the lowest to the highest rank; in a full run the data have the paper's
-    shape, so there are rows for the iterations themselves as well. `sizes` says whether the run is a quick one.
-    PUBLISHED_ITERATIONS has, by divergence and method, the paper's iterations at each of RANKS. An iteration that gains
-    less than the share ENOUGH of the start's divergence ends a run, and so do `most` iterations.
+    shape, so there are rows for the iterations themselves as well.
     """
     shape, ranks, most = sizes.pick((SHAPE, RANKS, MOST), ((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]

@@ -49,9 +49,9 @@ def follow(
 ) -> Track:
     """Follow a method that works in place until it ends, or for `budget` CPU seconds or `most` iterations.
 
-    `steps` are its iterations: each item is one. `measure` returns the objective, or another figure, and is called
-    outside the clock at growing intervals: about `looks` times for each tenfold time. Returns the iterations, the CPU
-    seconds and the figures at these looks, from the start on.
+    Each item of `steps` is an iteration. `measure` returns the objective, or another figure, and is called outside the
+    clock at growing intervals: about `looks` times for each tenfold time. Returns iterations, seconds and figures at
+    these looks.
     """
     track = Track([0], [0.0], [measure()])
     spent, next_look, count = 0.0, 0.0, 0
@@ -82,10 +82,7 @@ def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
 def solver_track(
     solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
 ) -> Track:
-    """Follow a solver from a copy of the factors `start`, Wt (r, m) and H (r, n), for `budget` CPU seconds.
-
-    ``measure(Wt, H)`` returns what is recorded; by default it is the objective.
-    """
+    """Follow a solver from a copy of `start` for `budget` CPU seconds; ``measure(Wt, H)`` is the objective or else."""
     own = start[0].copy(), start[1].copy()
     return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
 
@@ -99,9 +96,8 @@ def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> N
 def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array]) -> dict[str, Any]:
     """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
 
-    `tracks` are the runs of each method, each with iterations, CPU seconds and objectives at its looks, and `show` maps
-    objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs have had their
-    first look to where the first one ends.
+    `show` maps objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs
+    have had their first look to where the first one ends.
     """
     curves = {}
     for name, runs in tracks.items():
@@ -120,10 +116,7 @@ def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[
 def track_panels(
     title: str, tracks: Mapping[str, Sequence[Track]], y: str, axes: Sequence[str], show: Callable[[Array], Array]
 ) -> list[Panel]:
-    """Return a panel with the curves of all methods for each of `axes`, "iterations" or "seconds".
-
-    `tracks` are the runs of each method, `y` names the vertical axis, and `show` maps objectives to what is drawn.
-    """
+    """Return a panel with the curves of all methods for each of `axes`, "iterations" or "seconds"."""
     labels = {"iterations": "iterations", "seconds": "CPU seconds"}
     return [Panel(title, labels[axis], y, curves_of(tracks, axis, show), log_x=True) for axis in axes]
 
@@ -131,7 +124,6 @@ def track_panels(
 def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEAR) -> dict[str, Array]:
     """Return after how many iterations or seconds, the `axis`, each run of each method is near the lowest objective.
 
-    `tracks` are the runs of each method, run k of all from the same start; ``best()[0]`` is a run's lowest objective.
     That is the lowest of all methods from the same start, and near is at most the share `near` above it. A run that
     never arrives has the end of the longest run, multiplied by its lowest objective over that of all.
     """
@@ -152,10 +144,7 @@ def arrival_rows(
     axis: str = "seconds",
     near: float = NEAR,
 ) -> list[Row]:
-    """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`.
-
-    `what` names the problem. A method has arrived when it is at most the share `near` above the lowest objective.
-    """
+    """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
     found = arrivals(tracks, axis, near)
     return [
         compared(f"{what}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse])
@@ -164,10 +153,7 @@ def arrival_rows(
 
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
-    """Return what each method reached, as mean and deviation of its runs: a line for each problem and method.
-
-    `tracks` has the runs by problem and method; ``best()[0]`` is a run's lowest objective, and entry 0 the start's.
-    """
+    """Return what each method reached, as mean and deviation of its runs: a line for each problem and method."""
     table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
     for problem, methods in tracks.items():
         for name, runs in methods.items():
