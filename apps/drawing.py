@@ -18,7 +18,10 @@ ACROSS = 10  # components in a row
 
 
 def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
-    """Lay colour images of one size out in rows on white, gaps of 2 pixels, small ones enlarged to a side of 64."""
+    """Lay colour images (height, width, 3) of one size out in rows on a white sheet, with gaps of 2 pixels.
+
+    Where no side of an image has 64 pixels, it is enlarged by a whole number until one has.
+    """
     height, width = rows[0][0].shape[:2]
     # How often each pixel is repeated along both axes: the quotient, rounded up.
     times = max(1, -(-LEAST_TILE // max(height, width)))

@@ -77,7 +77,11 @@ def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> It
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
-    """Return an iterable of frames; an array of three axes is one if its last axis can be channels, or by `shape`."""
+    """Return an iterable of frames, also where a single frame is given.
+
+    An array of three axes may be either: it is one frame if the last axis can be channels, or if it has the `shape` of
+    the frames that were learnt (None: not known yet).
+    """
     if not isinstance(frames, Iterable):
         raise ParameterError(
             f"frames must be an array of frames, a video, or frames one after another; got {type(frames).__name__}"

@@ -80,7 +80,7 @@ class Calibration(NamedTuple):
 
 
 def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
-    """Return which new images are, by their noise measures, like the training images; None if nobody knows."""
+    """Return which new images are, by their noise measures, like the training images; None if there were too few."""
     if noise_range is None:
         return None
     return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))

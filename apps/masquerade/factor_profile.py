@@ -73,7 +73,7 @@ class FactorProfile(Profile):
             self.n_learnt = max(0, self.n_learnt - 1)
 
     def _forget(self) -> None:
-        """Forget rare commands, also in the sessions, and the components; the next factorisation starts anew."""
+        """Forget rare commands, also in the sessions, and the components; the next factorisation starts again."""
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
         self.components, self.n_learnt = None, 0

@@ -482,7 +482,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
     def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
-        """Say why a command makes a session costly: it is new, rare, follows strange commands, or is too frequent."""
+        """Say why a command makes a session costly: it is new, rare, follows new commands, or is too frequent."""
         count = session.commands[command]
         what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part

@@ -90,7 +90,7 @@ class Preparation(BaseEstimator):
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
-        """Return a view as ``kinds_[name]`` says: "range" to 0 ... 1, "rows" logarithms of unit norm, or as is."""
+        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged."""
         kind = self.kinds_[name]
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)

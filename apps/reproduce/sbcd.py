@@ -72,7 +72,10 @@ def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array
 def count_iterations(
     shape: tuple[int, int], rank: int, loss: Loss, solver: str, enough: float, most: int
 ) -> tuple[int, float]:
-    """Return the iterations until one gains less than the share `enough` of the start's divergence, and the rest."""
+    """Return the iterations until one gains less than the share `enough` of the start's divergence, and what is left.
+
+    The second number is the divergence that was reached over that of the start; there are at most `most` iterations.
+    """
     X, Wt, H = uniform_problem(shape, rank, 0)
     objectives: list[float] = []
     for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):

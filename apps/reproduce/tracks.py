@@ -82,7 +82,10 @@ def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
 def solver_track(
     solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
 ) -> Track:
-    """Follow a solver from a copy of `start` for `budget` CPU seconds; ``measure(Wt, H)`` is the objective or else."""
+    """Follow a solver from a copy of the factors `start` for `budget` CPU seconds.
+
+    ``measure(Wt, H)`` returns what is recorded; by default it is the objective.
+    """
     own = start[0].copy(), start[1].copy()
     return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
 

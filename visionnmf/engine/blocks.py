@@ -78,7 +78,7 @@ class _Keeper:
 
 
 def _serve(work: SimpleQueue[_Work]) -> None:
-    """Run what arrives in the queue `work`, (future, function, arguments), for ever, in this thread."""
+    """Run the functions that arrive in the queue `work`, as (future, function, arguments), one after the other."""
     while True:
         future, function, arguments = work.get()
         try:

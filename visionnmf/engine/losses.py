@@ -209,30 +209,30 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 
 
 def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Manhattan loss: an elastic net with ``alpha = 0``."""
+    """Return the derivative of the Manhattan loss, an elastic net with ``alpha = 0``, and the size of that at 0."""
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
 def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the elastic net, 0 for the absolute value of residuals of at most `tiny`."""
+    """Return the derivative of the elastic net, and its size at the model 0; residuals up to `tiny` count as 0."""
     xp = namespace_of(X)
     E = P - X
     return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
 def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of half the squared residual."""
+    """Return the derivative of half the squared residual, and its size at the model 0."""
     return M * (P - X), M * X
 
 
 def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Huber loss."""
+    """Return the derivative of the Huber loss, and its size at the model 0."""
     xp = namespace_of(X)
     return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
 
 
 def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the norms of the rows."""
+    """Return the derivative of the norms of the rows, and its size at the model 0."""
     xp = namespace_of(X)
     sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
@@ -246,7 +246,10 @@ def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, An
 
 
 def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> tuple[Any, Any]:
-    """Return ``M P^(beta - 1) (1 - X / P)`` and its positive part, as it may be infinite at the model 0."""
+    """Return the derivative ``M P^(beta - 1) (1 - X / P)`` of a beta-divergence, and the size it is compared with.
+
+    The size is the positive part, because the derivative itself may be infinite at the model 0.
+    """
     # the same floor as in the loss; a smaller model counts as 0
     xp = namespace_of(X)
     P = xp.maximum(P, xp.clip(1e-7 * xp.mean(X, axis=1, keepdims=True), 1e-30, None))

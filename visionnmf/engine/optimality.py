@@ -234,7 +234,11 @@ class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
-        """Prepare for codes `F` and the fixed factor `A`; `row_squares` is the mean squared derivative of a row."""
+        """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
+
+        The gradient of a row is small enough if its norm is below `enough`, a share of the root of `row_squares`, the
+        mean squared derivative of a row. Of the penalty of the codes, the gradient and the bounds count.
+        """
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
         self.unit = np.ascontiguousarray((A / self.norms).T)  # (n, r), components of norm 1

@@ -100,7 +100,7 @@ class PrintedProgress:
         self.held = ""  # the line of the last iteration if it has not been printed
 
     def __call__(self, iteration: int, objective: float) -> Any:
-        """Print or hold the line of an iteration; return what the callback does: a true value stops the fit."""
+        """Print or hold the line of an iteration; a true result, that of the user's callback, stops the fit."""
         self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
         if self.interval and iteration % self.interval == 0:
             self.finish()

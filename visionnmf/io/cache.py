@@ -102,7 +102,10 @@ class ArrayCache:
         self._file.close()
 
     def _is_ours(self) -> bool:
-        """Return whether the file has our table and nothing else, False if it is empty; raise for foreign SQL."""
+        """Return whether the file has our table, False if it is empty; raise if it has anything else.
+
+        A view or trigger of a hostile file would run its own SQL in our queries, so every row of the schema counts.
+        """
         found = self._file.execute("SELECT type, name, sql FROM sqlite_master LIMIT 3").fetchall()
         if found and found != SCHEMA:
             raise sqlite3.DatabaseError("it holds other tables")

@@ -301,7 +301,7 @@ class Record(Field):
         return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
 
     def _held(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
-        """Return name and field of each item of `values`; raise StateError if one that is no Maybe is missing."""
+        """Return name and field of each item of `values`; raise StateError if one that is required is missing."""
         for name, field in self.fields.items():
             (place / name).require(name in values or isinstance(field, Maybe), "there")
         return [(name, field) for name, field in self.fields.items() if name in values]

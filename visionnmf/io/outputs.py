@@ -165,7 +165,7 @@ def _create(temporary: Path, path: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """Return 8 hexadecimal digits for this machine and process namespace, because containers number processes anew."""
+    """Return 8 hexadecimal digits for this machine and its process namespace: containers number processes again."""
     try:
         numbers = os.stat("/proc/self/ns/pid").st_ino
     except OSError:

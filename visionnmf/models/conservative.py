@@ -199,7 +199,11 @@ class ConservativeNMF(LinearModel):
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
     def _close_batch(self) -> None:
-        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far."""
+        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far.
+
+        `components_` and `encoder_` are those of the best batch, `last_components_` and `last_encoder_` the current
+        ones.
+        """
         count, error = self._open_batch
         self._open_batch = (0, 0.0)
         self.errors_ = np.append(self.errors_, error / count)

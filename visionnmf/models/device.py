@@ -169,7 +169,11 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
 
 
 def _weighted(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
-    """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None."""
+    """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None.
+
+    Rows are multiplied if loss and penalty allow it, as in :func:`.data_checks.weigh_samples`; else entries get
+    weights.
+    """
     X = problem.X
     if sample_weight is None:
         return problem, None

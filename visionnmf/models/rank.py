@@ -189,7 +189,10 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
 
 
 def fit_shown(model: NMF, X: Array, shown: Array) -> tuple[Array, bool]:
-    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged, unwarned."""
+    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged.
+
+    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))

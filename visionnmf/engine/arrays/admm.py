@@ -161,7 +161,10 @@ class _System:
 
 
 def _row_scales(problem: Problem, V: Any) -> Any:
-    """Return each row's first ``1 / rho`` (n_rows, 1), its mean residual over the loss's derivative there: no unit."""
+    """Return the first ``1 / rho`` of each row (n_rows, 1): its mean residual over the derivative of the loss there.
+
+    In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
+    """
     X, M, loss = problem.X, problem.weights, problem.loss
     assert loss.record.proximal is not None
     xp = namespace_of(X)

@@ -76,7 +76,11 @@ class Sweeps:
     """HALS sweeps over a factor, by blocks: each change corrects the gradients of those after it in its block."""
 
     def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False, recorded: bool = True) -> None:
-        """Take the penalty, a box, l1 and l2; a GPU records the sweeps if `recorded`, dearer than a single call."""
+        """Take the penalty of the factor, a box, l1 and l2, and the number of sweeps of a call.
+
+        Every second sweep runs backward if `alternate` is true. Without `recorded` a GPU does not record the sweeps,
+        which would take longer than a single call.
+        """
         self.penalty, self.sweeps, self.alternate = penalty, sweeps, alternate
         self._run = Recorded(self._plain) if recorded else self._plain
 
@@ -97,7 +101,10 @@ class Sweeps:
         self._run(F, system, inverse, right, number(penalty.low, F), number(penalty.high, F))
 
     def _plain(self, F: Any, system: Any, inverse: Any, right: Any, low: Any, high: Any) -> None:
-        """Run the sweeps on `F` in place, with the inverse diagonal of `system`; `right` is less the l1 weights."""
+        """Run the sweeps on `F` in place; `system` is the Gram matrix and `right` has no l1 weights any more.
+
+        `inverse` is one over the diagonal of `system`; `low` and `high` are arrays of no dimension.
+        """
         xp, r = namespace_of(F), F.shape[0]
         size = next((b for b in range(MOST, LEAST, -1) if r % b == 0), MOST)  # equal blocks are compiled once
         blocks = [slice(first, min(first + size, r)) for first in range(0, r, size)]
@@ -122,7 +129,11 @@ def _backward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: 
 
 
 def _block(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any, order: list[int]) -> Any:
-    """Return components `F` (b, n_points) of a block, each updated in this order; `system` is their Gram matrix."""
+    """Return components `F` (b, n_points) of a block, each updated in this order, within the bounds.
+
+    `right` and `product` are the right-hand sides and the products with the Gram matrix, whose part `system` (b, b)
+    belongs to the block; `inverse` (b,) is one over its diagonal.
+    """
     xp = namespace_of(F)
     rows: list[Any] = [None] * len(order)
     moves: dict[int, Any] = {}

@@ -89,9 +89,10 @@ class _Rows:
 
 
 def _sums(E: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return each row's sums of weights (``a M``) where `E` > `tiny`, where < -`tiny`, and everywhere.
+    """Return sums over each row (n_rows,): the weights where residuals are above 0, below 0, and everywhere.
 
-    The last two results are the sums of the weights times the residuals and times the coefficients.
+    The weights are the coefficients `a` (n,) times the entry weights `M`, or None. The last two results are the sums of
+    the weights times the residuals and times the coefficients. Residuals up to `tiny` count as 0.
     """
     xp = namespace_of(E)
     weights = a + xp.zeros_like(E) if M is None else M * a
@@ -108,7 +109,10 @@ def _moved(E: Any, a: Any, change: Any) -> Any:
 
 
 def _steps(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any]:
-    """Return the steps (n_rows, n) at which residuals vanish, infinite if never, and the derivative's jumps there."""
+    """Return the steps (n_rows, n) at which residuals become 0, infinite where they do not, and the jumps there.
+
+    A step goes up or down with `sign` (n_rows, 1); the derivative then jumps by twice the weight, `a` times `M`.
+    """
     xp = namespace_of(E)
     weights = a + xp.zeros_like(E) if M is None else M * a
     ahead = sign * E

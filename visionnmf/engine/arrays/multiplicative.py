@@ -57,7 +57,10 @@ class _Update:
         return xp.where(means > self.least, means, xp.ones_like(means))
 
     def parts(self, X: Any, P: Any, M: Any, units: Any) -> tuple[Any, Any]:
-        """Return the negative and the positive part of the derivative at each entry, divided by powers of units."""
+        """Return the negative and the positive part of the derivative at each entry, divided by powers of the units.
+
+        `P` is the model of the data `X`, and `units` are what each point was divided by.
+        """
         P = namespace_of(P).clip(P / units, self.floor, None)
         weights = P ** (self.beta - 2)
         if M is not None:
@@ -65,7 +68,10 @@ class _Update:
         return X / units * weights, P * weights
 
     def __call__(self, F: Any, negative: Any, positive: Any, penalty: Penalties, units: Any) -> Any:
-        """Return `F` times the quotient of its gradient's parts; penalties are scaled by the points' `units`."""
+        """Return the factor `F` times the quotient of the parts of its gradient.
+
+        `units` (n_points,) are what the data of each point were divided by, so the penalties are scaled to match.
+        """
         xp = namespace_of(F)
         if penalty.kinds & {"l1", "l2"}:
             l1, l2 = factors.penalty_weights(penalty, F)

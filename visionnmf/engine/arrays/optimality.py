@@ -60,7 +60,10 @@ def _penalty_gradient(penalty: Penalties, F: Any) -> Any:
 
 
 def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
-    """Return the squared change of the model by one projected gradient step; `sigma` is the loss's curvature."""
+    """Return the squared change of the model by one projected gradient step on `F`; `G` is the gradient.
+
+    `norms` (r,) are those of the components of the other factor, and `sigma` is the curvature of the loss.
+    """
     xp = namespace_of(F)
     used = norms > 1e-30 * float(xp.max(norms))
     G = G + _penalty_gradient(penalty, F)
@@ -82,7 +85,11 @@ class _Balance:
     """Chooses the derivatives at residuals of 0 of some rows so that their gradients are small."""
 
     def __init__(self, A: Any, penalty: Penalties, row_squares: float) -> None:
-        """Take the fixed factor `A`, the other one's penalty, and the mean squared derivative of the rows."""
+        """Take the fixed factor `A` and the penalty of the other one.
+
+        A gradient is small enough when its norm is a small share of the root of `row_squares`, the mean squared
+        derivative of a row.
+        """
         xp = namespace_of(A)
         norms = xp.sqrt(xp.sum(A * A, axis=1))
         self.norms = xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]

@@ -123,7 +123,11 @@ class Block:
     # --- the start ----------------------------------------------------------------------------------------------------
 
     def begin(self, problem: Problem) -> None:
-        """Take loss and penalties: `given` has the data as given, `problem` those with weights, for the fit."""
+        """Take loss and penalties from a problem without data; its weights are None if no block has any.
+
+        The block then has two problems: `given` of the data as they were given, for the final codes, and `problem` of
+        what weights of samples have made of them, for the fit.
+        """
         data, weights = self.data, self.data.weights
         if problem.weights is not None and weights is None:
             weights = np.ones_like(data.X)
@@ -280,7 +284,10 @@ class Block:
         return G_H, 0.0
 
     def find_kinks(self, H: Array, first: int, last: int, tiny: float) -> None:
-        """Keep the entries of features ``first:last`` whose residual is at most `tiny`, a kink, for :meth:`balance`."""
+        """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
+
+        There the derivative of a loss with a kink may be any number of an interval.
+        """
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]
         part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
@@ -323,9 +330,9 @@ class _Zeros:
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
         """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).
 
-        `unit` (n_rows, r) are codes in units of their norms, and `box` the bounds of `H`, which absorb a gradient of
-        one sign. A feature whose gradient has a norm below `enough` is done. The derivatives become the `goal`; `signs`
-        stay until :meth:`move`.
+        `unit` (n_rows, r) are codes in units of their norms, and `box` the bounds of `H`, at which a gradient of one
+        sign is allowed. A feature whose gradient has a norm below `enough` is done. The derivatives become the `goal`;
+        `signs` stay until :meth:`move`.
         """
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)

@@ -251,7 +251,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
     total = (G + slope) / norms[:, None]
 
     def distances(total: Array) -> Array:
-        """Return each feature's squared norm of a gradient (r, n), less what the bounds of `H` absorb."""
+        """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
         absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (H > low) & (total < 0))
         return np.square(np.where(absorbed, 0, total)).sum(axis=0)
 

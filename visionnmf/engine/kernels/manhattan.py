@@ -175,7 +175,10 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 @kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
-    """Write ``target - Ft[:, j] @ A`` to `residual` (n,); return the largest absolute target, for rounding."""
+    """Write the residual ``target - Ft[:, j] @ A`` of row j of the data to `residual` (n,).
+
+    Return the largest absolute entry of `target`, because the rounding error of a residual is proportional to it.
+    """
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
@@ -504,7 +507,11 @@ def balance_signs(  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
-    """Add ``change * a`` to the gradient `g`; write to `distance` what the bounds leave of it, return its square."""
+    """Add ``change * a`` to the gradient `g`; write to `distance` the part of it that the bounds do not absorb.
+
+    At a code of `f` that is at its bound `low`, a positive derivative is optimal and counts as 0, and likewise a
+    negative one at `high`. Return the squared norm of `distance`.
+    """
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k] + change * a[k]

@@ -491,7 +491,10 @@ def _padded(rows: Array) -> Array:
 
 
 def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
-    """Return each row's first ``1 / rho`` (n_rows,), its mean residual over the loss's derivative there: no unit."""
+    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
+
+    In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
+    """
     sizes = np.abs(X - V)
     weights = np.ones(len(X))
     if M is None:

@@ -65,7 +65,10 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
 
 
 def imbalance(codes: Array, components: Array) -> Array | None:
-    """Return the powers of two by which components must grow and codes shrink, (r,), from maxima; None if even."""
+    """Return by which powers of two components must grow and codes shrink, (r,); None if both are near enough.
+
+    `codes` and `components` (r,) are the maxima of each component in either factor.
+    """
     sizes = [maxima.astype(np.float64) for maxima in (codes, components)]
     used = (sizes[0] > 0) & (sizes[1] > 0)
     # the logarithm of their quotient, or 0 for a component that is zero in either factor

@@ -52,7 +52,11 @@ class _ScaledRows:
 def improve(
     X: Array, M: Array | None, Ft: Array, A: Array, beta: float, low: float, high: float, l1: Array, l2: Array
 ) -> None:
-    """Move good starting codes `Ft` to the minimum, or a stationary point if not convex, in place, in float64."""
+    """Move codes `Ft` to the minimum, or a stationary point if the problem is not convex, in place.
+
+    `Ft` must hold good starting codes, within `low` and `high`; all arrays are float64, and `l1` and `l2` (r,) are
+    penalties.
+    """
     means, scale = row_means(X, M), A.max(axis=1, initial=0)
     live, index = scale > 0, np.flatnonzero(means > 0)  # components, and rows, that are not all zero; others stay
     units = A / np.where(live, scale, 1)[:, None]

@@ -157,7 +157,7 @@ class _Smoothed:
     """The smoothed loss as a function of the codes; `curvature` is a Lipschitz constant of its gradient."""
 
     def __init__(self, problem: Problem, A: Array, smoothing: float, options: SmoothingVariant) -> None:
-        """Choose the width of the smoothing for each feature and bound the curvature.
+        """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed.
 
         The kink at feature i becomes a parabola of half-width ``smoothing * q_i``, q_i the norm of column i of `A`.
         With ``options.relative`` these are divided by their mean, so that the scale of `A` does not matter. With

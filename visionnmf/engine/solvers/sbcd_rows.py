@@ -182,7 +182,12 @@ def _step(rows: _DescendedRows, fixed: Fixed) -> None:
 
 
 def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
-    """Update codes, copied, and losses by exact coordinate steps, for the Kullback-Leibler divergence."""
+    """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
+
+    The kernel changes the model `rows.P` with the codes, which are copied, because the caller still needs the old ones.
+    `fixed.units` are the components, scaled to maximum 1; bounds and penalty weights are `fixed.limits` (4, r) times
+    the factors `rows.units` (n_rows, 3) of each row.
+    """
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(
         rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
@@ -217,7 +222,10 @@ def _solve(
 
 
 def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> Array:
-    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`."""
+    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`.
+
+    `new` (n_rows, r) are the codes after the step and `reached` (n_rows,) their divergences, without penalties.
+    """
     rise = reached - rows.losses
     if fixed.penalised:
         rise += fixed.penalty(rows, new) - fixed.penalty(rows, rows.codes)

@@ -228,7 +228,8 @@ def _longest_row(indptr: Array, start: int, stop: int) -> int:
 def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r).
 
-    The scale of a code is the norm of its component on the stored entries. The other entries add to its cost.
+    The scale of a code is the norm of its component on the stored entries of the row; the other entries add to its
+    cost. `points` (n, r) are the components, transposed.
     """
     X, penalty = problem.X, problem.penalty_W
     indptr = X.indptr[start : stop + 1]

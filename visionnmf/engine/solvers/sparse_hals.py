@@ -56,7 +56,10 @@ class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
 
     def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
-        """Copy the factor by points: `last` before extrapolation, `ahead` after it; `share` multiplies l1 and l2."""
+        """Copy the factor `F` point by point; `share` multiplies the l1 and l2 weights of its penalty.
+
+        `last` is the factor before extrapolation and `ahead` after it.
+        """
         self.last = np.array(F.T, order="C")  # (n_points, r)
         self.ahead = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
@@ -86,7 +89,7 @@ class _SamplePart:
 
 
 class _Model:
-    """Both factors, and the double-precision sums over the samples, of the extrapolated codes, 0 at first."""
+    """Both factors, and the double-precision sums over the samples, which belong to the extrapolated codes."""
 
     def __init__(self, problem: Problem, X: Any, Wt: Array, H: Array, *, parts: int, share: float = 1.0) -> None:
         """Copy the factors and split the samples into at most about `parts` parts.
@@ -208,7 +211,11 @@ class _Model:
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
 
     def objective(self, problem: Problem, square: float) -> float:
-        """Evaluate ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` + penalties; `square` is ``|X|^2``."""
+        """Evaluate the objective from the sums at hand; `square` is ``|X|^2``.
+
+        It is ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` plus penalties. `gram` and `totals` are ``W.T W`` and
+        ``X.T W`` of the extrapolated codes.
+        """
         H = self.H.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)

@@ -264,7 +264,11 @@ class LiveReader:
         came = time.monotonic()  # when the last frame came, or when the caller asked for the next one
 
         def over() -> bool:
-            """Return whether the caller asks for the end; raise if no frame came for `_timeout` and `_patience`."""
+            """Return whether the caller asks for the end; raise UnreadableError after a long time without a frame.
+
+            A server may send packets without a picture for ever. `_timeout` is that of opening and of one read,
+            `_patience` that of a lost source; a read may last as long as either.
+            """
             if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
                 raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
             return self._asked_to_end()
