@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -167,13 +167,27 @@ class Box(Proximal):
 
 
 @dataclass(frozen=True, eq=False)
-class L1(Linear):
-    """``sum_k weight_k sum_j F_kj``; `weight` >= 0 is one number, or one per component."""
+class _Weighted(Term):
+    """A term that multiplies what each component costs by `weight` >= 0: one number, or one per component."""
 
     weight: float | Array
 
-    kind = "l1"
     is_cone = True
+    degree: ClassVar[int]  # of the cost in the component's entries
+
+    def component(self, k: int) -> Self:
+        weight = np.asarray(self.weight)
+        return type(self)(float(weight[k] if weight.ndim else weight))
+
+    def rescaled(self, scale: Array) -> Self:
+        return type(self)(self.weight / scale**self.degree)  # the cost of component k has grown by scale[k]^degree
+
+
+class L1(_Weighted, Linear):
+    """``sum_k weight_k sum_j F_kj``; `weight` >= 0 is one number, or one per component."""
+
+    kind = "l1"
+    degree = 1
 
     def value(self, F: Array) -> float:
         # F is (n_components, n_points); `weight` is one number or one per component
@@ -183,22 +197,12 @@ class L1(Linear):
         # the derivative of an l1 norm is its weight; a column, because it is the same at all points of a component
         return np.broadcast_to(np.asarray(self.weight), n_components)[:, None]
 
-    def component(self, k: int) -> L1:
-        weight = np.asarray(self.weight)  # one number, or one per component, of which component k keeps its own
-        return L1(float(weight[k] if weight.ndim else weight))
 
-    def rescaled(self, scale: Array) -> L1:
-        return L1(self.weight / scale)  # the sum of component k has grown by scale[k]
-
-
-@dataclass(frozen=True, eq=False)
-class L2(Smooth):
+class L2(_Weighted, Smooth):
     """``sum_k weight_k / 2 sum_j F_kj^2``; `weight` >= 0 is one number, or one per component."""
 
-    weight: float | Array
-
     kind = "l2"
-    is_cone = True
+    degree = 2
 
     def value(self, F: Array) -> float:
         # half the sum of the squares of each component of F (n_components, n_points), times its weight
@@ -211,13 +215,6 @@ class L2(Smooth):
 
     def lipschitz(self) -> float:
         return float(np.max(self.weight))  # the largest second derivative
-
-    def component(self, k: int) -> L2:
-        weight = np.asarray(self.weight)  # one number, or one per component, of which component k keeps its own
-        return L2(float(weight[k] if weight.ndim else weight))
-
-    def rescaled(self, scale: Array) -> L2:
-        return L2(self.weight / scale**2)  # the squares of component k have grown by scale[k]^2
 
 
 @dataclass(frozen=True, eq=False)

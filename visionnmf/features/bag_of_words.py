@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -83,10 +82,6 @@ class BagOfWords(Extractor):
 
     def _names(self) -> Iterator[str]:
         return named_in_cells([f"word{i}" for i in range(len(self.dictionary_))], self.layout)
-
-    def _n_features(self) -> int:
-        """Return the number of words in all cells; the dictionary may have fewer than `n_words`."""
-        return math.prod(self.layout) * len(self.dictionary_)
 
     def _describe(self, image: PreparedImage) -> Array:
         """Return how often each word occurs in each cell of the layout, as shares of the points."""

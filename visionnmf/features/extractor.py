@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from inspect import signature
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -87,7 +87,7 @@ class PreparedImage:
 class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     """Turns images into rows of non-negative features.
 
-    A subclass says how one image is described (:meth:`_describe`), how many features that gives, and which parameters
+    A subclass says how one image is described (:meth:`_describe`), what the features are called, and which parameters
     are allowed. `n_features_out_` is the number of features.
 
     Examples
@@ -171,17 +171,11 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     def _names(self) -> Iterator[str]:
         """Yield what each feature is, for its name; called after :meth:`_learn`."""
 
-    @abstractmethod
-    def _n_features(self) -> int:
-        """Return the number of features; called after :meth:`_learn`."""
-
     def _count(self) -> None:
         """Set `n_features_out_`; raise ParameterError for more than four million, which a hostile file may ask for."""
-        count = self._n_features()
+        count = sum(1 for _ in islice(self._names(), MOST_FEATURES + 1))
         if count > MOST_FEATURES:
-            raise ParameterError(
-                f"parameters must give at most {MOST_FEATURES} features; got {count}; take fewer cells"
-            )
+            raise ParameterError(f"parameters must give at most {MOST_FEATURES} features; got more; take fewer cells")
         self.n_features_out_ = count
 
     def _check_parameters(self) -> None:

@@ -91,10 +91,6 @@ class GIST(Extractor):
         for scale, orientation in filters:
             yield from named_in_cells([f"scale{scale}_orient{orientation}"], (self.n_cells, self.n_cells))
 
-    def _n_features(self) -> int:
-        """Return one feature for each filter and cell."""
-        return self.n_scales * self.n_orientations * self.n_cells**2
-
     def _describe(self, image: PreparedImage) -> Array:
         """Return the mean magnitude of each Gabor filter's response in each cell of the resized, mirrored image."""
         grey = _normalise(255 * image.resized_grey(self.size, self.size))

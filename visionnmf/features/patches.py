@@ -137,10 +137,6 @@ class PatchNMF(Extractor):
     def _names(self) -> Iterator[str]:
         return named_in_cells([f"part{i}" for i in range(self.n_components)], self.layout)
 
-    def _n_features(self) -> int:
-        """Return one feature for each part and cell."""
-        return math.prod(self.layout) * self.n_components
-
     def _describe(self, image: PreparedImage) -> Array:
         """Return the mean codes of the patches of each cell; a strip of patches is encoded at a time to save memory."""
         # `last` is the first row of the last strip; a smaller image gives one patch, extended by its border

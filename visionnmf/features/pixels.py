@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -84,10 +83,6 @@ class ColorHistogram(Extractor):
         bins = product(*([f"{channel}{i}" for i in range(self.n_bins)] for channel in self.space))
         return named_in_cells(["_".join(each) for each in bins], self.layout)
 
-    def _n_features(self) -> int:
-        """Return the number of bins of a joint histogram of three channels, in all cells."""
-        return math.prod(self.layout) * self.n_bins**3
-
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
         """Return the joint colour histogram of each cell, as shares of all pixels of the image."""
         # OpenCV's code of the conversion from RGB (None for RGB), and the least value and the range of each channel
@@ -137,9 +132,6 @@ class RawPixels(Extractor):
 
     def _names(self) -> Iterator[str]:
         return (f"row{row}_column{column}" for row, column in product(range(self.size[0]), range(self.size[1])))
-
-    def _n_features(self) -> int:
-        return self.size[0] * self.size[1]
 
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
         """Return the grey image scaled to `size` (height, width), row by row."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,11 +73,6 @@ class HOG(Extractor):
             where = f"block_{row}_{column}_cell_{down}_{across}"
             yield from (f"{where}_orient{i}" for i in range(self.n_orientations))
 
-    def _n_features(self) -> int:
-        """Return the histograms of all blocks: four cells each, with a bin for each orientation."""
-        # blocks of 2 x 2 cells overlap: one begins at each cell but the last of a row or column
-        return (self.size // self.cell - 1) ** 2 * 4 * self.n_orientations
-
     def _describe(self, image: PreparedImage) -> Array:
         return np.asarray(
             hog(
@@ -94,10 +88,14 @@ class PatternHistogram(Extractor):
     """Counts patterns of pixels and their neighbours in the cells of an image."""
 
     layout: tuple[int, int]
+    patterns: ClassVar[Sequence[str]]  # their names
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_layout(self.layout)
+
+    def _names(self) -> Iterator[str]:
+        return named_in_cells(self.patterns, self.layout)
 
     def _count_patterns(self, codes: Array, n_codes: int) -> Array:
         """Count the codes of pixels, 0 to n_codes - 1, in each cell; the census transform has none at the border."""
@@ -130,18 +128,12 @@ class LBP(PatternHistogram):
     """
 
     kind = "lbp"
+    patterns = tuple(f"pattern{i}" for i in range(PATTERNS))
 
     def __init__(self, *, layout: tuple[int, int] = (4, 4), max_pixels: int | None = MAX_PIXELS) -> None:
         """Keep the parameters: rows and columns of cells, and the size to which larger images are reduced."""
         self.layout = layout
         self.max_pixels = max_pixels
-
-    def _names(self) -> Iterator[str]:
-        return named_in_cells([f"pattern{i}" for i in range(PATTERNS)], self.layout)
-
-    def _n_features(self) -> int:
-        """Return one feature for each uniform pattern, and one for all others, in each cell."""
-        return math.prod(self.layout) * PATTERNS
 
     def _describe(self, image: PreparedImage) -> Array:
         """Count the uniform local binary patterns of all pixels in each cell."""
@@ -173,18 +165,12 @@ class CENTRIST(PatternHistogram):
     """
 
     kind = "centrist"
+    patterns = tuple(f"code{i}" for i in range(1, CENSUS - 1))
 
     def __init__(self, *, layout: tuple[int, int] = (1, 1), max_pixels: int | None = MAX_PIXELS) -> None:
         """Keep the parameters: rows and columns of cells, and the size to which larger images are reduced."""
         self.layout = layout
         self.max_pixels = max_pixels
-
-    def _names(self) -> Iterator[str]:
-        return named_in_cells([f"code{i}" for i in range(1, CENSUS - 1)], self.layout)
-
-    def _n_features(self) -> int:
-        """Return one feature for each census code but 0 and 255 in each cell."""
-        return math.prod(self.layout) * (CENSUS - 2)
 
     def _describe(self, image: PreparedImage) -> Array:
         """Count the census codes of all pixels in each cell, without the codes 0 and 255; shares of the whole image."""
