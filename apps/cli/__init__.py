@@ -24,8 +24,8 @@ from visionnmf import __version__
 from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
 
-from .console import say, set_verbosity
-from .options import PlainUsage, Quiet, Scheduler, Upload, Verbose
+from .console import Verbosity, say, set_verbosity
+from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Upload, Verbose
 from .records import name_flags
 from .signals import ending_code, on_signal
 
@@ -33,10 +33,11 @@ __all__ = ["app", "main"]
 
 
 class _Entry(NamedTuple):
-    """A command: its file here, which defines `command`, and its line in the list of commands."""
+    """A command: its file here, which defines `command`, its line in the list, and whether it prints JSON if asked."""
 
     module: str
     line: str
+    has_json: bool = True
 
 
 # The most used commands come first. A `command` is a function, or a Typer application with several functions.
@@ -50,7 +51,7 @@ COMMANDS = {
     "features": _Entry("features", "Write a table of image features."),
     "stream": _Entry("stream", "Learn components from more data than fit into memory."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
-    "warm": _Entry("warm", "Compile all kernels once, for example in a container."),
+    "warm": _Entry("warm", "Compile all kernels once, for example in a container.", has_json=False),
 }
 
 HELP = ("help", "Show the help of a command: visionnmf help segment.")
@@ -94,12 +95,12 @@ def _load(name: str) -> Any:
         for part in command.registered_commands:
             part.cls = PlainUsage
             if part.callback is not None:
-                part.callback = _with_common(part.callback)
+                part.callback = _with_common(part.callback, COMMANDS[name].has_json)
         command.rich_markup_mode = None
         loaded: Any = get_group(command)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, cls=PlainUsage)(_with_common(command))
+        alone.command(name, cls=PlainUsage)(_with_common(command, COMMANDS[name].has_json))
         loaded = get_command(alone)
     loaded.name = name
     return loaded
@@ -147,19 +148,20 @@ def _common(
     """
 
 
-def _with_common(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command's signature --quiet and --verbose and, if it has --jobs, --scheduler and --upload."""
+def _with_common(function: Callable[..., None], has_json: bool) -> Callable[..., None]:
+    """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler and --upload."""
     signature = inspect.signature(function, eval_str=True)
     shares = "jobs" in signature.parameters  # its work
+    printing = ({"json_": Json} if has_json else {}) | {"debug": Debug, "quiet": Quiet, "verbose": Verbose}
+    more: dict[str, tuple[Any, Any]] = {"scheduler": (Scheduler, None), "upload": (Upload, False)} if shares else {}
+    more |= {name: (kind, False) for name, kind in printing.items() if name not in signature.parameters}
 
     @functools.wraps(function)
-    def command(
-        *, quiet: bool, verbose: bool, scheduler: str | None = None, upload: bool = False, **arguments: Any
-    ) -> None:
+    def command(*, scheduler: str | None = None, upload: bool = False, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. The names of its options are
         # remembered first, because messages use them; `arguments` are those of the command itself.
         name_flags(signature)
-        set_verbosity(quiet, verbose)
+        set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing if name in more}))
         if scheduler is None:
             if upload:
                 raise typer.BadParameter("--upload needs --scheduler; give that, too")
@@ -170,8 +172,6 @@ def _with_common(function: Callable[..., None]) -> Callable[..., None]:
             with on_cluster(scheduler, upload=upload):
                 function(**arguments)
 
-    more: dict[str, tuple[Any, Any]] = {"scheduler": (Scheduler, None), "upload": (Upload, False)} if shares else {}
-    more |= {"quiet": (Quiet, False), "verbose": (Verbose, False)}
     added = [
         inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in more.items()
     ]

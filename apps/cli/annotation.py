@@ -13,7 +13,7 @@ from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 from visionnmf.apps.settings import comma_separated
 
 from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Json, Out
+from .options import Force, Out
 from .records import with_records
 from .run import running
 
@@ -57,9 +57,7 @@ def train(
         typer.Option("--kind", help="Features of images, comma-separated; by default the usual eight."),
     ] = None,
     jobs: Jobs = 1,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Learn words from photographs that have some.
 
@@ -72,7 +70,7 @@ def train(
       visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
       visionnmf annotate train photos/ --model jec.npz --method jec --coder none --metric lab=kullback-leibler
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(source)
         from visionnmf.apps import annotation
 
@@ -97,9 +95,7 @@ def predict(
     images: Images,
     outputs: WordOutputs,
     jobs: Jobs = 1,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Give words to photographs, with probabilities and the training photographs behind each word.
 
@@ -110,7 +106,7 @@ def predict(
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(model)
         check_exists(*images)
         from visionnmf.apps import annotation
@@ -130,8 +126,6 @@ def evaluate(
         choices.ANNOTATION_WORDS
     ),
     jobs: Jobs = 1,
-    json_: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Compare the words of a model with those that images have.
 
@@ -141,7 +135,7 @@ def evaluate(
     Example:
       visionnmf annotate evaluate words.npz others/ --labels words.csv
     """
-    with running(json_, debug) as run:
+    with running() as run:
         from visionnmf.apps import annotation
 
         known = annotation.load(model)
@@ -159,9 +153,7 @@ def similar(
         Path | None, typer.Option("--photos", metavar="DIR", help="Where the training photographs are now.")
     ] = None,
     out: Out = Path("."),
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Find the training photographs that look most like one; writes NAME_similar.png.
 
@@ -169,7 +161,7 @@ def similar(
     Example:
       visionnmf annotate similar words.npz photo.jpg --out results
     """
-    with running(json_, debug) as run:
+    with running() as run:
         make_folder(out)
         from visionnmf.apps import annotation
 

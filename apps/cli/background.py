@@ -22,7 +22,7 @@ from visionnmf.apps.background.settings import (
 from visionnmf.apps.settings import Option, comma_separated, settings
 
 from .input_paths import Input, results_folder
-from .options import SKIP_EXISTING, Debug, Force, Jobs, Json, one_of, with_default
+from .options import SKIP_EXISTING, Force, Jobs, one_of, with_default
 from .records import Configuration, flag_of, given_on_command_line, with_records
 from .run import Run, running
 from .signals import until_signal
@@ -202,9 +202,7 @@ def evaluate_methods(
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
     ] = None,
     jobs: Jobs = 1,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Compare methods on clips with true masks; an interrupted run resumes.
 
@@ -218,7 +216,7 @@ def evaluate_methods(
     """
     if masks and out is None:
         raise typer.BadParameter("--masks needs --out, the folder to write them to")
-    with running(json_, debug) as run, nullcontext() if out is None else results_folder(out):
+    with running() as run, nullcontext() if out is None else results_folder(out):
         from visionnmf.apps.background import evaluate
 
         with run.steps("evaluation", "clips and methods") as progress:

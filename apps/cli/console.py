@@ -25,22 +25,30 @@ ENOUGH_STEPS = 3  # at least, from which the remaining time is estimated, becaus
 RECENT = 1 / 3  # share of the time, up to now, whose steps the remaining time is estimated from
 
 
-@dataclass
-class _Verbosity:
-    """How much this process prints."""
+@dataclass(frozen=True)
+class Verbosity:
+    """What this process prints: only failures (`quiet`), each step, JSON in place of text, tracebacks (`debug`)."""
 
     quiet: bool = False
     verbose: bool = False
+    json_: bool = False
+    debug: bool = False
 
 
-_verbosity = _Verbosity()
+_verbosity = Verbosity()
 
 
-def set_verbosity(quiet: bool, verbose: bool) -> None:
-    """Print only failures (`quiet`), or also what is being done (`verbose`)."""
-    if quiet and verbose:
+def set_verbosity(verbosity: Verbosity) -> None:
+    """Print as the options of the command ask."""
+    global _verbosity
+    if verbosity.quiet and verbosity.verbose:
         raise typer.BadParameter("--quiet and --verbose exclude each other")
-    _verbosity.quiet, _verbosity.verbose = quiet, verbose
+    _verbosity = verbosity
+
+
+def verbosity() -> Verbosity:
+    """Return what this process prints."""
+    return _verbosity
 
 
 def is_quiet() -> bool:

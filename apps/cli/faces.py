@@ -21,7 +21,7 @@ from visionnmf.exceptions import ParameterError
 
 from .console import is_quiet, say
 from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Json, Out, Processes, Recursive, SkipExisting
+from .options import Force, Out, Processes, Recursive, SkipExisting
 from .records import with_records
 from .run import running
 
@@ -65,9 +65,7 @@ def train(
     training: FaceTraining,
     reading: FaceReading,
     pictures: Pictures = None,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Learn people from a folder of images; the images may be corrupted.
 
@@ -76,7 +74,7 @@ def train(
       visionnmf faces train people/ --model people.npz
       visionnmf faces train photographs/ --model people.npz --detect --pictures out
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
@@ -101,10 +99,8 @@ def identify(
         int,
         typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images and find faces."),
     ] = 1,
-    json_: Json = False,
     force: Force = False,
     skip_existing: SkipExisting = False,
-    debug: Debug = False,
 ) -> None:
     """Identify the person on each image, or report that it is nobody known or no face, with the distance.
 
@@ -115,7 +111,7 @@ def identify(
       visionnmf faces identify people.npz *.jpg --json --pictures out
       visionnmf faces identify people.npz party.jpg --all-faces --top 3
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(model)
         if pictures is not None:
             make_folder(pictures, "--pictures")
@@ -147,7 +143,7 @@ def identify(
                 skip_existing=skip_existing,
                 prepare=prepare,
             )
-        if len(inputs) > 1 and not json_ and not is_quiet():
+        if len(inputs) > 1 and not run.as_json and not is_quiet():
             # the reason why a face has no name is None if it has one
             found = [identity for report in reports for identity in (report.identity, *report.others)]
             named, unknown, unlike = (
@@ -168,8 +164,6 @@ def verify(
         float | None,
         typer.Option("--threshold", metavar="D", min=0, max=2, help="Distance between images of different people."),
     ] = None,
-    json_: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Decide whether two images show one person, known to the model or not.
 
@@ -177,7 +171,7 @@ def verify(
     Example:
       visionnmf faces verify people.npz passport.jpg visitor.jpg
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(model)
         from visionnmf.apps import faces
 
@@ -193,9 +187,7 @@ def add(
     name: Annotated[str, typer.Option("--name", help="Name of the person on them.")],
     out: Annotated[Path, typer.Option("--model", metavar="NEW.npz", help="The model file to write.")],
     recursive: Recursive = False,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Add a person to a model, or images of a known person, without training again.
 
@@ -203,7 +195,7 @@ def add(
     Example:
       visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(model)
         files = [found.source for found in run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive)]
         if not files:
@@ -222,9 +214,7 @@ def cluster(
     clustering: FaceClustering,
     reading: FaceReading,
     out: Out = Path("."),
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Group images by person, without names; writes clusters.csv.
 
@@ -232,7 +222,7 @@ def cluster(
     Example:
       visionnmf faces cluster photographs/ --clusters 12 --out results
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(source, known=choices.FACE_SETS)
         make_folder(out)
         from visionnmf.apps import faces
@@ -249,9 +239,7 @@ def shadows(
     removal: ShadowRemoval,
     reading: FaceReading,
     out: Out = Path("."),
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Remove shadows and highlights from images of one person, or of each of several, under changing light.
 
@@ -262,7 +250,7 @@ def shadows(
     Example:
       visionnmf faces shadows ada/ --out results
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
@@ -284,9 +272,7 @@ def evaluate(
     ] = False,
     jobs: Processes = 1,
     out: Out = Path("."),
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Compare methods on random splits of a data set; an interrupted run continues where it stopped.
 
@@ -298,7 +284,7 @@ def evaluate(
     Example:
       visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 

@@ -12,7 +12,7 @@ from visionnmf.apps.features.settings import ExtractorFiles
 from visionnmf.apps.settings import comma_separated
 
 from .input_paths import check_exists
-from .options import Debug, Force, Json, Verbatim
+from .options import Force, Verbatim
 from .records import with_records
 from .run import running
 
@@ -28,9 +28,7 @@ def command(
     ] = ",".join(choices.FEATURE_KINDS),
     jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=-1, help="Processes; -1: all processors.")] = -1,
     verbatim: Verbatim = False,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Extract features from images into a table with one row for each image, for a classifier or a factorisation.
 
@@ -43,7 +41,7 @@ def command(
       visionnmf features photos/ --kind gist,dense-hue --out features.csv --save extractors.npz
       visionnmf features new/ --use extractors.npz --out new.parquet
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(*images)
         from visionnmf.apps.features import extract_features
 

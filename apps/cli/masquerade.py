@@ -26,7 +26,7 @@ from visionnmf.apps.masquerade.settings import (
 from visionnmf.apps.settings import Option, settings
 
 from .input_paths import check_exists, expanded
-from .options import Debug, Force, Json, Processes, one_of
+from .options import Force, Processes, one_of
 from .records import with_records
 from .run import Run, running
 from .signals import until_signal
@@ -95,9 +95,7 @@ def train(
     scorer: ScorerSettings,
     key_file: KeyFile = None,
     jobs: Processes = 1,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Learn every user's habits from command histories.
 
@@ -107,7 +105,7 @@ def train(
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
       visionnmf masquerade train histories/* --model users.npz --method nmf
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(*histories)
         from visionnmf.apps import masquerade
 
@@ -138,7 +136,6 @@ def score(
     key_file: KeyFile = None,
     jobs: Processes = 1,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object for each session: --as json.")] = False,
-    debug: Debug = False,
 ) -> None:
     """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
 
@@ -156,7 +153,7 @@ def score(
     if live and is_shared(jobs, jobs):
         option = "--jobs" if jobs > 1 else "--scheduler"
         raise typer.BadParameter(f"{option} and --follow exclude each other, as do {option} and standard input")
-    with running(json_ or output.form is not None, debug) as run:
+    with running(json_ or output.form is not None) as run:
         if not following.follow:  # a log that is followed is waited for
             check_exists(*logs)
         check_exists(model)
@@ -249,9 +246,7 @@ def evaluate(
         Path | None, typer.Option("--roc", metavar="P.png", help="Draw the ROC curves (needs matplotlib).")
     ] = None,
     jobs: Processes = 1,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Find out how well users can be told apart here, by the later sessions of each against those of the others.
 
@@ -263,7 +258,7 @@ def evaluate(
       visionnmf masquerade evaluate histories/*
       visionnmf masquerade evaluate histories/* --methods all --roc roc.png --jobs 4
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(*histories)
         from visionnmf.apps import masquerade
 

@@ -10,7 +10,7 @@ import typer
 from visionnmf.apps.multiview.settings import Comparison, Labels, ViewFit
 
 from .console import is_quiet, say
-from .options import Debug, Force, Json, Out, Processes
+from .options import Force, Out, Processes
 from .records import with_records
 from .run import running
 
@@ -59,9 +59,7 @@ def fit(
         Path | None,
         typer.Option("--picture", metavar="P.png", help="Draw which view uses which component (needs matplotlib)."),
     ] = None,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Fit a model to views, and report which of them share what.
 
@@ -70,7 +68,7 @@ def fit(
       visionnmf multiview fit mv.npz --model views.npz --rank 40
       visionnmf multiview fit photos/ words.csv --key image --model views.npz
     """
-    with running(json_, debug) as run:
+    with running() as run:
         from visionnmf.apps import multiview
 
         with run.progress(views[0], rate_of="") as progress:
@@ -89,9 +87,7 @@ def transform(
     views: Sources,
     codes: Annotated[Path, typer.Option("--codes", metavar="CODES.csv", help="The file to write: .csv or .npy.")],
     key: Key = None,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Find the codes of samples from the views that they have.
 
@@ -99,7 +95,7 @@ def transform(
     Example:
       visionnmf multiview transform views.npz images=new.npy --codes codes.csv
     """
-    with running(json_, debug) as run:
+    with running() as run:
         from visionnmf.apps import multiview
 
         run.report(multiview.transform_views(model, views, codes, key=key, force=force))
@@ -111,9 +107,7 @@ def impute(
     views: Sources,
     out: Out = Path("."),
     key: Key = None,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Fill in missing views and entries, and write a .csv file for each view of the model.
 
@@ -121,7 +115,7 @@ def impute(
     Example:
       visionnmf multiview impute views.npz images=new.npy --out filled
     """
-    with running(json_, debug) as run:
+    with running() as run:
         from visionnmf.apps import multiview
 
         run.report(multiview.impute_views(model, views, out, key=key, force=force))
@@ -137,9 +131,7 @@ def evaluate(
     plot: Annotated[bool, typer.Option("--plot", help="Draw scores against ranks (needs matplotlib).")] = False,
     jobs: Processes = 1,
     out: Out = Path("."),
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Compare methods on random splits of labelled samples; an interrupted run continues where it was.
 
@@ -172,7 +164,7 @@ def evaluate(
     Example:
       visionnmf multiview evaluate mv.npz --conditions clean,view-missing --out results
     """
-    with running(json_, debug) as run:
+    with running() as run:
         from visionnmf.apps import multiview
 
         with run.steps(views[0], "comparing") as progress:

@@ -42,7 +42,7 @@ Scheduler = Annotated[
 Upload = Annotated[
     bool, typer.Option("--upload", help="With --scheduler: send files to workers that have no shared path.")
 ]
-# ... and these two to every command.
+# ... and these to every command, with Json and Debug.
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what failed.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step and its time on standard error.")]
 

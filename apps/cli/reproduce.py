@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Debug, Force, Json, Out, Processes
+from .options import Force, Out, Processes
 from .run import running
 
 
@@ -23,9 +23,7 @@ def command(
     out: Out = Path("reproduced"),
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of the data sets.")] = None,
     jobs: Processes = 1,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
 
@@ -40,7 +38,7 @@ def command(
     """
     if not list_ and bool(names) == all_:
         raise typer.BadParameter("give names of papers or items, or --all; --list has them")
-    with running(json_, debug) as run:
+    with running() as run:
         from visionnmf.apps.reproduce import list_items, reproduce
         from visionnmf.apps.reproduce.registry import PAPERS
 
@@ -55,7 +53,7 @@ def command(
                 data=data,
                 n_jobs=jobs,
                 force=force,
-                stop_at_error=debug,
+                stop_at_error=run.debug,
                 progress=bar,
             )
         run.report(report)

@@ -25,7 +25,7 @@ from visionnmf._text import one_line, printable, without_password
 from visionnmf.apps import ClusterError, is_shared
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
 
-from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
+from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, verbosity, with_safe_names
 from .input_paths import Input, distinct, find_inputs, result_name
 from .records import flag_of, in_flags
 from .signals import number_come
@@ -372,9 +372,13 @@ class Run:
 
 
 @contextmanager
-def running(as_json: bool, debug: bool) -> Iterator[Run]:
-    """Run a command inside this block, which reports failures and interrupts, and ends with the exit code."""
-    run = Run(as_json, debug)
+def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[Run]:
+    """Run a command inside this block, which reports failures and interrupts, and ends with the exit code.
+
+    Whether it prints JSON and tracebacks is said by its options --json and --debug, if not here.
+    """
+    wanted = verbosity()
+    run = Run(wanted.json_ if as_json is None else as_json, wanted.debug if debug is None else debug)
     interrupted = False
     try:
         with run.attempt():

@@ -13,7 +13,7 @@ from visionnmf.apps.settings import comma_separated
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
-from .options import Debug, ExistingResults, Force, Jobs, Json, Out, Processes, Recursive, with_default
+from .options import ExistingResults, Force, Jobs, Out, Processes, Recursive, with_default
 from .records import with_records
 from .run import running
 from .work import Work
@@ -42,8 +42,6 @@ def segment_images(
     recursive: Recursive = False,
     jobs: Jobs = 1,
     out: Out = Path("."),
-    json_: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Divide images into segments.
 
@@ -76,7 +74,7 @@ def segment_images(
     paper = wanted.method == "paper"
     if paper and outputs != Outputs():
         raise typer.BadParameter("--method paper writes labels only; leave out --formats, --cutouts and --memberships")
-    with running(json_, debug) as run:
+    with running() as run:
         make_folder(out)
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out)
         if wanted.markers is not None and len(inputs) > 1:
@@ -126,9 +124,7 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
     ] = None,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Compare methods on images that people segmented; an interrupted run continues where it stopped.
 
@@ -140,7 +136,7 @@ def evaluate(
       visionnmf segment evaluate --images photographs --truth segmentations
       visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --boundaries --out out
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(images)
         check_exists(truth)
         if out is not None:

@@ -11,7 +11,7 @@ from visionnmf.apps.stream.settings import Checkpoints, ComponentsPicture, Sampl
 
 from .console import say
 from .input_paths import check_exists
-from .options import Debug, Force, Json
+from .options import Force
 from .records import with_records
 from .run import running
 
@@ -27,9 +27,7 @@ def command(
     checkpoints: Checkpoints,
     reading: SampleSource,
     drawing: ComponentsPicture,
-    json_: Json = False,
     force: Force = False,
-    debug: Debug = False,
 ) -> None:
     """Learn components from more data than fit into memory, and write the model.
 
@@ -43,7 +41,7 @@ def command(
       visionnmf stream data.h5 --dataset spectra --model parts.npz
       zcat rows.csv.gz | visionnmf stream - --model parts.npz
     """
-    with running(json_, debug) as run:
+    with running() as run:
         check_exists(source)
         from visionnmf.apps.stream import learn_stream
 

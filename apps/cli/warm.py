@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from .options import Debug
 from .run import running
 
 
-def command(debug: Debug = False) -> None:
+def command() -> None:
     """Compile all kernels for this machine, once: minutes now, none later. For container images.
 
     Compiled kernels lie in the folder that the variable NUMBA_CACHE_DIR names, else in the user's folder for caches.
@@ -19,7 +18,7 @@ def command(debug: Debug = False) -> None:
       visionnmf warm
       NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=generic visionnmf warm
     """
-    with running(False, debug) as run:
+    with running() as run:
         from visionnmf._jit import cache_folder
         from visionnmf.apps.warm import warm_up
 

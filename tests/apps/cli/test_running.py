@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(autouse=True)
 def usual_verbosity(monkeypatch):
-    monkeypatch.setattr(console, "_verbosity", console._Verbosity())  # another test may have left --verbose
+    monkeypatch.setattr(console, "_verbosity", console.Verbosity())  # another test may have left --verbose
 
 
 class Found:

@@ -77,7 +77,7 @@ def test_the_loss_and_who_chose_it_are_printed(here):
 
 
 def test_verbose_says_how_views_were_prepared_and_how_long_steps_took(here, monkeypatch):
-    monkeypatch.setattr(console, "_verbosity", console._Verbosity())  # which the command changes
+    monkeypatch.setattr(console, "_verbosity", console.Verbosity())  # which the command changes
     told = run_command("multiview", "fit", "a.npy", "b.npy", "--rank", 2, *QUICK, "--verbose").stderr
     assert "visionnmf: a: prepared by range, weight 1\n" in told and "visionnmf: 4 iterations\n" in told
     assert "visionnmf: a.npy: finding the components 0.0 s" in told
