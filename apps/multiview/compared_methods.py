@@ -20,6 +20,7 @@ Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
 EUCNMF_GROUPS, EUCNMF_RIDGE = 1e-2, 1e-4  # alpha and beta of Guan et al. 2012, equation 64
+DICTIONARY_WEIGHT = 0.01  # lambda of the paper
 CODES_WEIGHT = 0.01  # of FLSS: gamma of the paper
 ITERATIONS, TOLERANCE = 200, 1e-5  # of FLSS
 STEPS = 5  # of FLSS: proximal gradient steps of each factor in turn
@@ -37,18 +38,15 @@ class FLSS:
     samples get the codes of least squares, because the last term depends on all training samples together.
     """
 
-    def __init__(self, n_components: int, groups: Array, *, dictionary_weight: float = 0.01, random_state: int) -> None:
+    def __init__(self, n_components: int, groups: Array, *, random_state: int) -> None:
         """Keep the parameters; `groups` (n_features,) is the number of the view of each feature."""
         self.n_components, self.groups, self.random_state = n_components, groups, random_state
-        self.dictionary_weight = dictionary_weight  # lambda; the default is the paper's
 
     @one_blas_thread()
     def fit(self, data: Array) -> Self:
         """Find the components of finite `data` (n_samples, n_features), of any sign.
 
-        Minimises ``||X - WH||^2 / n`` plus, for each component, the largest ``|H|`` in each view (times
-        `dictionary_weight`) and the largest ``|W|`` (times CODES_WEIGHT). STEPS proximal gradient steps on H and on W
-        take turns. `groups` (n_features,) is the view of each feature.
+        Lambda is DICTIONARY_WEIGHT and gamma CODES_WEIGHT. STEPS proximal gradient steps on H and on W take turns.
         """
         rng, n = check_random_state(self.random_state), len(data)
         # `sets`: the columns of each view. The gradients of ||X - WH||^2 / n need only the products `gram` and `cross`,
@@ -63,7 +61,7 @@ class FLSS:
             for _step in range(STEPS):
                 H = H - data.dtype.type(step) * (gram @ H - cross)
                 for columns in sets:
-                    H[:, columns] = _shrink(H[:, columns], step * self.dictionary_weight)
+                    H[:, columns] = _shrink(H[:, columns], step * DICTIONARY_WEIGHT)
             gram, cross = H @ H.T * (2 / n), data @ H.T * (2 / n)
             step = 1 / max(float(np.linalg.norm(gram, 2)), 1e-12)
             for _step in range(STEPS):
@@ -86,7 +84,7 @@ class FLSS:
         """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component."""
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
-        return loss + self.dictionary_weight * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
+        return loss + DICTIONARY_WEIGHT * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
 
 
 def _shrink(V: Array, threshold: float) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,8 @@ OPEN = (
 )
 MADE = "64 images of MNIST, and 10000 mixtures of eight of them with uniform coefficients."
 
+_mnist = partial(Experiment, data="the 60000 training images of MNIST.", files=(FILE,), protocol=OPEN[1:])
+
 EXPERIMENTS = (
     Experiment("conservative/fig-1", "the images in the mixtures", "64 images.", made_images, MADE, (FILE,)),
     Experiment("conservative/fig-2", "ten mixtures", "ten samples.", made_mixtures, MADE, (FILE,)),
@@ -179,40 +181,30 @@ EXPERIMENTS = (
         (FILE,),
         protocol=("The notes do not say how many passes: here 200 (a quick run has 16 images and 1000 mixtures).",),
     ),
-    Experiment(
+    _mnist(
         "conservative/errors",
         "reconstruction errors of MNIST by the number of features",
         "0.0177 with 50 features, 0.0122 with 100 and 0.00770 with 200, whatever the start, with w = 1e-5.",
         mnist_errors,
-        "the 60000 training images of MNIST.",
-        (FILE,),
         protocol=OPEN,
     ),
-    Experiment(
+    _mnist(
         "conservative/fig-4",
         "100 features of MNIST",
         "the features found, with the contrast to the power 0.2.",
         features,
-        "the 60000 training images of MNIST.",
-        (FILE,),
-        protocol=OPEN[1:],
     ),
-    Experiment(
+    _mnist(
         "conservative/fig-5",
         "the detectors of these features",
         "detectors are positive and negative: red and blue.",
         detectors,
-        "the 60000 training images of MNIST.",
-        (FILE,),
-        protocol=OPEN[1:],
     ),
-    Experiment(
+    _mnist(
         "conservative/starts",
         "features of two random starts",
         "a quick survey supports that the features are the same; a quantitative comparison has not been made.",
         starts,
-        "the 60000 training images of MNIST.",
-        (FILE,),
         protocol=("Features of two starts are matched one to one by their cosines.",),
     ),
 )

@@ -159,6 +159,12 @@ class Experiment:
         return f"nearest data: {self.replaced}" if self.replaced else "runs"
 
 
+def drawn_each(labels: Any, each: int, seed: int) -> Any:
+    """Return the positions of `each` images of each person in `labels` (n_images,), drawn at random by a seed."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return np.concatenate([order[labels[order] == person][:each] for person in np.unique(labels)])
+
+
 def compared(what: str, better: ArrayLike, worse: ArrayLike, *, higher: bool = False) -> Row:
     """Return the row for a claim that one method is better than another, from paired runs of both.
 

@@ -25,7 +25,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 
 from .drawing import Panel, curve_figure, sheet_figure
-from .experiments import Experiment, Result, Row, Sizes, compared
+from .experiments import Experiment, Result, Row, Sizes, compared, drawn_each
 from .face_clusters import cluster_people
 from .face_methods import Condition, FacePlan, compare, means_of
 from .mahnmf_outliers import EXPERIMENTS as OUTLIERS
@@ -142,9 +142,8 @@ def face_race(sizes: Sizes) -> Result:
     def make(name: str, seed: int) -> Array:
         """Return PER_PERSON images of each person of a set, as a seed draws them, (n_pixels, n_images), 1 is white."""
         faces = load(name)
-        order = np.random.default_rng(seed).permutation(len(faces.labels))
-        chosen = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
-        return np.ascontiguousarray(faces.images[np.sort(chosen)].reshape(len(chosen), -1).T / 255)
+        chosen = np.sort(drawn_each(faces.labels, PER_PERSON, seed))
+        return np.ascontiguousarray(faces.images[chosen].reshape(len(chosen), -1).T / 255)
 
     budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))  # CPU seconds at the low and high rank, in a full and a quick run
     sets = (("Yale B", YALEB), ("ORL", ORL))
@@ -234,9 +233,8 @@ class CorruptedFits(NamedTuple):
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
     """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
     faces = load(name, sizes.pick(None, 12))  # everybody, or in a quick run 12 people
-    order = np.random.default_rng(FIRST).permutation(len(faces.labels))
-    train = np.concatenate([order[faces.labels[order] == k][:PER_PERSON] for k in np.unique(faces.labels)])
-    test = np.setdiff1d(order, train)
+    train = drawn_each(faces.labels, PER_PERSON, FIRST)
+    test = np.setdiff1d(np.arange(len(faces.labels)), train)
     images = corrupt(faces.images[train], *condition, random_state=FIRST)
     X, clean, Z = (
         part.reshape(len(part), -1).astype(np.float32) for part in (images, faces.images[train], faces.images[test])

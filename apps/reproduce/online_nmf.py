@@ -25,7 +25,7 @@ from visionnmf.io import read_arrays
 from visionnmf.models.multiview.view_measures import sparseness
 
 from .drawing import Panel, curve_figure, sheet_figure
-from .experiments import Experiment, Result, Row, Sizes, compared
+from .experiments import Experiment, Result, Row, Sizes, compared, drawn_each
 
 Array = NDArray[Any]
 
@@ -239,7 +239,7 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
     `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank.
     """
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
-    drawn = [_split(people.labels, each, seed) for seed in range(n_splits)]
+    drawn = [drawn_each(people.labels, each, seed) for seed in range(n_splits)]
     pixels = np.array([_nearest(X, people.labels, train) for train in drawn])
     found = {"pixels": np.tile(pixels, (len(ranks), 1))}
     for setting in SEVEN:
@@ -250,12 +250,6 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
                 H = follow(X[train], simplex_start(r, X.shape[1], 200 + seed), setting, "frobenius", seed, [])[0]
                 found[setting.name][i, seed] = _nearest(X @ np.linalg.pinv(H), people.labels, train)
     return found
-
-
-def _split(labels: Array, each: int, seed: int) -> Array:
-    """Return the positions of the training images: `each` of each person, at random."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    return np.concatenate([order[labels[order] == person][:each] for person in np.unique(labels)])
 
 
 def _nearest(codes: Array, labels: Array, train: Array) -> float:

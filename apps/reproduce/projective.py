@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,36 +124,31 @@ OPEN = (
     "Both start at random; the paper says that the result depends on the start, and does not name it.",
 )
 
+_cbcl = partial(Experiment, data=DATA, files=(FILE,), protocol=OPEN)
+
 EXPERIMENTS = (
-    Experiment(
+    _cbcl(
         "p-nmf/fig-1",
         "components of NMF, t-SVD and P-NMF",
         "components of NMF and P-NMF describe whole faces; P-NMF converges about five times as fast.",
         bases,
-        DATA,
-        (FILE,),
         protocol=(*OPEN, f"The number of steps is not given: {BASE_STEPS} here.", TSVD),
     ),
-    Experiment(
+    _cbcl(
         "p-nmf/fig-2",
         "reconstructions of a face with 25, 49 and 81 components",
         "P-NMF is comparable to NMF by eye, and more components recover more details.",
         reconstructions,
-        DATA,
-        (FILE,),
         protocol=(
             *OPEN,
             "The paper has 100 steps. From a random start P-NMF needs more, so 1000 are shown as well.",
             TSVD,
         ),
     ),
-    Experiment(
+    _cbcl(
         "p-nmf/fig-3",
         "distance of data and reconstruction by the number of steps",
         "NMF converges in fewer steps; with many steps P-NMF is very similar, and a step of it is cheaper.",
         distances,
-        DATA,
-        (FILE,),
-        protocol=OPEN,
     ),
 )

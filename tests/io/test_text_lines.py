@@ -26,11 +26,10 @@ def append(path, text):
         file.write(text)
 
 
-def test_follow_begins_at_the_end_or_at_the_start(log):
-    for from_start, first in ((False, []), (True, ["old"])):
-        lines = follow(log, poll=1e-4, from_start=from_start)
-        assert until_silence(lines) == first
-        lines.close()
+def test_follow_begins_at_the_end(log):
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    lines.close()
 
 
 def test_follow_waits_for_the_end_of_a_line(log):

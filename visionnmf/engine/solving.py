@@ -20,7 +20,7 @@ from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
 from .solvers import SOLVERS, admm, hals, sbcd, spg
 from .solvers.table import FindCodes
-from .stopping import Progress, Stopping, exact_objective
+from .stopping import Iteration, Stopping, exact_objective
 
 Array = NDArray[Any]
 Callback = Callable[[int, float], Any]
@@ -66,11 +66,11 @@ def fit(
 
 
 def run(
-    steps: Iterator[Progress], stopping: Stopping, callback: Callback | None, objective: Callable[[], float]
+    steps: Iterator[Iteration], stopping: Stopping, callback: Callback | None, objective: Callable[[], float]
 ) -> Fit:
     """Take the steps of a solver until the rule or the callback stops it; `objective` evaluates the factors at the end.
 
-    A solver yields a :class:`.stopping.Progress` after each iteration, with the objective before it. `stopping` is the
+    A solver yields a :class:`.stopping.Iteration` after each iteration, with the objective before it. `stopping` is the
     rule with the history so far, and a true value of ``callback(iteration, objective)`` also stops the fit.
 
     Returns

@@ -24,7 +24,7 @@ Four details:
 - An objective can go to 0. A fit whose objective is at most that of residuals of a hundred-thousandth of the data is
   *exact*, and stops: see :func:`exact_objective`.
 - A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how
-  far its iterates are from satisfying the model (:attr:`Progress.residual`). Its change is ten
+  far its iterates are from satisfying the model (:attr:`Iteration.residual`). Its change is ten
   times that residual plus the relative decrease over the last ten iterations.
 """
 
@@ -51,7 +51,7 @@ EXACT = 1e-5  # relative residual below which a model counts as exact
 RESIDUAL_WEIGHT = 10.0
 
 
-class Progress(NamedTuple):
+class Iteration(NamedTuple):
     """What a solver yields after each iteration.
 
     `objective` is the objective before the iteration, which is a by-product of it. `residual` measures how far a method

@@ -51,7 +51,6 @@ def follow(
     path: str | Path,
     *,
     poll: float = 0.5,
-    from_start: bool = False,
     stop: Callable[[], bool] | None = None,
     place: CurrentLine | None = None,
 ) -> Iterator[Line]:
@@ -60,14 +59,14 @@ def follow(
     After a rotation by renaming, the old file is read to its end, and then the new one from its start; after one by
     truncation, it is read from its start again. A file that grows beyond its old length between two polls cannot be
     told from one that has grown. `stop` is called at each poll, every `poll` seconds; the iteration ends when it
-    returns True. With `from_start` the lines that exist already are yielded too. The line number of `place` is set to
-    where the reading begins. Raises UnreadableError if the file cannot be read at first, or is a folder.
+    returns True. Lines that exist already are left out; the line number of `place` is set to where the reading begins.
+    Raises UnreadableError if the file cannot be read at first, or is a folder.
     """
     check_number(poll, "poll", without_low=True)  # > 0
     path = Path(path)
     file: BinaryIO | None = _open(path)  # None while the log does not exist
     splitter = _LineSplitter()
-    if file is not None and not from_start:
+    if file is not None:
         if place is not None:
             place.number = _count_lines(file)
         splitter.skipping = _seek_end(file)

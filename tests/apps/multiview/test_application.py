@@ -18,6 +18,7 @@ from visionnmf.apps.cli import console
 from visionnmf.apps.multiview import (
     Comparison,
     ViewFit,
+    compared_methods,
     fit_views,
     load,
     model_choice,
@@ -287,13 +288,14 @@ def test_preparation_goes_back_and_leaves_gaps(made):
         preparation.inverse_transform({"words": ready["words"]})
 
 
-def test_flss_falls_and_leaves_views_out(made, rng):
+def test_flss_falls_and_leaves_views_out(made, monkeypatch):
     side = SideBySide(Preparation().fit(made[0]).transform(made[0]))
     model = FLSS(4, side.groups, random_state=0).fit(side.train)
     assert (np.diff(model.objective_history_) <= 1e-9 * model.objective_history_[0]).all()
     left = np.linalg.norm(side.train - model.transform(side.train) @ model.components_)
     assert left < 0.5 * np.linalg.norm(side.train)
-    heavy = FLSS(4, side.groups, dictionary_weight=1e3, random_state=0).fit(side.train)
+    monkeypatch.setattr(compared_methods, "DICTIONARY_WEIGHT", 1e3)
+    heavy = FLSS(4, side.groups, random_state=0).fit(side.train)
     assert not heavy.components_.any()
 
 

@@ -11,13 +11,13 @@ from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import separate_curvatures
 from visionnmf.engine.solvers.baselines.least_squares import FIRST_TOLERANCE, INNER_STEPS, TIGHTENING
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import factors
 from .namespace import chunks, copied, doubled, moved, namespace_of, to_numpy
 
 
-def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place; yield the objective before each iteration.
 
     An update stops when the norm of the projected gradient is below a tolerance, relative to the first one, which
@@ -38,7 +38,7 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Pro
             if steps <= 1:
                 tolerances[side] *= TIGHTENING
         first = first or (sizes[0] ** 2 + sizes[1] ** 2) ** 0.5
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
 def accelerate(F: Any, gram: Any, right: Any, penalty: Penalties, tol: float) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import admm, rri
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import descent, factors, medians, passes
 from .namespace import chunks, compiled, copied, moved, namespace_of, number, parts_of, to_numpy, total
@@ -61,7 +61,7 @@ class AdmmOnDevice:
         self._components(H, found.gram, found.right, bound)
         return penalty
 
-    def polish(self, H: Any, max_iter: int) -> Iterator[Progress]:
+    def polish(self, H: Any, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS."""
         return descent.iterate(self._problem, self._Wt, H, clip=True, max_iter=max_iter)
 

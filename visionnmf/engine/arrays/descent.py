@@ -11,13 +11,13 @@ import numpy as np
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import hals
 from visionnmf.engine.solvers.momentum import imbalance
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import factors
 from .namespace import chunks, copied, doubled, moved, namespace_of, numpy_dtype, parts_of, to_numpy, total
 
 
-def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, by HALS on least squares, or with `clip` Huber's loss; yield the objective before."""
     return hals.descend(DescentOnDevice(problem, Wt, clip), H, problem.penalty_H, max_iter=max_iter)
 

@@ -10,13 +10,13 @@ import numpy as np
 from visionnmf.engine.divergence import exponent, floor_of
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import factors
 from .namespace import chunks, namespace_of, numpy_dtype, parts_of, total
 
 
-def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, by quotients, in place; yield the objective before each iteration."""
     X, loss, xp = problem.X, problem.loss, namespace_of(H)
     update = _Update(problem, H)
@@ -36,7 +36,7 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Pro
                 negative + xp.matmul(Wt[:, rows], minus), positive + xp.matmul(Wt[:, rows], plus)
             )  # fmt: skip
         H[:, :] = update(H, negative, positive, problem.penalty_H, columns)
-        yield Progress(value)
+        yield Iteration(value)
 
 
 class _Update:

@@ -20,7 +20,7 @@ from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import imbalance, rescale
 from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.starts import absolute_normal, scale_of
-from visionnmf.engine.stopping import Progress, Stopping
+from visionnmf.engine.stopping import Iteration, Stopping
 
 from .block import Sums
 from .crew import Crew
@@ -120,7 +120,7 @@ class AdmmRowsInBlocks:
         """Update the components `H` (r, n) in place, in this process; return their penalty before."""
         return admm.improve_components(self._rows.problem, H, found, bound)
 
-    def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
+    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss by descent on clipped data, from where ADMM ends, in place; yield progress."""
         rows = DescentRowsInBlocks(self._rows, "clipped")
         return hals.descend(rows, H, self._rows.problem.penalty_H, max_iter=max_iter)
@@ -180,7 +180,7 @@ class DescentRowsInBlocks:
         self._crew.tell("reject")
 
 
-def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run "admm" or "hals" on rows in blocks as in memory; update `H` in place, and yield progress."""
     if solver == "admm":
         return admm.follow(AdmmRowsInBlocks(rows), H, max_iter=max_iter)

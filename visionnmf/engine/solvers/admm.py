@@ -28,7 +28,7 @@ from visionnmf.engine.losses import Loss, ProximalForm
 from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import hals, rri, sparse_descent
 
@@ -120,11 +120,11 @@ class AdmmRows(Protocol):
     def improve_components(self, H: Array, found: Pass, bound: float) -> float:
         """Update the components `H` in place for what a step has `found`; return their penalty before."""
 
-    def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
+    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss from codes and components near its minimum, in place."""
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
 
     The residual ``X - W H`` is a variable of its own, tied to the factors by a penalty rho, which grows along a path.
@@ -134,12 +134,12 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     return follow(AdmmInMemory(problem, Wt, len(H)), H, max_iter=max_iter)
 
 
-def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run continuation ADMM: update the codes of `rows` (:class:`AdmmRows`, data and codes), and `H`, in place.
 
     During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
     constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped.
-    `Progress.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, S the split residual, divided by the
+    `Iteration.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, S the split residual, divided by the
     current loss relative to the loss of the zero model.
     """
     totals = rows.totals()  # sums of the data and weights, which set the scale of rho
@@ -153,7 +153,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Progress]:
         penalty = rows.improve_components(H, found, bound)
         loss = found.loss
         residual = found.residual / total * largest / max(loss, np.finfo(float).tiny)
-        yield Progress(loss + (found.penalty + penalty), residual)
+        yield Iteration(loss + (found.penalty + penalty), residual)
         # `residual` relative to the loss plus a share of the zero model's: near an exact fit the loss alone goes to 0
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
         if rows.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
@@ -230,7 +230,7 @@ class AdmmInMemory:
         """Update the components `H` (r, n) in place for what a step has `found`; return their penalty before."""
         return improve_components(self._problem, H, found, bound)
 
-    def polish(self, H: Array, max_iter: int) -> Iterator[Progress]:
+    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
         return hals.polish_clipped(self._problem, self._Wt, H, max_iter=max_iter)
 

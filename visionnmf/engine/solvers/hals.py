@@ -30,7 +30,7 @@ from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import sparse_descent, sparse_hals
 from .momentum import Momentum, balance, extrapolated
@@ -56,7 +56,7 @@ SMALL = {4: 5e-3, 8: 1e-10}
 CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot solve
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by a few HALS sweeps each; yield the objective before each iteration."""
     # sparse data whose unstored entries are zeros, not missing, with a box, l1 and l2 only
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
@@ -65,7 +65,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     yield from descend(DescentInMemory(problem, Wt, _halves(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
-def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
     With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
@@ -90,7 +90,7 @@ class DescentRows(Protocol):
         """Return to the last accepted codes."""
 
 
-def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Progress]:
+def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Iteration]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
     `H` always holds the best components so far. ``rows.accept`` keeps the codes, and rescales components whose factors
@@ -117,7 +117,7 @@ def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int)
             momentum.restart()
             H_ahead, H_last = copied(H), copied(H)
             rows.reject()
-        yield Progress(before)
+        yield Iteration(before)
 
 
 class ExtrapolatedCodes:

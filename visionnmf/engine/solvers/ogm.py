@@ -33,7 +33,7 @@ from visionnmf.engine.kernels import manhattan as _ogm_kernels
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 Array = NDArray[Any]
 
@@ -69,7 +69,7 @@ PUBLISHED = SmoothingVariant(centred=False, trace=True, relative=False)
 PRINTED = PUBLISHED._replace(stopped=True)
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration.
 
     The kink of ``|e|`` is replaced by a parabola, whose half-width, the smoothing, begins at a share of the mean of the
@@ -80,7 +80,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     yield from follow(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
 
 
-def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does.
 
     The smoothing decreases as ``1 / t``, in the units of the data, and the number of gradient steps grows like the root
@@ -91,7 +91,7 @@ def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int
     yield from follow(problem, Wt, H, path, PUBLISHED)
 
 
-def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run Algorithm 3 of MahNMF (Guan et al. 2012) with the numbers that the paper prints.
 
     The smoothing decreases as ``1 / t``. Steps on a factor go on until equation 22 holds: the smoothed objective hardly
@@ -102,14 +102,14 @@ def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
 
 def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: SmoothingVariant
-) -> Iterator[Progress]:
+) -> Iterator[Iteration]:
     """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each."""
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
             objective += half(problem, Wt, H, smoothing=smoothing, steps=steps, options=options)
             half(problem.transposed, H, Wt, smoothing=smoothing, steps=steps, options=options)
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
 def half(

@@ -19,7 +19,7 @@ from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 
 if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
     from visionnmf.engine.problem import Problem
-    from visionnmf.engine.stopping import Progress
+    from visionnmf.engine.stopping import Iteration
 
 Array = NDArray[Any]
 
@@ -100,10 +100,10 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties
     _kernels.rri_weighted_rows(X, M, group, Ft, A, *penalty.box(A.dtype), sweeps, eps, 0, len(M))
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by one sweep each, or two for sparse data; yield the objective before."""
     # imported here, because callers of `plain_half` alone need neither this nor `sparse_descent`
-    from visionnmf.engine.stopping import Progress
+    from visionnmf.engine.stopping import Iteration
 
     if problem.is_sparse:
         from . import sparse_descent
@@ -113,4 +113,4 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     for _ in range(max_iter):
         objective = problem.penalty_value(Wt, H) + half(problem, Wt, H, sweeps=1)
         half(problem.transposed, H, Wt, sweeps=1)
-        yield Progress(objective)
+        yield Iteration(objective)

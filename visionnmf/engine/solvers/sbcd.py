@@ -20,7 +20,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
-from visionnmf.engine.stopping import Progress, Stopping
+from visionnmf.engine.stopping import Iteration, Stopping
 
 from . import hals, newton, sbcd_rows, sparse_descent
 from .momentum import Momentum, balance, extrapolated
@@ -88,7 +88,7 @@ def improve(
     return float(losses.sum())
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
 
     `H` and `Wt` always hold the best factors so far; an iteration that raises the objective is undone. `W_new` and
@@ -126,10 +126,10 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
             momentum.restart()
             W_ahead, H_ahead = Wt.copy(), H.copy()
             W_last, H_last = Wt.copy(), H.copy()
-        yield Progress(before)
+        yield Iteration(before)
 
 
-def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place.
 
     Each code moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` with ``S(f) = sum(a x / p)``, which is nearly

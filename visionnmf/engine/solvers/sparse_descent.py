@@ -20,7 +20,7 @@ from visionnmf.engine.kernels import manhattan as _kernels, sparse as _sparse_ke
 from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import floors
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 from visionnmf.exceptions import ParameterError
 
 from . import sparse_rows
@@ -138,14 +138,14 @@ def _descend(
     return float(losses.sum())
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)``; yield the objective."""
     refuse_coupled(problem)
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
         objective = penalties + half(problem, Wt, H, sweeps=SWEEPS)
         half(problem.transposed, H, Wt, sweeps=SWEEPS)
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:

@@ -27,7 +27,7 @@ from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from .momentum import Momentum
 
@@ -298,7 +298,7 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
     return sums
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run HALS with extrapolation on sparse data, in place; yield the objective before each iteration.
 
     The samples are taken in parts; the components are improved after the codes of each part. The first iteration may
@@ -332,4 +332,4 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             else:
                 momentum.restart()
                 model.reset(Wt, H)
-        yield Progress(before)
+        yield Iteration(before)

@@ -29,7 +29,7 @@ from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import penalties as _simplex_kernels
 from visionnmf.engine.penalties import SEPARABLE, Graph, Penalties, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from . import sbcd
 
@@ -186,7 +186,7 @@ def gradient_parts(
     return losses, negative, positive, units
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update both factors in place by a few proximal gradient steps each; yield the objective before."""
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
     objective = problem.objective(Wt, H)
@@ -197,7 +197,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
                 _start_without(problem, Wt, H, objective)
             sides[0].improve(H)
             objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
-        yield Progress(before)
+        yield Iteration(before)
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:

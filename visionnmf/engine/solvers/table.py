@@ -1,9 +1,9 @@
 """The table of solvers, and which of them can work on a problem.
 
 A solver updates both factors in turn, in place: ``iterate(problem, Wt, H, *, max_iter)``, with the codes transposed,
-``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`..stopping.Progress` after each iteration. A function
-that updates the codes of a problem also updates its components, when it is given the transposed problem. One called
-`half` returns the loss *before* the update, because that is a by-product of the residuals.
+``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`..stopping.Iteration` after each one. A function that
+updates the codes of a problem also updates its components, when it is given the transposed problem. One called `half`
+returns the loss *before* the update, because that is a by-product of the residuals.
 
 Finding the codes of fixed components is a separate problem, whichever solver found the components. The record of the
 loss names the function of :mod:`..solving` for it.
@@ -47,13 +47,13 @@ from visionnmf._checks import shown
 from visionnmf.engine.losses import LOSSES, LossRecord
 from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 from visionnmf.exceptions import ParameterError
 
 from . import admm, hals, ogm, rri, sbcd, spg
 from .baselines import divergences, least_squares, nenmf, nnls
 
-Iterate = Callable[..., Iterator[Progress]]
+Iterate = Callable[..., Iterator[Iteration]]
 FindCodes = Callable[[Problem, NDArray[Any], NDArray[Any]], None]
 """A function ``codes(problem, Wt, H)`` that overwrites `Wt` with the codes of fixed components `H`, row by row."""
 

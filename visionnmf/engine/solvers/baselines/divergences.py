@@ -35,7 +35,7 @@ from visionnmf.engine.divergence import exponent, floor_of
 from visionnmf.engine.kernels import divergence_descent as _sbcd_paper_kernels
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers.spg import gradient_parts
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 Array = NDArray[Any]
 
@@ -61,7 +61,7 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     return float(losses.sum())
 
 
-def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, multiplicatively and in place; yield the objective, which never rises.
 
     A code that is zero stays zero. Denominators are kept above zero (Lin 2007).
@@ -70,10 +70,10 @@ def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
         penalties = problem.penalty_value(Wt, H)
         objective = _multiply(problem, Wt, H) + penalties
         _multiply(problem.transposed, H, Wt)
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
-def gd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def gd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, by one gradient step each with a fixed step size, clipped at 0; the objective may rise.
 
     These are the additive updates that Lee & Seung (2000, equation 6) and Li, Lebanon & Park (2012) compare with. Both
@@ -88,7 +88,7 @@ def gd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Prog
             if iteration == 0 and size > 0:
                 lengths[side] = FIRST_CHANGE * float(np.linalg.norm(F)) / size
             F[:] = np.maximum(F - F.dtype.type(lengths[side]) * gradient, 0)
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
 def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
@@ -100,22 +100,22 @@ def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
     return np.asarray(A @ (slopes if problem.weights is None else problem.weights * slopes).T)
 
 
-def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update both factors by sBCD, weights ``p^(beta - 2)`` (Li, Lebanon & Park 2012, Algorithm 1), in place."""
     return _iterate_weighted(problem, Wt, H, "model", max_iter)
 
 
-def al_a(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def al_a(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update both factors by AL-A of sBCD, weights ``x^(beta - 2)`` (Li, Lebanon & Park 2012, 4.3), in place."""
     return _iterate_weighted(problem, Wt, H, "data", max_iter)
 
 
-def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update both factors by AL-B of sBCD, weights of 1 (Li, Lebanon & Park 2012, section 4.3), in place."""
     return _iterate_weighted(problem, Wt, H, "one", max_iter)
 
 
-def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
+def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Iteration]:
     """Update each component in turn, in place, on a weighted least-squares approximation of the loss.
 
     `source` selects the weights of the entries: the power ``beta - 2`` of the model ("model") or of the data ("data"),
@@ -145,4 +145,4 @@ def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_it
         _sbcd_paper_kernels.component_by_component(
             X - P, B, Wt, H, *limits(problem.penalty_W, len(H)), *limits(problem.penalty_H, len(H))
         )
-        yield Progress(objective)
+        yield Iteration(objective)

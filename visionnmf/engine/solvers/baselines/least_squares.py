@@ -26,7 +26,7 @@ from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.solvers.hals import value_from_products
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 Array = NDArray[Any]
 
@@ -38,7 +38,7 @@ FIRST_TOLERANCE = 1e-3  # of the inner solver, relative to the first projected g
 TIGHTENING = 0.1
 
 
-def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run NeNMF (Guan et al. 2012): update `Wt`, then `H`, in place, each by accelerated proximal gradient.
 
     An update stops when the norm of the projected gradient is below a tolerance, relative to the first one, which is
@@ -70,7 +70,7 @@ def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[P
                 tolerances[side] *= TIGHTENING
         size = (sizes[0] ** 2 + sizes[1] ** 2) ** 0.5
         first = first or size
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
 # --- block principal pivoting -----------------------------------------------------------------------------------------
@@ -79,14 +79,14 @@ COLUMNS = 64  # columns that one thread solves at a time
 PIVOTING_TOLERANCE = 1e-8  # of the derivative, relative to a column's right-hand side; for double precision
 
 
-def bpp(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def bpp(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Solve for the codes, then for the components, each exactly and in place (Kim & Park 2008)."""
     return alternate(problem, Wt, H, (_solve_exactly, _solve_exactly), max_iter)
 
 
 def alternate(
     problem: Problem, Wt: Array, H: Array, improve: tuple[Callable[..., None], Callable[..., None]], max_iter: int
-) -> Iterator[Progress]:
+) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before."""
     features, square = problem.features, squares(problem.X)
     objective = problem.objective(Wt, H)
@@ -96,7 +96,7 @@ def alternate(
         gram, right = product(Wt, Wt.T), right_sides(features, Wt)
         improve[1](H, gram, right, problem.penalty_H)
         objective = value_from_products(problem, Wt, H, H, gram, right, square)
-        yield Progress(before)
+        yield Iteration(before)
 
 
 def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
@@ -123,7 +123,7 @@ FACTOR = 0.1  # ratio of two successive trial step lengths (Lin's beta)
 DECREASE = 0.01  # sufficient decrease, as a share of the first-order decrease (Lin's sigma)
 
 
-def pg(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def pg(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run alternating projected gradient (Lin 2007), in place.
 
     The search for the step length starts from the previous one and multiplies or divides it by ten until it is the
@@ -183,7 +183,7 @@ def _move(F: Array, gradient: Array, system: Array, penalty: Penalties, length: 
 # --- the truncated singular value decomposition: the trivial baseline, without non-negativity -------------------------
 
 
-def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Overwrite both factors by the truncated decomposition ``U S V^T``, in a single iteration: ``W = U S, H = V^T``.
 
     No factorisation with the same number of components has a smaller loss (Eckart & Young 1936), so it is a lower bound
@@ -203,7 +203,7 @@ def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Pro
             values = values * size
         left, right = svd_flip(left, right, u_based_decision=False)
         Wt[:count], H[:count] = (left * values).T, right
-    yield Progress(before, done=True)  # the minimum in closed form, so there is no other iteration
+    yield Iteration(before, done=True)  # the minimum in closed form, so there is no other iteration
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:

@@ -18,7 +18,7 @@ from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.solvers.hals import value_from_products
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ TIGHTENING = 0.1  # of the tolerance of a factor whose update needs no more than
 LEAST_STEPS, MOST_STEPS = 10, 1000  # for each factor in one iteration; those of the authors' code
 
 
-def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run NeNMF as published (Guan et al. 2012, Algorithm 2): each half in place by Algorithm 1."""
     square = squares(problem.X)
     halves = [_Half(Wt, problem.penalty_W), _Half(H, problem.penalty_H)]
@@ -44,7 +44,7 @@ def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
                 gram, right = product(Wt, Wt.T), right_sides(problem.features, Wt)
             if half.improve(gram, right, tolerances[side]) <= LEAST_STEPS:
                 tolerances[side] *= TIGHTENING
-        yield Progress(objective)
+        yield Iteration(objective)
 
 
 class _Half:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
-from visionnmf.engine.stopping import Progress
+from visionnmf.engine.stopping import Iteration
 
 from .least_squares import alternate
 
@@ -37,10 +37,10 @@ Array = NDArray[Any]
 Improve = Callable[[Array, Array, Array, Penalties], None]
 
 
-def solver(improve: Improve) -> Callable[..., Iterator[Progress]]:
+def solver(improve: Improve) -> Callable[..., Iterator[Iteration]]:
     """Return the solver that updates `Wt`, then `H`, by ``improve(F, gram, right, penalty)``, in place."""
 
-    def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
         """Update `Wt`, then `H`, in place by ``improve(F, gram, right, penalty)``; yield the objective before."""
         return alternate(problem, Wt, H, (improve, improve), max_iter)
 
