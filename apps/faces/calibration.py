@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,46 +78,14 @@ class Calibration(NamedTuple):
     corrupted: float
 
 
+NONE = Calibration(math.nan, Rate(), Rate(), None, math.inf, math.inf, math.inf, math.nan)  # of a fit without one
+
+
 def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
     """Return which new images are, by their noise measures, like the training images; None if there were too few."""
     if noise_range is None:
         return None
     return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who is on an image.
-
-    `person` is the label, or None if the image is rejected for a `reason`: "unlike" if it is so unlike the training
-    images that it probably shows no face, and otherwise "unknown" if the distance is above the threshold, or if the
-    image is more unlike the training images than new images of the people on them are. `nearest`
-    is the label of the nearest person, accepted or not, and `distance` the distance from that person over the harmonic
-    mean of the distances from all people, 0 to 1. `corrupted` is the share of the pixels that were judged corrupted,
-    of which undamaged images have some (:class:`.Decomposition`).
-    `calibrated` says whether the image is as noisy as the training images, so that the error rates, if they are known,
-    hold for it; it is None if too few images were left out in training to tell. `ranking` has as many of the nearest
-    people as were asked for, with their distances; the first is `nearest`.
-
-    `unlikeness` says how unlike the training images the image is (:func:`.likeness.unlikeness`), and `unlikeness_limit`
-    is the largest value with which it may be named as `nearest`. So an image with a distance up to the threshold and
-    the `reason` "unknown" is beyond this limit. With the reason "unlike" it is also beyond ``faceless_`` of the
-    recogniser, or `unexplained` is beyond its ``unexplained_``: the share of the image's coarse contrast that the model
-    leaves, noise included, which is near 1 for noise alone. Each is None if it is not known: without an image shape, or
-    with too few training images for a limit.
-    """
-
-    person: Any
-    nearest: Any
-    distance: float
-    threshold: float
-    corrupted: float
-    calibrated: bool | None = None
-    ranking: tuple[tuple[Any, float], ...] = ()
-    reason: str | None = None
-    unlikeness: float | None = None
-    unlikeness_limit: float | None = None
-    unexplained: float | None = None
 
 
 def can_choose(people: Labels) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from .calibration import Identity
+from .identities import Identity
 from .input_checks import named_alike
 from .likeness import IN_WORDS
 

@@ -24,8 +24,8 @@ from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, read_image, stem_of, takes_files, write_image
 
-from .calibration import Identity
 from .figures import residual_picture
+from .identities import Identity
 from .likeness import IN_WORDS
 from .reading import Box, ProbeFaces, Source, find_faces, name_of, read_probe
 from .recognizer import FaceRecognizer

@@ -47,6 +47,7 @@ def check_parameters(given: dict[str, Any]) -> None:
     check_choice(given["missing"], "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
     check_count(given["n_components"], "n_components")
     check_flag(given["thorough"], "thorough")
+    check_flag(given["calibrate"], "calibrate")
     check_number(given["unknown_rate"], "unknown_rate", 0, 1, without_low=True, without_high=True)  # neither 0 nor 1
     model, outliers = given["model"], given["outliers"]
     if model is not None and (isinstance(model, type) or not hasattr(model, "fit_transform")):
@@ -56,6 +57,12 @@ def check_parameters(given: dict[str, Any]) -> None:
         raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(outliers)}")
     if given["image_shape"] is not None:
         check_image_shape(given["image_shape"])
+
+
+def check_calibrated(threshold: float) -> None:
+    """Raise ParameterError if the threshold of a recogniser is NaN, because it was fitted without one."""
+    if math.isnan(threshold):
+        raise ParameterError("threshold must be given for a recogniser that was fitted with calibrate=False; got none")
 
 
 def check_images(X: Any, image_shape: tuple[int, int] | None = None) -> None:

@@ -13,17 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from visionnmf import NMF, choices
+from visionnmf import choices
 from visionnmf._checks import check_callable, check_count, check_image_shape, check_number, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 from . import calibration, cleaning, doubts, input_checks, likeness
-from .calibration import Identity
 from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
 from .comparison import Comparison
+from .identities import Identity, Limits, Measures, identities
 from .nearest import NearestPerson
 from .occlusion import RobustResidual
 from .quick_model import QuickModel
@@ -45,7 +46,7 @@ CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pi
 # Integers become float32, which takes half of the time. Values are checked later, because a mask may hide NaN.
 FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_all_finite": False}
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
-MOST_CHOOSING = 500  # images by which a search is chosen
+MOST_CHOOSING = 500  # images by which a search for missing pixels and a limit of cleaning are chosen
 
 
 class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
@@ -92,6 +93,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     thorough : bool, default=False
         Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
         takes twice as long. All pixels of noisy images set it in any case.
+    calibrate : bool, default=True
+        Whether `fit` sets the threshold of unknown people and the other limits of :meth:`identify`. Without them it
+        takes about half of the time, and :meth:`predict` returns the same, but :meth:`identify` needs a threshold.
     random_state : int, RandomState instance or None, default=None
         Seed of the default model.
 
@@ -122,7 +126,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         of an even background; NaN without one.
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
-        it rejects a share `unknown_rate` of their own images; with one, or one image each, everything.
+        it rejects a share `unknown_rate` of their own images; with one, or one image each, everything. NaN without
+        `calibrate`.
     threshold_pixels_ : ndarray of int
         The pixels that set the threshold.
     false_acceptance_rate_, false_rejection_rate_ : float
@@ -176,6 +181,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         image_shape: tuple[int, int] | None = None,
         unknown_rate: float = choices.FACE_UNKNOWN_RATE,
         thorough: bool = False,
+        calibrate: bool = True,
         random_state: Any = None,
     ) -> None:
         self.model = model  # an estimator, or None for the default NMF
@@ -186,6 +192,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.image_shape = image_shape  # (height, width)
         self.unknown_rate = unknown_rate  # share of unknown people who may pass the threshold
         self.thorough = thorough  # whether cross-validation uses all pixels of large images
+        self.calibrate = calibrate  # whether to set the threshold of unknown people, by cross-validation
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -237,15 +244,13 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         missing = given | self._found(data, given, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
             missing = given  # so few are chance, and leaving them out would give another fit
-        model = self._model(data.shape, ITERATIONS)
-        if self.model is None:  # the default model tells of each iteration
-            model.set_params(callback=lambda done, _: step("learning the people", done, ITERATIONS))
+        model = self._model(data.shape, ITERATIONS, lambda done, _: step("learning the people", done, ITERATIONS))
         self._learn(data, missing, people, model)
-        if self.model is None:
-            model.set_params(callback=None)  # a model with a function could not be pickled
         # `_left_out` returns how recognizers judged training images that they had not seen: who is on each, whether
         # that person was left out, too, and its distance, noise and unlikeness. These set the threshold and all limits.
-        found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
+        found, self.threshold_pixels_ = calibration.NONE, np.empty(0, np.intp)
+        if self.calibrate:
+            found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
         self.threshold_, self.noise_ = found.threshold, found.noise
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
         self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])
@@ -255,32 +260,32 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.unexplained_, self.corrupted_rate_ = found.unexplained, found.corrupted  # beyond the first, it is noise
         return self
 
-    def _model(self, shape: tuple[int, int], iterations: int, *, quick: bool = False) -> Any:
+    def _model(self, shape: tuple[int, int], iterations: int, callback: Any = None) -> Any:
         """Return an unfitted model for images of `shape`, (n_images, n_pixels); the default one has `iterations`."""
-        if self.model is None:
-            n_components = min(self.n_components, *shape)
-            if quick:
-                return QuickModel(n_components, iterations, self.random_state)
-            return NMF(n_components, nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state)
-        return clone(self.model)
+        if self.model is not None:
+            return clone(self.model)
+        return QuickModel(min(self.n_components, *shape), iterations, self.random_state, callback)
 
+    @one_blas_thread()  # here and below: most matrices are so small that threads wait for each other
     def _learn(self, data: Array, missing: Mask, people: Labels, model: Any) -> None:
         """Fit all but the threshold: the model, the cleaned images and the classifier.
 
         `data` are the images (n_images, n_pixels), `missing` is a mask of that shape, and `people` (n_images,) are
         positions in ``classes_``. `model` is not fitted yet.
         """
-        self.model_, self.labels_ = model, people
+        self.labels_ = people
         # Some models take no weights; `missing` is empty then.
-        codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
+        codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
+        self.model_ = model.as_nmf() if isinstance(model, QuickModel) else model
         self._compare_with_model()
-        self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
+        self.reconstructions_ = (codes @ model.components_).astype(data.dtype, copy=False)
         residuals = data - self.reconstructions_
         self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
         self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
         self.outliers_scores_: dict[float, float] = {}
         if self.outliers == "auto" and calibration.can_choose(people):
-            self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS)
+            rows = calibration.some_people(people, MOST_CHOOSING)
+            self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS, rows)
             self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > cleaning.judged(self.scale_, self.white_))
@@ -289,22 +294,25 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.classifier_ = self._comparison.classifier().fit(features, people)
 
     def _compare_with_model(self) -> None:
-        """Set what depends on the model: what the rule compares, and the components of unit norm."""
+        """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
+        self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_
         self._comparison = Comparison(self.rule, self.model_, self.image_shape)
         self.components_ = self._comparison.components
 
-    def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
-        """Return for each of the `limits` of cleaning the share of training images that are identified if left out."""
+    def _limit_scores(
+        self, data: Array, missing: Mask, limits: tuple[float, ...], rows: Labels | slice = slice(None)
+    ) -> dict[float, float]:
+        """Return for each of the `limits` of cleaning the share of the images `rows` identified if left out."""
         # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
-        return {
-            outliers: calibration.identified(
-                self._comparison,
-                cleaning.winsorise(data, self.reconstructions_, cleaning.pull_limit(outliers, self.scale_), missing),
-                self.labels_,
-            )
-            for outliers in limits  # standard deviations of the noise that a pixel may be away from the model
-        }
+        images, known = (data[rows], self.reconstructions_[rows]), missing[rows]
+        people = np.unique(self.labels_[rows], return_inverse=True)[1]
+        scores = {}
+        for outliers in limits:  # standard deviations of the noise that a pixel may be away from the model
+            cleaned = cleaning.winsorise(*images, cleaning.pull_limit(outliers, self.scale_), known)
+            scores[outliers] = calibration.identified(self._comparison, cleaned, people)
+        return scores
 
+    @one_blas_thread()
     def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
         """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified.
 
@@ -337,6 +345,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         step("choosing missing pixels", len(scores), len(scores))
         return max(scores, key=scores.__getitem__), scores
 
+    @one_blas_thread()
     def _left_out(self, data: Array, missing: Mask, step: Progress) -> calibration.LeftOut:
         """Judge left-out training images by recognizers that saw neither them nor the people who play unknown.
 
@@ -386,7 +395,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             setattr(part, name, getattr(self, name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are enough to choose
-            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS, quick=True))
+            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS))
         return part
 
     def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
@@ -407,9 +416,10 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_like_labels(labels, self.classes_)
         empty = input_checks.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
-        judged = self._identities(data, missing, parts, self.threshold_)
-        for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
-            warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
+        if self.calibrate:
+            judged = self._identities(data, missing, parts, self.threshold_)
+            for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
+                warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
         unlike, _ = self._unlikeness(data, missing, parts)
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
@@ -455,8 +465,14 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         Returns
         -------
         list of Identity
+
+        Raises
+        ------
+        ParameterError
+            If there is no threshold, because the recogniser was fitted with ``calibrate=False``.
         """
         data, missing = self._check_new(X, mask)
+        input_checks.check_calibrated(self.threshold_ if threshold is None else threshold)
         limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
         top = min(check_count(top, "top"), len(self.classes_))
         return self._identities(data, missing, self._decompose(data, missing), limit, top, threshold is None)
@@ -465,24 +481,16 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int = 1, announced: bool = True
     ) -> list[Identity]:
         """Return who is on decomposed images, up to a distance `limit`, whose error rates are `announced` or not."""
-        ratios = relative_distances(self._distances(data, missing, parts))
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
-        unlike, unexplained = self._unlikeness(data, missing, parts)
-        nothing = unexplained > self.unexplained_  # noise alone
-        nothing[input_checks.empty_images(data, missing)] = True
-        found = []
-        for row, nearest in enumerate(np.argsort(ratios, axis=1, kind="stable")[:, :top]):
-            ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
-            person, distance = ranking[0]
-            allowed = self.unlike_[nearest[0]]  # the unlikeness with which the nearest person may still be named
-            reason = "unknown" if unlike[row] > allowed or distance > limit else None
-            reason = "unlike" if nothing[row] or unlike[row] > max(allowed, self.faceless_) else reason
-            share, named = float(parts.corrupted[row].mean()), person if reason is None else None
-            like = None if alike is None else bool(alike[row]) and announced
-            numbers = (float(value) for value in (unlike[row], allowed, unexplained[row]))
-            coarse = [value if math.isfinite(value) else None for value in numbers]
-            found.append(Identity(named, person, distance, limit, share, like, ranking, reason, *coarse))
-        return found
+        measures = Measures(
+            relative_distances(self._distances(data, missing, parts)),
+            parts.corrupted.mean(axis=1),
+            *self._unlikeness(data, missing, parts),
+            input_checks.empty_images(data, missing),
+            None if alike is None else alike & announced,
+        )
+        limits = Limits(limit, self.unlike_, self.faceless_, self.unexplained_)
+        return identities(self.classes_, measures, limits, top)
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Return what the recognizer makes of images before it compares them with the gallery.
@@ -533,13 +541,15 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """Return rows of pixels as images (n_images, height, width)."""
         return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
 
+    @one_blas_thread()
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
         """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image.
 
         `data` and `missing` are (n_images, n_pixels). `own` (n_images, 1) is the noise scale of each image.
         """
-        codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
-        reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
+        model = self._encoder
+        codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
+        reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
         own = cleaning.noise_scales(residuals, missing)
         outlying = ((residuals > cleaning.judged(own, self.white_)) & ~missing).mean(axis=1)
@@ -564,6 +574,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         images = data, missing, parts.reconstructions
         return likeness.unlikeness_of(self.image_shape, self.white_, *images, parts.noise[:, 3:])  # the finest detail
 
+    @one_blas_thread()
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
         """Return the distances (n_images, n_people) of new images; without `parts` they are not cleaned.
 

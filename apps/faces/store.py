@@ -55,8 +55,9 @@ STATE = {
     "cleaned_": Array("float32 float64", "images pixels", low=0),
     "model_": estimator_of("NMF", features="pixels"),
     "missing_": Text(tuple(choices.FACE_MISSING)),
-    **{name: Number(low=0) for name in ("threshold_", "scale_", "white_", "brightest_")},
-    **{name: RATE for name in ("false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_")},
+    **{name: Number(low=0) for name in ("scale_", "white_", "brightest_")},
+    **{name: RATE for name in ("threshold_", "false_acceptance_rate_", "false_rejection_rate_")},  # NaN: not calibrated
+    **{name: RATE for name in ("background_", "corrupted_rate_")},
     **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_", "unexplained_")},
     "unlike_": Array("float64", "people", low=0, finite=False),
     "rate_intervals_": Array("float64", "2 2", low=0, high=1),

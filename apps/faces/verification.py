@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,16 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
-from visionnmf._checks import check_number
+from visionnmf._checks import check_number, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
 
-from .calibration import Identity, some_people
+from .calibration import some_people
 from .classifiers import Labels
 from .identification import doubtful
+from .identities import Identity
 from .likeness import IN_WORDS
 from .reading import Source, name_of, read_probe
 from .recognizer import FaceRecognizer
@@ -65,12 +70,16 @@ class PairSpace:
         variances = np.maximum(variances, 0) + max(SHRINKAGE * variances.mean(), np.finfo(np.float32).tiny)
         self._whitening = directions / np.sqrt(variances)
 
-    def distances(self, images: Array) -> Array:
-        """Return one minus the cosine for all pairs of images, (n_images, n_images).
+    def rows(self, images: Array) -> Array:
+        """Return a row of unit norm for each image, whose inner products are the cosines.
 
         `_projection` is the fitted PCA, and `_whitening` divides directions in which images of one person vary.
         """
-        rows = normalize(self._projection.transform(normalize(images)) @ self._whitening)
+        return normalize(self._projection.transform(normalize(images)) @ self._whitening)
+
+    def distances(self, images: Array) -> Array:
+        """Return one minus the cosine for all pairs of images, (n_images, n_images)."""
+        rows = self.rows(images)
         return np.asarray(np.maximum(1 - rows @ rows.T, 0))
 
 
@@ -160,7 +169,8 @@ class VerificationReport(Report):
 class Verifier:
     """Decides whether two images show one person; see :func:`verify`.
 
-    It sets the threshold once, so that many pairs take little longer than one.
+    It sets the threshold once, so that many pairs take little longer than one; :meth:`verify_pairs` takes them
+    together.
 
     Parameters
     ----------
@@ -178,12 +188,17 @@ class Verifier:
     >>> verifier = Verifier("people.npz")
     >>> [verifier.verify("people/ada/0.png", f"people/{name}/1.png").same for name in ("ada", "ben")]
     [True, False]
+    >>> pairs = [("people/ada/0.png", f"people/{name}/1.png") for name in ("ada", "ben")]
+    >>> [report.same for report in verifier.verify_pairs(pairs)]
+    [True, False]
     """
 
     @one_blas_thread()
     def __init__(self, model: FaceModel | FaceRecognizer | str | Path) -> None:
         self.model = loaded(model)
         recognizer = self.model.recognizer
+        if math.isnan(recognizer.threshold_):
+            raise ParameterError("model must have a threshold; got one that was fitted with calibrate=False")
         # `_space` compares images: directions in which images of one person vary count less, if there are enough people
         # to learn them from. `_strangers` are the sorted distances of pairs of gallery images of different people, each
         # compared in a space that was learnt without the images of these two (by cross-validation over people).
@@ -193,6 +208,9 @@ class Verifier:
         # A pair passes below the threshold: `unknown_rate` is the share of pairs of different people that may do so.
         # With one person there are no pairs of different people, and nothing passes.
         self.threshold = float(np.quantile(self._strangers, recognizer.unknown_rate)) if len(self._strangers) else 0.0
+
+    def __repr__(self) -> str:
+        return f"Verifier({self._n_people} people, threshold {self.threshold:.3f})"
 
     def verify(
         self,
@@ -208,45 +226,118 @@ class Verifier:
         -------
         VerificationReport
         """
+        return self.verify_pairs([(first, second)], threshold=threshold, progress=progress)[0]
+
+    @one_blas_thread()
+    def verify_pairs(
+        self,
+        pairs: Iterable[tuple[Source, Source]],
+        *,
+        threshold: float | None = None,
+        progress: Progress | None = None,
+    ) -> list[VerificationReport]:
+        """Decide for many pairs of images whether they show one person; images are judged together, and once each.
+
+        Parameters
+        ----------
+        pairs : iterable of pairs of str, Path or ndarray
+            An image may be in any number of pairs.
+        threshold : float or None, default=None
+            Replaces the threshold of the distance of the images of a pair from each other.
+        progress : callable, optional
+            Called as ``progress("comparing", done, total)`` after each of up to two steps.
+
+        Returns
+        -------
+        list of VerificationReport
+            One for each pair, in their order.
+
+        Raises
+        ------
+        ParameterError
+            If an item of `pairs` is not two images.
+        MediaError
+            If an image cannot be read, or has no face.
+        """
         step = progress or (lambda *_: None)
-        model, recognizer = self.model, self.model.recognizer
-        inputs = [name_of(first, "first array"), name_of(second, "second array")]
+        pairs = checked_pairs(pairs)
         limit = self.threshold if threshold is None else check_number(threshold, "threshold", 0)
+        if not pairs:
+            return []
+        model, recognizer = self.model, self.model.recognizer
+        # The number of each image among those that differ; arrays are the same only if they are one object.
+        numbers: dict[Any, int] = {}
+        sources: list[Source] = []
+        for source in chain.from_iterable(pairs):
+            if numbers.setdefault(_key(source), len(sources)) == len(sources):
+                sources.append(source)
         reading = (model.image_shape, model.detect, 1, recognizer.white_)
-        faces = [read_probe(*reading, source) for source in (first, second)]
-        rows = np.concatenate([face.rows for face in faces])
+        rows = np.concatenate([read_probe(*reading, source).rows for source in sources])
         step("comparing", 0, 2)
         found = recognizer.identify(rows)
         step("comparing", 1, 2)
+        compared = None
+        if any(identity.person is None for identity in found):
+            compared = self._space.rows(recognizer.explain(rows).cleaned)
+            step("comparing", 2, 2)
+        reports = []
+        for pair in pairs:
+            one, other = (numbers[_key(source)] for source in pair)
+            distance = math.nan if compared is None else float(np.maximum(1 - compared[one] @ compared[other], 0))
+            reports.append(self._report(pair, [found[one], found[other]], distance, limit, threshold is None))
+        return reports
+
+    def _report(
+        self, pair: tuple[Source, Source], found: list[Identity], distance: float, limit: float, announced: bool
+    ) -> VerificationReport:
+        """Return the verdict on a pair of images, who is on them, with their `distance` from each other.
+
+        The `limit` of this distance is that of the verifier if it is `announced`, or else the caller's.
+        """
+        inputs = [name_of(source, name) for source, name in zip(pair, ("first array", "second array"), strict=True)]
         people = [identity.person for identity in found]
         each: dict[str, Any] = {
             name: [getattr(identity, attribute) for identity in found]
             for name, attribute in (("nearest", "nearest"), ("reasons", "reason"), ("calibrated", "calibrated"))
         }
         # The noise of images matters where error rates do: for names, and for a threshold that the caller did not give.
-        notes = self._doubts(inputs, found) if None not in people or threshold is None else []
+        notes = self._doubts(inputs, found) if None not in people or announced else []
         if None not in people:
-            distance = max(identity.distance for identity in found)
+            furthest = max(identity.distance for identity in found)
+            limit = self.model.recognizer.threshold_
             same = people[0] == people[1]
-            limit = recognizer.threshold_
-            return VerificationReport(same, "people", people, distance, limit, inputs=inputs, notes=notes, **each)
-        distance = float(self._space.distances(recognizer.explain(rows).cleaned)[0, 1])
-        step("comparing", 2, 2)
+            return VerificationReport(same, "people", people, furthest, limit, inputs=inputs, notes=notes, **each)
         alike = None
         if len(self._strangers):
             alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
-        if threshold is None and self._n_people < PEOPLE_LEAST:
+        if announced and self._n_people < PEOPLE_LEAST:
             few = f"{self._n_people} people show" if self._n_people > 1 else "one person shows"
             notes.append(
                 f"{few} little of how alike different people are; train {PEOPLE_LEAST} or more, or give a threshold"
             )
-        same = None if "unlike" in each["reasons"] else distance <= limit
-        return VerificationReport(same, "images", people, distance, limit, alike, inputs=inputs, notes=notes, **each)
+        verdict = None if "unlike" in each["reasons"] else distance <= limit
+        return VerificationReport(verdict, "images", people, distance, limit, alike, inputs=inputs, notes=notes, **each)
 
     def _doubts(self, inputs: list[str], found: list[Identity]) -> list[str]:
         """Return a sentence for each image that is not as noisy as the training images."""
         doubted, doubt = doubtful(self.model.recognizer, found)
         return [f"{source}: {doubt}" for source, one in zip(inputs, found, strict=True) if one in doubted]
+
+
+def checked_pairs(pairs: Any) -> list[tuple[Source, Source]]:
+    """Return pairs of images as a list, or raise ParameterError."""
+    if isinstance(pairs, str | Path | np.ndarray) or not isinstance(pairs, Iterable):
+        raise ParameterError(f"pairs must be a list of pairs of images; got {shown(pairs)}; verify takes two images")
+    found = [tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in pairs]
+    for number, pair in enumerate(found):
+        if len(pair) != 2:
+            raise ParameterError(f"pairs must be a list of pairs of images; got {shown(pair)} for pair {number}")
+    return found
+
+
+def _key(source: Source) -> Any:
+    """Return what tells an image from others: its path, or the identity of an array."""
+    return id(source) if isinstance(source, np.ndarray) else str(source)
 
 
 def verify(

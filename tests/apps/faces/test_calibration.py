@@ -131,7 +131,7 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
         noisy[known & trained], labels[known & trained]
     )
     found = recognizer.identify(noisy[~known])
-    assert np.mean([one.calibrated for one in found]) > 0.9
+    assert np.mean([one.calibrated for one in found]) > 0.85
     passed = np.mean([one.person is not None for one in found if one.calibrated])
     (least, most), (_, rejected_most) = recognizer.rate_intervals_
     assert least <= passed <= most and least < recognizer.false_acceptance_rate_ < most < 0.5

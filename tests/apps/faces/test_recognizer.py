@@ -2,7 +2,9 @@
 
 import io
 import math
+import os
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -19,11 +21,13 @@ from sklearn.model_selection import GridSearchCV
 from visionnmf import NMF
 from visionnmf.apps.faces import (
     FaceRecognizer,
+    Verifier,
     remove_shadows,
 )
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
 from visionnmf.datasets import corrupt
+from visionnmf.engine import blocks
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -432,3 +436,46 @@ def test_each_fit_of_a_model_is_reported(rng):
     last = ("setting the threshold", len(seen) - 101, len(seen) - 101)
     assert seen[-1] == last and [done for _, done, _ in seen[100:]] == list(range(last[1] + 1))
     assert fitted.model_.callback is None
+
+
+def test_without_calibration_there_is_no_threshold_and_the_same_predictions(rng, tmp_path):
+    images, labels = made_faces(rng, 4, 5)
+    X, y = rows(images), labels.astype(str)
+    full = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(X, y)
+    quick = FaceRecognizer(image_shape=SHAPE, random_state=0, calibrate=False)
+    stages = set()
+    quick.fit(X, y, progress=lambda stage, done, total: stages.add(stage))
+    assert "setting the threshold" not in stages
+    assert np.array_equal(quick.distances(X), full.distances(X))
+    assert math.isnan(quick.threshold_) and math.isnan(quick.false_acceptance_rate_) and quick.noise_ is None
+    with pytest.raises(ParameterError, match="threshold must be given for a recogniser that was fitted with calibrate"):
+        quick.identify(X)
+    found = quick.identify(X, threshold=0.5)
+    assert [one.distance for one in found] == [one.distance for one in full.identify(X, threshold=0.5)]
+    assert {one.person is None for one in found} == {False} and found[0].calibrated is None
+    quick.save(tmp_path / "m.npz")
+    again = FaceRecognizer.load(tmp_path / "m.npz")
+    assert not again.calibrate and math.isnan(again.threshold_) and again.identify(X, threshold=0.5) == found
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick.add(X[:2], ["new", "new"])  # nothing can be doubted
+    with pytest.raises(ParameterError, match="model must have a threshold"):
+        Verifier(quick)
+
+
+def test_a_fit_and_an_image_hold_blas_to_one_thread(rng, monkeypatch):
+    """With more, threads wait for each other in thousands of small products."""
+    held = []
+
+    def watched(function):
+        """Return a function that also notes whether BLAS is held to one thread."""
+        return lambda *given, **named: (held.append(blocks._limit(os.getpid()).depth > 0), function(*given, **named))[1]
+
+    monkeypatch.setattr(np.linalg, "eigh", watched(np.linalg.eigh))
+    monkeypatch.setattr(ClassResidual, "distances", watched(ClassResidual.distances))
+    images, labels = made_faces(rng, 3, 4)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), labels)
+    assert held and all(held)
+    held.clear()
+    recognizer.predict(rows(images[:1]))
+    assert held == [True]

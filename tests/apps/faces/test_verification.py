@@ -1,5 +1,7 @@
 """Whether two images show one person: the comparison, its threshold, and models that cannot tell."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
@@ -7,8 +9,9 @@ from PIL import Image
 from sklearn.metrics.pairwise import cosine_distances
 from sklearn.preprocessing import normalize
 
-from visionnmf.apps.faces import FaceModel, FaceRecognizer, verification, verify
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, Verifier, verification, verify
 from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
+from visionnmf.exceptions import ParameterError
 
 
 def people_of(rng, n_people, n_images, n_pixels=40):
@@ -124,3 +127,34 @@ def test_images_that_are_not_as_noisy_as_the_training_images_are_doubted_as_by_i
     assert verify(FaceModel(recognizer), one, other).notes[0].endswith("the error rates of the threshold do not hold")
     recognizer.noise_ = np.array([[0.0] * 4, [np.inf] * 4])
     assert verify(FaceModel(recognizer), one, other).calibrated == [True, True]
+
+
+@pytest.mark.slow
+def test_many_pairs_are_judged_as_each_alone(model, folder, rng):
+    """Also if an image is in several pairs, and if it is an array."""
+    verifier = Verifier(model[1])
+    files = [str(folder / f"person {number}" / "0.png") for number in (1, 2, 3)]
+    strange = made_faces(rng, 1, 2)[0].astype(np.float32)
+    pairs = [(files[0], files[1]), (files[0], files[0]), (strange[0], files[2]), (strange[0], strange[1])]
+    together = verifier.verify_pairs(iter(pairs))
+    for pair, report in zip(pairs, together, strict=True):
+        alone = verifier.verify(*pair)
+        assert report.distance == pytest.approx(alone.distance, abs=1e-5)
+        assert replace(report, distance=0) == replace(alone, distance=0)
+    assert {report.rule for report in together} == {"people", "images"}
+    assert verifier.verify_pairs([]) == []
+    assert repr(verifier) == f"Verifier(4 people, threshold {verifier.threshold:.3f})"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ("ada.png", "'ada.png'; verify takes two images"),
+        ([("ada.png",)], "for pair 0"),
+        ([("a.png", "b.png"), "ben.png"], "for pair 1"),
+    ],
+)
+def test_what_is_not_a_list_of_pairs_is_refused(model, pairs, message):
+    with pytest.raises(ParameterError, match=f"pairs must be a list of pairs of images; got .*{message}"):
+        Verifier(model[1]).verify_pairs(pairs)

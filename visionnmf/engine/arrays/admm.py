@@ -98,7 +98,7 @@ def codes(problem: Problem, Wt: Any, H: Any) -> None:
 
 
 class _System:
-    """The linear system of ADMM in consensus form that all rows and iterations share; see ``..solvers.admm._Codes``."""
+    """The linear system of ADMM in consensus form that all rows and iterations share; see `.FixedComponents`."""
 
     def __init__(self, problem: Problem, H: Any) -> None:
         """Scale the components `H` (r, n) to norm 1, and decompose their Gram matrix, in NumPy and double precision."""

@@ -25,7 +25,7 @@ from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
-from visionnmf.engine.penalties import SEPARABLE
+from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.stopping import Iteration
@@ -359,37 +359,33 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
         hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
-    solve = _Codes(problem, H)  # `solve(block, Wt)` writes the codes of one block of rows
-    # rows in a block: a multiple of ROWS, the number of rows in each product
-    size = max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS)
-    with one_blas_thread():
-        map_blocks(
-            lambda block: solve(block, Wt), blocks(len(problem.X), size), parallel=problem.X.size > BLOCK_ELEMENTS
-        )
+    FixedComponents(problem.penalty_W, H).codes(problem, Wt)
 
 
-class _Codes:
-    """ADMM in consensus form for the codes of a block of rows, here of shape (n_rows, r).
+class FixedComponents:
+    """ADMM in consensus form for the codes of rows, here of shape (n_rows, r), of components that do not change.
+
+    What depends on the components and the penalty of the codes alone is computed once, for any number of problems.
 
     The codes of a row must not depend on the other rows, not even in the last bit. The rounding of a BLAS product
     depends on its shape and on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones
     are padded.
     """
 
-    def __init__(self, problem: Problem, H: Array) -> None:
+    def __init__(self, penalty: Penalties, H: Array, *, iterations: int = CODES_ITERATIONS) -> None:
         """Scale the components to norm 1, on the simplex by one number, and decompose the linear system."""
-        self.problem, self.H = problem, H
+        self.penalty, self.H, self.iterations = penalty, H, iterations
         norms = np.linalg.norm(H, axis=1)
         self.tie = CODES_TIE  # weight of the difference between the codes and their feasible copy
-        if "simplex" in problem.penalty_W.kinds:
+        if "simplex" in penalty.kinds:
             norms[:] = norms.mean()  # the sum of scaled codes is then the scale
             self.tie = SIMPLEX_TIE
         self.scale = np.where(norms > 0, norms, H.dtype.type(1))  # (r,)
         self.unit = H / self.scale[:, None]  # (r, n), components of norm 1
         self.gram = self.unit @ self.unit.T  # (r, r)
-        l1, l2 = problem.penalty_W.weights(len(H), np.float64)
+        l1, l2 = penalty.weights(len(H), np.float64)
         self.lean = (l1 / self.scale).astype(H.dtype)  # (r,) l1 weights of scaled codes
-        low, high = problem.penalty_W.box(H.dtype)
+        low, high = penalty.box(H.dtype)
         self.low, self.high = low * self.scale, high * self.scale  # (r,), the box of scaled codes
         ridge = l2 / self.scale.astype(np.float64) ** 2
         system = self.gram.astype(np.float64) + self.tie * np.eye(len(H))  # S, without the ridge of the l2 penalty
@@ -400,24 +396,32 @@ class _Codes:
         self.values, self.vectors = values.astype(H.dtype), vectors.astype(H.dtype)
         self.inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
 
-    def __call__(self, block: tuple[int, int], Wt: Array) -> None:
+    def codes(self, problem: Problem, Wt: Array) -> None:
+        """Overwrite the codes `Wt` (r, n_samples) of a problem that has the penalty of these components."""
+        # the number of rows in a block is a multiple of ROWS, that of each product
+        work = blocks(len(problem.X), max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS))
+        with one_blas_thread():
+            map_blocks(lambda block: self._of_block(problem, block, Wt), work, parallel=problem.X.size > BLOCK_ELEMENTS)
+
+    def _of_block(self, problem: Problem, block: tuple[int, int], Wt: Array) -> None:
         """Overwrite the codes of rows ``block[0]:block[1]``, in products of :data:`ROWS` rows.
 
         For the losses of :data:`.rri.LOSSES` (Manhattan, elastic net), coordinate descent finishes the codes exactly.
         """
-        problem, rows = self.problem, slice(*block)
+        rows = slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
-        found = np.ascontiguousarray((self._iterate(X, M) / self.scale).T)  # (r, padded rows), in the user's units
-        penalty, dtype = problem.penalty_W, X.dtype
+        # (r, padded rows), in the user's units
+        found = np.ascontiguousarray((self._iterate(problem.loss, X, M) / self.scale).T)
+        penalty, dtype = self.penalty, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
             np.clip(found, *penalty.box(dtype), out=found)
             if problem.loss.name in rri.LOSSES:
                 rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
-    def _iterate(self, X: Array, M: Array | None) -> Array:
-        """Run :data:`CODES_ITERATIONS` iterations for rows `X` with weights `M`; return the feasible copy of the codes.
+    def _iterate(self, loss: Loss, X: Array, M: Array | None) -> Array:
+        """Run the iterations for rows `X` with weights `M`; return the feasible copy of the codes.
 
         The codes are in units in which components have norm 1. `F` (n_rows, r) solves the linear system, and `copy` is
         its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. The
@@ -430,13 +434,12 @@ class _Codes:
         U, dual = np.zeros_like(X), np.zeros_like(copy)
         V = _product(copy, self.unit)
         # codes shrunk by l1 or l2 leave residuals as large as the data, and no coordinate descent follows
-        shrunk = self.problem.penalty_W.kinds & {"l1", "l2"} and self.problem.loss.name not in rri.LOSSES
-        bounds = _row_scales(self.problem.loss, X, np.zeros_like(V) if shrunk else V, M)
-        decay = number(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
-        loss = self.problem.loss
+        shrunk = self.penalty.kinds & {"l1", "l2"} and loss.name not in rri.LOSSES
+        bounds = _row_scales(loss, X, np.zeros_like(V) if shrunk else V, M)
+        decay = number(CODES_GROWTH ** (-1 / self.iterations))
         rows, unused = _form(loss).rows, np.empty(len(X))  # the pass also writes losses and residuals of the rows
         F = copy
-        for iteration in range(CODES_ITERATIONS):
+        for iteration in range(self.iterations):
             _product(F, self.unit, out=V)
             shrink = decay if iteration else number(1)
             rows(X, V, U, M, loss.parameter, bounds, shrink, 0, len(X), unused, unused)
@@ -468,8 +471,7 @@ class _Codes:
 
     def _project(self, F: Array) -> Array:
         """Project scaled codes (n_rows, r) onto the box or the simplex."""
-        penalty = self.problem.penalty_W
-        if "simplex" in penalty.kinds:
+        if "simplex" in self.penalty.kinds:
             return projections.project_simplex(F, float(self.scale[0]))
         return np.minimum(np.maximum(F, self.low), self.high)
 
