@@ -1,9 +1,10 @@
 """Online learning: against peers, against a batch fit, under contamination, and the experiments of the OR-NMF paper.
 
 ``python benchmarks/online.py`` runs everything (about half an hour), ``python benchmarks/online.py mnist`` one part:
-mnist (seconds to an error, with scikit-learn and spams), robust (samples a second), contaminated (salt, pepper and
-drift), batch (three passes against NMF), paper SET (figures 2 to 9), recognition (figures 10 and 11). One thread;
-process CPU seconds. For memory see streams.py.
+mnist (seconds to an error, with scikit-learn and spams), equal (the default and MiniBatchNMF at equal seconds),
+robust (samples a second), contaminated (salt, pepper and drift), batch (three passes
+against NMF), paper SET (figures 2 to 9), recognition (figures 10 and 11). One thread; process CPU seconds. For memory
+see streams.py.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
-from visionnmf.io import read_arrays
+from visionnmf.io import read_arrays, resize_grey
 
 Array = NDArray[Any]
 Curve = list[tuple[float, float]]  # CPU seconds so far, error
@@ -54,6 +55,14 @@ PEOPLE = ("orl_32x32", "umist_28x23")  # sets with identities; those of CBCL's 2
 EACH = (3, 5, 7)  # training images a person
 FACE_RANKS = (20, 60)
 SPLITS = 10
+SECONDS = 4.0  # of a run of MiniBatchNMF or of ours
+SEEDS = range(3)
+CHUNK = 1024  # samples, as fit_stream passes them
+SIDE = 64  # pixels, of the faces
+FACES = {"Yale": "yale_64x64", "ORL": "orl_112x92", "Yale B": "yaleb27_96x84"}
+SHARES = (0.0, 0.1)  # of salt and pepper
+MADE = (20000, 10, 200)  # samples, components, features
+FLOOR_SAMPLES = 5000  # of the batch fit of the clean data
 
 
 def digits() -> tuple[Array, Array]:
@@ -171,6 +180,91 @@ def mnist() -> None:
 def reach(curve: Curve, target: float) -> float:
     """Return the seconds to an error; infinite where it is not reached."""
     return next((seconds for seconds, value in curve if value <= target), float("inf"))
+
+
+# --- at equal processor seconds ---------------------------------------------------------------------------------------
+
+
+def stream_sets() -> Iterator[tuple[str, Array, Array, int]]:
+    """Yield name, training samples, held-out samples (all clean, 0 to 1, float32) and number of components."""
+    X, T = digits()
+    yield "MNIST", X, T[::5], RANK
+    for name, file in FACES.items():
+        images = load_face_set(file).images
+        faces = np.stack([resize_grey(image, (SIDE, SIDE)) for image in images]).reshape(len(images), -1) / 255
+        faces = faces.astype(np.float32)[np.random.default_rng(5).permutation(len(images))]
+        yield f"{name}, {SIDE} × {SIDE}", faces[len(faces) // 4 :], faces[: len(faces) // 4], RANK
+    rng, (n_samples, r, n_features) = np.random.default_rng(6), MADE
+    made = rng.gamma(1, size=(n_samples, r)) @ rng.random((r, n_features))
+    made = np.maximum(made + 0.05 * made.mean() * rng.standard_normal(made.shape), 0).astype(np.float32)
+    made /= made.max()
+    yield "made, dense, rank 10", made[500:], made[:500], r
+
+
+def endless(X: Array, share: float, rng: np.random.Generator) -> Iterator[Array]:
+    """Yield chunks for ever: passes over the samples in new orders, with new salt and pepper in each."""
+    rows = np.concatenate([rng.permutation(len(X)) for _ in range(-(-CHUNK // len(X)))])
+    while True:
+        while len(rows) < CHUNK:
+            rows = np.concatenate([rows, rng.permutation(len(X))])
+        chunk, rows = X[rows[:CHUNK]], rows[CHUNK:]
+        yield salted(chunk, share, rng, pepper=True) if share else chunk
+
+
+def learnt_in(seconds: float, model: Any, chunks: Iterator[Array], batch: int) -> Any:
+    """Return the model after so many CPU seconds of `partial_fit` at the most, by chunks cut into batches."""
+    spent = last = 0.0
+    while spent + last <= seconds:
+        chunk = next(chunks)
+        begin = time.process_time()
+        for first in range(0, len(chunk), batch):
+            model.partial_fit(chunk[first : first + batch])
+        last = time.process_time() - begin
+        spent += last
+    return model
+
+
+def equal(seconds: float = 0.0) -> None:
+    """Compare the default OnlineNMF with MiniBatchNMF at equal CPU seconds, from the first chunk on."""
+    seconds = seconds or SECONDS
+    small = np.random.default_rng(0).random((200, 50), np.float32)
+    OnlineNMF(2, random_state=0).partial_fit(small)  # compiles
+    OnlineNMF(2, method="manhattan", random_state=0).partial_fit(small)
+    print(f"\n## {seconds:g} CPU s, {len(SEEDS)} seeds: relative error of clean held-out samples, mean ± deviation\n")
+    print(
+        "Codes of clean samples; of those with salt and pepper. MiniBatchNMF: the better of batches of 256 and 1024.\n"
+    )
+    print("| stream | chosen | MiniBatchNMF | `OnlineNMF()` | ratio | batch `NMF` of clean samples, its ratio |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, X, T, r in stream_sets():
+        clean = NMF(r, loss="frobenius", tol=1e-4, random_state=0).fit(X[:FLOOR_SAMPLES])
+        floor = error(clean.components_, T)
+        for share in SHARES:
+            found: dict[str, list[tuple[float, float]]] = {"256": [], "1024": [], "ours": []}
+            chosen = set()
+            for seed in SEEDS:
+                seen = salted(T, share, np.random.default_rng(seed + 100), pepper=True) if share else T
+                for size in ("256", "1024", "ours"):
+                    model = OnlineNMF(r, random_state=seed) if size == "ours" else MiniBatchNMF(r, random_state=seed)
+                    chunks = endless(X, share, np.random.default_rng(seed))
+                    learnt_in(seconds, model, chunks, CHUNK if size == "ours" else int(size))
+                    loss = METHODS[model.method_].losses[0] if size == "ours" else "frobenius"
+                    H = model.components_
+                    found[size].append((error(H, T), error(H, T, seen, loss)))
+                    chosen |= {model.method_} if size == "ours" else set()
+            values = {size: np.array(pairs) for size, pairs in found.items()}
+            peer = min(values["256"], values["1024"], key=lambda pairs: pairs[:, 0].mean())
+            ratios = [f"{value:.2f}" for value in values["ours"].mean(axis=0) / peer.mean(axis=0)]
+            print(
+                f"| {name}, {share:.0%} | {', '.join(f'`{method}`' for method in sorted(chosen))} | {_spread(peer)} | "
+                f"{_spread(values['ours'])} | {'; '.join(ratios)} | {floor:.4f}, {floor / peer[:, 0].mean():.2f} |",
+                flush=True,
+            )
+
+
+def _spread(pairs: Array) -> str:
+    """Return the means and deviations of both columns."""
+    return "; ".join(f"{values.mean():.4f} ± {values.std():.4f}" for values in pairs.T)
 
 
 # --- outliers ---------------------------------------------------------------------------------------------------------
@@ -310,6 +404,7 @@ def recognition(splits: int = 0) -> None:
 
 PARTS = {
     "mnist": mnist,
+    "equal": equal,
     "robust": robust,
     "contaminated": contaminated,
     "batch": batch,
@@ -329,6 +424,13 @@ QUICK = {
     "EACH": (1,),
     "FACE_RANKS": (3,),
     "SPLITS": 1,
+    "SECONDS": 0.1,
+    "SEEDS": range(1),
+    "CHUNK": 64,
+    "SIDE": 8,
+    "FACES": {"Yale": "yale_64x64"},
+    "MADE": (600, 3, 20),
+    "FLOOR_SAMPLES": 100,
 }
 
 if __name__ == "__main__":

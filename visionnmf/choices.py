@@ -49,7 +49,7 @@ VIDEO_SUFFIXES = (
 
 # visionnmf stream
 STREAM_COMPONENTS = 50
-STREAM_METHOD = "manhattan"
+STREAM_METHOD = "auto"
 STREAM_EVERY = 100  # batches between two checkpoints
 STREAM_LONGEST_SIDE = 128  # pixels, of images
 

@@ -32,7 +32,7 @@ class StreamReport(Report):
     Attributes
     ----------
     method : str
-        The method.
+        The method, given or chosen.
     samples : int
         Number of samples learnt in all passes and runs.
     resumed : int
@@ -123,7 +123,7 @@ def learn_stream(
     >>> learn_stream("data.npy", "parts.npz", learning=StreamLearning(n_components=2), force=True).outputs
     ['parts.npz']
     """
-    check_choice(learning.method, "method", [*METHODS, CONSERVATIVE])
+    check_choice(learning.method, "method", ["auto", *METHODS, CONSERVATIVE])
     outputs = [Path(path) for path in (model, drawing.picture) if path is not None]
     check_outputs(outputs, force, inputs=[source])
     check_parents(outputs if checkpoints.checkpoint is None else [*outputs, checkpoints.checkpoint])
@@ -152,7 +152,7 @@ def learn_stream(
     loss = learner.best_error_ if learning.method == CONSERVATIVE else learner.chunk_loss_
     few = f"there are fewer samples than components ({samples})"
     return StreamReport(
-        method=learning.method,
+        method=CONSERVATIVE if learning.method == CONSERVATIVE else learner.method_,
         samples=samples,
         resumed=resumed,
         features=learner.n_features_in_,

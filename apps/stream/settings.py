@@ -20,7 +20,11 @@ class StreamLearning:
         choices.STREAM_COMPONENTS
     )
     method: Annotated[
-        str, Option("manhattan (robust), surrogate (least squares), conservative, or another one of OnlineNMF.")
+        str,
+        Option(
+            "auto (the first samples choose one of the next two), manhattan (robust), surrogate (least squares), "
+            "conservative, or another one of OnlineNMF."
+        ),
     ] = choices.STREAM_METHOD
     w: Annotated[
         float | None,

@@ -97,7 +97,7 @@ def test_chunks_of_one_sample_and_of_zeros_are_learnt(method, rng):
 @pytest.mark.parametrize(("name", "value"), [("method", "surrogate"), ("n_components", 4)])
 def test_a_stream_keeps_what_it_began_with(name, value, rng):
     X = made(rng)[0]
-    model = OnlineNMF(3, random_state=0).partial_fit(X)
+    model = OnlineNMF(3, method="manhattan", random_state=0).partial_fit(X)
     before = state_of(model)
     with pytest.raises(ParameterError, match=f"{name} must be .* began with"):
         model.set_params(**{name: value}).partial_fit(X)
@@ -196,7 +196,7 @@ def test_three_passes_come_near_the_batch_solver(rng):
 
 @pytest.mark.parametrize("damage", ["A", "B", "weight", "generator", "method"])
 def test_a_strangers_state_that_does_not_fit_is_refused(damage, rng, tmp_path):
-    model = OnlineNMF(3, random_state=0).partial_fit(made(rng)[0])
+    model = OnlineNMF(3, method="manhattan", random_state=0).partial_fit(made(rng)[0])
     wrong = {
         "A": np.zeros((2, 2)),
         "B": np.full((3, 30), np.nan),

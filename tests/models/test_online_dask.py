@@ -135,7 +135,7 @@ def test_one_block_is_read_ahead_and_none_is_kept():
     assert held == [[i, i + 1] for i in range(9)] + [[9]]
     assert log == list(range(10))
     log.clear()
-    online(shuffle=False, max_iter=2).fit(data)
+    online(method="manhattan", shuffle=False, max_iter=2).fit(data)
     # the start takes 16 samples of the first block, which is not read again for the first pass
     assert log == [*range(10), *range(10)]
 

@@ -142,7 +142,7 @@ def test_weights_of_entries_enter_the_sums_of_onmf_is(X, model, rng):
 def test_memory_maps_are_learnt_as_arrays_batch_by_batch(X, rng, tmp_path, monkeypatch, shuffle):
     s = rng.integers(0, 3, 60)
     np.save(tmp_path / "x.npy", X)
-    model = OnlineNMF(3, batch_size=16, shuffle=shuffle, random_state=0)
+    model = OnlineNMF(3, method="manhattan", batch_size=16, shuffle=shuffle, random_state=0)
     expected = clone(model).fit(X, sample_weight=s)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     sizes, check = [], OnlineNMF._check_data

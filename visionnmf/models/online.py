@@ -41,16 +41,21 @@ from .data_checks import (
     finite_codes,
     is_dask,
     is_on_device,
+    select_samples,
     weighted_samples,
     with_sample_weight,
 )
 from .device import beside, codes_on_device, problem_in_numpy, problem_on_device
 from .linear_model import BATCH_WORDS, LinearModel, explains
+from .method_choice import choose_method, n_tried
 from .penalty import Penalty, WithPenalties, given_penalty
 
 __all__ = ["OnlineNMF"]
 
 Array = NDArray[Any]
+
+AUTO = "auto"
+TRIED = ("manhattan", "surrogate")  # the methods of which the first chunk chooses one, the robust one first
 
 
 class OnlineNMF(WithPenalties, LinearModel):
@@ -69,10 +74,13 @@ class OnlineNMF(WithPenalties, LinearModel):
     ----------
     n_components : int or None, default=None
         Number of components; None takes the number of features.
-    method : str, default="manhattan"
-        How components are learnt; see the notes.
-    loss : str or None, default=None
-        What the method minimises, if it has a choice; None takes its first one.
+    method : str, default="auto"
+        How components are learnt; see the notes. "auto" takes the first one for `loss`, and without a loss the first
+        chunk decides between "manhattan" and "surrogate": both learn three quarters of at most 1024 samples (more for
+        more than 192 components), and predict hidden entries of the others. The model is then the one that the chosen
+        method would learn. A first chunk of fewer than 32 samples or 4000 entries takes "surrogate".
+    loss : str or None, default="auto"
+        What is minimised. "auto", or None, takes the method's first one.
     batch_size : int or None, default=None
         Samples that are learnt together; larger chunks are cut into batches. None takes the method's default.
     forget_factor : float, default=0.9
@@ -108,6 +116,8 @@ class OnlineNMF(WithPenalties, LinearModel):
     ----------
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the first chunk (float32 or float64).
+    method_ : str
+        The method that learns, given or chosen.
     n_components_, n_samples_seen_, n_steps_ : int
         Number of components, of samples learnt (in all passes), and of batches learnt.
     n_iter_ : int
@@ -148,8 +158,9 @@ class OnlineNMF(WithPenalties, LinearModel):
     inmf-vc             frobenius      INMF-VC as printed (equations 41 and 42): `volume` in the units of the loss
     ==================  =============  ============================================================================
 
-    Take "surrogate" for clean data. The methods from "surrogate-diagonal" on are baselines. "incremental" and "onmf"
-    take neither missing entries nor weights of entries, because they would have to keep a matrix for each feature.
+    "surrogate" suits clean data, and data that the components explain only in part; "manhattan" suits outliers in data
+    that the components explain. The methods from "surrogate-diagonal" on are baselines. "incremental" and "onmf" take
+    neither missing entries nor weights of entries, because they would have to keep a matrix for each feature.
 
     References
     ----------
@@ -179,8 +190,8 @@ class OnlineNMF(WithPenalties, LinearModel):
         self,
         n_components: int | None = None,
         *,
-        method: str = "manhattan",
-        loss: str | None = None,
+        method: str = "auto",
+        loss: str | None = "auto",
         batch_size: int | None = None,
         forget_factor: float = 0.9,
         init: str = "batch",
@@ -226,7 +237,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         """Tell scikit-learn whether `X` may be sparse, which the method decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
         method = METHODS.get(self.method) if isinstance(self.method, str) else None
-        tags.input_tags.sparse = method is not None and method.sparse
+        tags.input_tags.sparse = self.method == AUTO or (method is not None and method.sparse)
         tags.input_tags.allow_nan = self.missing_values is not None
         return tags
 
@@ -257,16 +268,16 @@ class OnlineNMF(WithPenalties, LinearModel):
             (float32) or 1e70, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
-        method = METHODS[self.method]
-        samples = self._samples(method, X, weights, reset=True)
-        _, options = self._options(samples.shape[1])
+        methods = self._methods()
+        samples = self._samples(methods[0], X, weights, reset=True)
+        options = self._options(methods[0], samples.shape[1])
         rng = RandomState(check_seed(self.random_state))
         # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
         if options.horizon is None:
             options = replace(options, horizon=len(blocks(len(kept), options.batch_size)) * self.max_iter)
         shuffling = rng if self.shuffle else None
-        self._begin(method, samples, given, samples.order(kept, shuffling)[: self._n_first(options, samples)], rng)
+        method = self._begin(methods, samples, given, samples.order(kept, shuffling), options, rng)
         history: list[float] = []
         while len(history) < self.max_iter:
             history.append(self._learn(method, samples, given, samples.order(kept, shuffling), options, rng))
@@ -285,18 +296,20 @@ class OnlineNMF(WithPenalties, LinearModel):
         features, `method` or `n_components` have changed since the first chunk. The model is then as it was.
         """
         self._check_parameters()
-        method, first = METHODS[self.method], not hasattr(self, "state_")
+        methods, first = self._methods(), not hasattr(self, "state_")
         if not first:
-            self._check_same(method)
+            self._check_same(methods)
+            methods = (METHODS[self.method_],)
         # what is checked in parts may be refused when some of it has been learnt
         with as_before(self) if in_parts(X) else nullcontext():
-            samples = self._samples(method, X, weights, reset=first)
-            _, options = self._options(samples.shape[1])
+            samples = self._samples(methods[0], X, weights, reset=first)
+            options = self._options(methods[0], samples.shape[1])
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
             rng = RandomState(check_seed(self.random_state) if first else None)
             if first:
-                self._begin(method, samples, given, kept[: self._n_first(options, samples)], rng)
+                method = self._begin(methods, samples, given, kept, options, rng)
             else:
+                method = methods[0]
                 rng.set_state(self.state_["generator"])
             self.chunk_loss_ = self._learn(method, samples, given, kept, options, rng)
         return self
@@ -317,7 +330,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         check_is_fitted(self)
         if is_dask(X):
             return transform_blocks(self, X, weights)
-        method, _ = self._options()  # the options of learning are not needed
+        method = METHODS[self.method_]
         if is_on_device(X):
             problem = problem_on_device(self, X, weights, self._loss(method), reset=False, fitting=False)
             return codes_on_device(problem, self.components_)
@@ -330,11 +343,17 @@ class OnlineNMF(WithPenalties, LinearModel):
             Wt = solve_codes(problem, np.array(to_numpy(self.components_), data.dtype))
         return finite_codes(Wt)
 
+    @property
+    def method_(self) -> str:
+        """The name of the method that learns the stream."""
+        name: str = self.state_["method"]
+        return name
+
     # --- parameters and data ------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        self._options()
+        self._options(self._methods()[0])
         check_missing_values(self.missing_values)
         check_count(self.max_iter, "max_iter")
         check_flag(self.shuffle, "shuffle")
@@ -342,28 +361,45 @@ class OnlineNMF(WithPenalties, LinearModel):
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             given_penalty(penalty, side).resolve(side, None, np.float64)
 
-    def _options(self, n_features: int = 1) -> tuple[Method, OnlineOptions]:
-        """Check the parameters that a chunk is learnt with, and return the method and its options.
+    def _methods(self) -> tuple[Method, ...]:
+        """Return the methods between which the first chunk decides, or the only one; `method` and `loss` are checked.
+
+        If only `loss` is given, it is the first of :data:`METHODS` that minimises it.
+        """
+        if self.method != AUTO:
+            method = METHODS[check_choice(self.method, "method", [AUTO, *METHODS])]
+            self._loss(method)
+            return (method,)
+        if self.loss in (None, AUTO):
+            penalty = given_penalty(self.penalty_W, "W").resolve("W", None, np.float64)
+            able = tuple(METHODS[name] for name in TRIED if not penalty.beyond(METHODS[name].codes_terms))
+            return able or (METHODS[TRIED[0]],)
+        losses = dict.fromkeys(name for method in METHODS.values() for name in method.losses)
+        loss = check_choice(self.loss, "loss", [AUTO, *losses])
+        return (next(method for method in METHODS.values() if loss in method.losses),)
+
+    def _options(self, method: Method, n_features: int = 1) -> OnlineOptions:
+        """Check the parameters that a chunk is learnt with, and return the options of the method.
 
         The batch size is the parameter, the method's default, or else the number of components; `n_features` stands for
         the latter if it is not given either.
         """
-        method = METHODS[check_choice(self.method, "method", METHODS)]
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.init, "init", choices.ONLINE_STARTS)
-        self._loss(method)
         for name in ("batch_size", "buffer", "horizon"):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name)
         forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)  # above 0, at most 1
         volume = check_number(self.volume, "volume")
         size = self.batch_size or method.batch_size or self.n_components or n_features
-        return method, OnlineOptions(int(size), forget, self.buffer, self.horizon, volume)
+        return OnlineOptions(int(size), forget, self.buffer, self.horizon, volume)
 
     def _loss(self, method: Method) -> Loss:
         """Return the loss that is minimised: the parameter `loss`, or the first one that the method has."""
-        return Loss(method.losses[0] if self.loss is None else check_choice(self.loss, "loss", method.losses))
+        if self.loss in (None, AUTO):
+            return Loss(method.losses[0])
+        return Loss(check_choice(self.loss, "loss", [AUTO, *method.losses]))
 
     def _check_data(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, fitting: bool = True
@@ -407,17 +443,17 @@ class OnlineNMF(WithPenalties, LinearModel):
 
         `state_` holds the name of the method, what it remembers of the samples, and the state of the random numbers.
         """
-        method, _ = self._options()  # the options of learning are not needed
-        if self.state_["method"] != method.name:
+        found = [method for method in self._methods() if method.name == self.method_]
+        if not found:
             raise ValueError("state_ is of another method")
-        method.check(self.state_, self.components_)
+        found[0].check(self.state_, self.components_)
         RandomState().set_state(self.state_["generator"])
 
-    def _check_same(self, method: Method) -> None:
-        """Raise ParameterError if the parameters have changed since the stream began; `state_` names its method."""
-        if self.state_["method"] != method.name:
+    def _check_same(self, methods: tuple[Method, ...]) -> None:
+        """Raise ParameterError if the parameters, which stand for `methods`, have changed since the stream began."""
+        if self.method_ not in [method.name for method in methods]:
             raise ParameterError(
-                f"method must be the one that the stream began with, {self.state_['method']!r}; got {method.name!r}"
+                f"method must be the one that the stream began with, {self.method_!r}; got {self.method!r}"
             )
         if self.n_components is not None and self.n_components != self.n_components_:
             raise ParameterError(
@@ -450,29 +486,47 @@ class OnlineNMF(WithPenalties, LinearModel):
         With `reset`, samples that are checked only now set the number of features and the dtype.
         """
         for batch in samples.read(order, work):
-            yield batch if isinstance(batch, Problem) else self._problem(method, *batch, reset=reset, part=not reset)
+            if isinstance(batch, Problem):  # checked before the loss was chosen
+                yield replace(batch, loss=self._loss(method))
+            else:
+                yield self._problem(method, *batch, reset=reset, part=not reset)
 
     def _begin(
-        self, method: Method, samples: Samples, sample_weight: Array | None, rows: Array, rng: RandomState
-    ) -> None:
-        """Find the starting components from the samples `rows`, and set the state before any learning.
+        self,
+        methods: tuple[Method, ...],
+        samples: Samples,
+        sample_weight: Array | None,
+        order: Array,
+        options: OnlineOptions,
+        rng: RandomState,
+    ) -> Method:
+        """Find the starting components from the first samples of `order`, and set the state before any learning.
 
+        If there are several methods, the first samples decide between them; the one that learns is returned.
         `sample_weight` are the weights of all samples, or None. The start that is given or found is moved into the
         constraints of the components, in place, and then into those of the method.
         """
-        first = next(self._batches(method, samples, rows, [(0, len(rows))], reset=True))
-        own = None if sample_weight is None else sample_weight[rows]
-        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
+        n_first = self._n_first(options, samples)
+        rows = order[: n_first if len(methods) == 1 else n_tried(n_first)]
+        first = next(self._batches(methods[0], samples, rows, [(0, len(rows))], reset=True))
         first = problem_in_numpy(first) if is_elsewhere(first.X) else first
+        n_components = first.X.shape[1] if self.n_components is None else int(self.n_components)
+        given = self._given_components(first, n_components)
+        method = methods[0]
+        if len(methods) > 1:
+            trial_rng = RandomState()
+            trial_rng.set_state(rng.get_state(legacy=False))  # the method then learns as if it had been named
+            with one_blas_thread():
+                method = choose_method(methods, first, given, n_components, options, self.init, trial_rng)
+        first = replace(select_samples(first, slice(0, n_first)), loss=self._loss(method))
+        own = None if sample_weight is None else sample_weight[rows[:n_first]]
+        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
         problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
-        X = problem.X
-        n_components = X.shape[1] if self.n_components is None else int(self.n_components)
-        if self.components_init is None:
+        H = given
+        if H is None:
             with one_blas_thread():
                 H = begin.components(problem, n_components, self.init, rng)
         else:
-            given = to_numpy(self.components_init) if is_on_device(self.components_init) else self.components_init
-            H = check_nonnegative_array(given, "components_init", (n_components, X.shape[1]), X.dtype)
             problem.penalty_H.feasible(H)
         if method.constrain is not None:
             method.constrain(H, problem)
@@ -481,6 +535,14 @@ class OnlineNMF(WithPenalties, LinearModel):
         self.components_, self.n_components_ = H, n_components
         self.n_samples_seen_ = self.n_steps_ = self.n_iter_ = 0
         self.objective_history_ = np.zeros(0)
+        return method
+
+    def _given_components(self, problem: Problem, n_components: int) -> Array | None:
+        """Return the checked components to start from, or None if there are none."""
+        if self.components_init is None:
+            return None
+        given = to_numpy(self.components_init) if is_on_device(self.components_init) else self.components_init
+        return check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
 
     def _learn(
         self,

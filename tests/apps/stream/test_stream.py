@@ -83,7 +83,7 @@ def test_other_sources_give_the_same_rows(rows, images, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["manhattan", "surrogate", "conservative"])
+@pytest.mark.parametrize("method", ["auto", "manhattan", "surrogate", "conservative"])
 def test_components_explain_the_images(method, rows, images, tmp_path):
     learning = StreamLearning(method=method, n_components=3, epochs=60, batch_size=10, shuffle=True)
     learn_stream(rows, tmp_path / "m.npz", learning=learning)
@@ -105,7 +105,9 @@ def test_a_run_that_was_stopped_is_reported(rows, tmp_path):
 
 def test_what_cannot_be_is_refused_before_the_work(rows, folder, tmp_path):
     model = tmp_path / "m.npz"
-    with pytest.raises(ParameterError, match=r"method must be one of \['manhattan', .*'conservative'\]; got 'svd'"):
+    with pytest.raises(
+        ParameterError, match=r"method must be one of \['auto', .*'conservative'\]; got 'svd'"
+    ):
         learn_stream(rows, model, learning=StreamLearning(method="svd"))
     with pytest.raises(OutputExistsError, match="would overwrite the input"):
         learn_stream(rows, rows, force=True)
@@ -209,7 +211,7 @@ def test_w_of_conservative_learning(rows, images, tmp_path):
     data = images.reshape(40, -1)
     expected = fit_stream(ConservativeNMF(3, w=0.5, random_state=0), data)
     np.testing.assert_array_equal(load_model(tmp_path / "m.npz").components_, expected.components_)
-    for words, sentence in (((), "w must be None for method 'manhattan'; got 0.5"), (("--method", "conservative"), "")):
+    for words, sentence in (((), "w must be None for method 'auto'; got 0.5"), (("--method", "conservative"), "")):
         value = 0.5 if sentence else 0
         result = run_command("stream", rows, "--model", tmp_path / "n.npz", "--rank", 3, "--w", value, *words)
         assert result.exit_code == 2 and (sentence or "w must be a finite number > 0; got 0") in result.stderr
