@@ -173,7 +173,6 @@ class ImageAnnotator(BaseEstimator):
         balance: float = choices.ANNOTATION_BALANCE,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.method = method
         self.coder = coder
         self.pseudo_inverse = pseudo_inverse

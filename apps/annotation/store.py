@@ -99,7 +99,7 @@ def _count_columns(slices: list[slice]) -> int:
 
 
 def _check_block(block: Block, known: ImageAnnotator) -> None:
-    """Raise ValueError if the coder of a block does not fit its view, or its components have extreme scales."""
+    """Raise ValueError if the coder of a block does not fit its view in `known`, the annotator, or has wild scales."""
     columns, view = block.columns, known.views_[block.view]
     made, size = columns.stop - columns.start, view.stop - view.start
     # The features themselves (no coder) give a code for each column of the view, a coder one for each component.

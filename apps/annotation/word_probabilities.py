@@ -63,7 +63,8 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
     """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood.
 
-    That is of the words of the training images `rows`, predicted from their neighbours `which` without themselves.
+    That is of the words, in `Y`, of the training images `rows`, predicted from their neighbours `which` without
+    themselves; `start` are the weights to begin with.
     """
     objective = _Likelihood(D, which, Y, rows)  # of weights: minus the log-likelihood, and its gradient
     with one_blas_thread():
@@ -159,7 +160,10 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
 
 
 def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
-    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the pulled logistic losses."""
+    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the logistic losses.
+
+    `theta` are the parameters, and ``pull (theta - start)^2 / 2`` is added to the loss of each column.
+    """
     logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
     value = (
         np.logaddexp(0, np.where(truth, -logits, logits)).sum(axis=0) + (pull * (theta - start) ** 2).sum(axis=0) / 2

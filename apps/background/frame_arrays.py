@@ -239,7 +239,7 @@ class FrameSample:
 
 
 def _kept_of(start: int, step: int) -> int:
-    """Return which of `step` frames to keep, first or second, by the Thue-Morse sequence, against regular patterns."""
+    """Return which of `step` frames from `start` on is kept: the first or the second, by the Thue-Morse sequence."""
     return start + (start.bit_count() % 2 if step > 1 else 0)
 
 

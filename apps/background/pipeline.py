@@ -138,9 +138,9 @@ def process_video(
 
 
 def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
-    """Separate the foreground of a video in two passes, learning and masking; return the report.
+    """Separate the foreground of a video in two passes, learning (unless `job` names a model) and masking.
 
-    The outputs are written all or none.
+    The outputs are written all or none. Returns the report.
     """
     began = time.perf_counter()
     model = _prepared_model(job.model)

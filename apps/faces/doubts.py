@@ -24,8 +24,8 @@ def doubts_of(
 ) -> list[str]:
     """Return sentences about new images that seem to show no face or somebody else, and about names that are alike.
 
-    `found` are the identities of the images before they are added, `labels` the names that they get. Nothing is said of
-    images whose numbers are `skipped`.
+    `found` are the identities of the images before they are added, `labels` the names that they get, and `known` the
+    people before. Nothing is said of images whose numbers are `skipped`.
     """
     names = names or [f"image {number}" for number in range(len(found))]
     known, doubts = list(known), []

@@ -187,7 +187,7 @@ class _Cutter:
         self.held = 0  # characters of the lines of growing sessions
 
     def greet(self, user: str, known: bool) -> Session | None:
-        """Make room for a user, and return the unfinished session, if any, of a user who is forgotten for that."""
+        """Make room for a user; return the unfinished session of one who is forgotten for that, and is not `known`."""
         if user in self.unknown:
             self.unknown.move_to_end(user)
         if user in self.cut:

@@ -157,7 +157,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         hash_commands: bool = False,
         key: str | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.false_alarm_rate = false_alarm_rate
         self.method = method
         self.loss = loss

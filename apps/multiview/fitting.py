@@ -224,7 +224,7 @@ def fit_views(
 def _fit(
     views: dict[str, Array], settings: ViewFit, choice: ModelChoice, progress: Progress | None
 ) -> tuple[MultiviewNMF, list[str]]:
-    """Return the model of prepared views, and a sentence for each reason to doubt it."""
+    """Return the model of prepared views, with the chosen loss and limit, and reasons, as sentences, to doubt it."""
     model = make_model(
         settings.n_components,
         choice,

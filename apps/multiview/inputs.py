@@ -221,7 +221,7 @@ def _check_joined(tables: Sequence[Table], there: Array) -> None:
 
 
 def _gap_notes(names: Sequence[str], keys: Sequence[str], there: Array) -> list[str]:
-    """Return how many samples have all views, and a sentence for each view that some lack, with their keys."""
+    """Return how many samples have all views, and a sentence, with keys, for each view that `there` lacks."""
     if there.all():
         return []
     every = "both" if len(names) == 2 else f"all {len(names)}"

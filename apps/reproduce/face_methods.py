@@ -263,7 +263,7 @@ class ChosenFactorisation:
     ranked: ClassVar[bool] = True
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Return for each rule the rows of the candidate that identifies most left-out training images."""
+        """Return for each rule of the plan the rows of the candidate that identifies most left-out training images."""
         assert rank is not None
         rules = tuple(dict.fromkeys(plan.rules))
         fits = [candidate.fit(split, rank, plan.iterations) for candidate in self.candidates]
@@ -338,7 +338,7 @@ ALL_METHODS: dict[str, FaceMethod] = {
 
 
 def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -> Rows:
-    """Return the rows of all methods on one split with one corruption; ranks are at most the training data's size."""
+    """Return the rows of all methods of the plan on split `number` with one corruption; data limit the ranks."""
     split = make_split(faces, text_of(condition), number, plan.splitting)
     clean = make_split(faces, "none", number, plan.splitting).train
     rows: Rows = []

@@ -137,7 +137,7 @@ def simplex_start(r: int, n_features: int, seed: int) -> Array:
 def objective_tracks(
     X: Array, r: int, settings: Sequence[Setting], loss: str, n_starts: int, marks: Sequence[int]
 ) -> dict[str, Array]:
-    """Return what :func:`follow` finds for each method from the same starts of rank `r`, (n_starts, n_marks, 2)."""
+    """Return what :func:`follow` finds for each setting from the same starts of rank `r`, (n_starts, n_marks, 2)."""
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
     for setting in settings:  # loads the kernels, which is not to be timed
         follow(X[: 2 * r], starts[0], setting, loss, 0, [])

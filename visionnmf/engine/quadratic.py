@@ -60,7 +60,7 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float, alternate: bool
 ) -> None:
-    """Run HALS sweeps over `F` in place, for a box, l1 and l2; every second one backward if `alternate`."""
+    """Run HALS sweeps over `F` for a box, l1 and l2 times `scale`; every second one backward if `alternate`."""
     # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
     dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
@@ -194,7 +194,7 @@ def accelerate(
 
 
 def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
-    """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``."""
+    """Return ``gram @ F`` plus `scale` times the gradient of the smooth penalties: no ``-right``, which is constant."""
     result = np.matmul(gram, F)
     if penalty.smooth:
         result += F.dtype.type(scale) * penalty.gradient(F)
@@ -202,7 +202,7 @@ def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
 
 
 def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, scale: float, curvatures: Array) -> Array:
-    """Return the point of one proximal gradient step from `F`, of length ``1 / curvatures[k]`` for component k."""
+    """Return the point of a proximal step from `F`, of length ``1 / curvatures[k]`` along ``right - slopes``."""
     new = right - slopes
     new *= (1 / curvatures[:, None]).astype(F.dtype)
     new += F

@@ -33,11 +33,6 @@ def absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtyp
     return values
 
 
-def _scale(X: Any, n_components: int) -> float:
-    """Return the size of random starts of both factors at which their product has a quarter of the mean of `X`."""
-    return scale_of(float(X.mean(dtype=np.float64)), n_components)
-
-
 def scale_of(mean: float, n_components: int) -> float:
     """Return the standard deviation of the normal numbers whose absolute values are the entries of a random start.
 
@@ -50,7 +45,7 @@ def scale_of(mean: float, n_components: int) -> float:
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Draw both factors, absolute normal numbers; ``W @ H`` has a quarter of the mean of the data."""
-    scale = _scale(X, n_components)
+    scale = scale_of(X.mean(dtype=np.float64), n_components)
     H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
 
@@ -84,7 +79,7 @@ def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Return the factors (r, n_samples) and (r, n) of :func:`nndsvd`, zeros replaced by the size of a random start."""
     Wt, H = nndsvd(X, n_components, rng)
-    fill = X.dtype.type(_scale(X, n_components))
+    fill = X.dtype.type(scale_of(X.mean(dtype=np.float64), n_components))
     for F in (Wt, H):
         F[F == 0] = fill
     return Wt, H
@@ -93,7 +88,7 @@ def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Return the factors of :func:`nndsvd`, zeros replaced by random numbers of a hundredth of a start's size."""
     Wt, H = nndsvd(X, n_components, rng)
-    scale = _scale(X, n_components) / 100
+    scale = scale_of(X.mean(dtype=np.float64), n_components) / 100
     for F in (Wt, H):
         F += (F == 0) * absolute_normal(rng, F.shape, scale, F.dtype)
     return Wt, H
@@ -101,7 +96,7 @@ def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]
 
 def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
     """Draw the factor (n_components, n) of a symmetric model at random, with ``H.T @ H`` on the scale of `S` (n, n)."""
-    scale = _scale(S, n_components)
+    scale = scale_of(S.mean(dtype=np.float64), n_components)
     return absolute_normal(rng, (n_components, S.shape[0]), scale, S.dtype)
 
 

@@ -103,7 +103,6 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         max_pixels: int | None = MAX_PIXELS,
         cache: str | Path | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.kinds = kinds
         self.n_jobs = n_jobs
         self.max_pixels = max_pixels

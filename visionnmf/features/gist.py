@@ -71,7 +71,6 @@ class GIST(Extractor):
         size: int = 128,
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_scales = n_scales
         self.n_orientations = n_orientations
         self.n_cells = n_cells

@@ -39,7 +39,6 @@ class HueWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey
@@ -119,7 +118,6 @@ class DenseHue(OnGrid, HueWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey

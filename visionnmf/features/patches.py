@@ -94,7 +94,6 @@ class PatchNMF(Extractor):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.patch = patch
         self.step = step

@@ -61,7 +61,6 @@ class ColorHistogram(Extractor):
         layout: tuple[int, int] = (1, 1),
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.space = space
         self.n_bins = n_bins
         self.layout = layout

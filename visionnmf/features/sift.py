@@ -36,7 +36,6 @@ class SiftWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.layout = layout
         self.n_samples = n_samples
@@ -101,7 +100,6 @@ class DenseSift(OnGrid, SiftWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_words = n_words
         self.scales = scales
         self.step = step

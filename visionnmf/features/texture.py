@@ -53,7 +53,6 @@ class HOG(Extractor):
     def __init__(
         self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_orientations = n_orientations
         self.cell = cell
         self.size = size

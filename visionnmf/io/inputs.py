@@ -153,7 +153,7 @@ def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[list[int]]:
-    """Return the groups of inputs, as indices, whose outputs would have the same name in the same planned folder."""
+    """Return groups, as indices of `found`, whose outputs would have one name in the same planned folder (`places`)."""
     groups = defaultdict(list)
     for index, ((source, _), place) in enumerate(zip(found, places, strict=True)):
         groups[os.path.normpath(place), stem_of(source)].append(index)

@@ -124,7 +124,7 @@ class DaskBlocks:
         return need._replace(data=0, total=need.total - need.data) if self.is_sparse else need
 
     def recipes(self, check: BlockCheck) -> list[Any]:
-        """Return a delayed object for each block that computes :class:`.BlockData` by :func:`read_block`."""
+        """Return a delayed object for each block that computes :class:`.BlockData`, checked as `check` says."""
         import dask
 
         read = dask.delayed(read_block, pure=False)  # a file belongs to one fit
@@ -149,7 +149,7 @@ class BlockCheck:
 
 
 def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Check the rows of one block, and return them with their weights, in memory or in files of the worker."""
+    """Check the rows of one block as `check` says; return them with their weights, in memory or in files."""
     data = _checked_block(check, X, weights, sample_weight, codes)
     return data.in_files(_directory()) if check.in_files else data
 

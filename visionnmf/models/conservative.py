@@ -100,7 +100,6 @@ class ConservativeNMF(LinearModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked when a model learns."""
         self.n_components = n_components
         self.w = w
         self.batch_size = batch_size

@@ -229,7 +229,10 @@ def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[
 def fit_on_device(
     model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress
 ) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well."""
+    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well.
+
+    `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit.
+    """
     data, observed = checked_data(model, X, reset=True)
     data, entries = checked_weights(weights, observed, data, fitting=True)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))

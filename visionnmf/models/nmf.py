@@ -203,7 +203,6 @@ class NMF(WithPenalties, LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them, and the class describes them all."""
         self.n_components = n_components
         self.loss = loss
         self.loss_parameter = loss_parameter
@@ -421,7 +420,7 @@ class NMF(WithPenalties, LinearModel):
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit elsewhere, and warn if most samples got codes of 0."""
+        """Set the attributes of a fit elsewhere from what it `found`; warn if most samples got codes of 0."""
         self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
         self.components_, self.component_norms_ = found.components, found.norms
         self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.n_iter

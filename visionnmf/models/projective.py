@@ -102,7 +102,6 @@ class ProjectiveNMF(LinearModel):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.loss = loss
         self.solver = solver

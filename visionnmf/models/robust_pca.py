@@ -220,7 +220,6 @@ class GoDec(_RobustPCA):
         tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.sparse_share = sparse_share
         self.max_iter = max_iter

@@ -115,7 +115,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
         tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.n_components = n_components
         self.loss = loss
         self.n_init = n_init

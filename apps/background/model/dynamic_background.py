@@ -52,7 +52,7 @@ def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 
 
 def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
-    """Measure the residuals, frame less background of the model, over the k frames that are picked.
+    """Measure the residuals, frame less background, over the k frames that are picked; `what` has frames and model.
 
     Returns the sizes of the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
     width), each capped at ``cap ** 2``, and in how many frames the root mean square over channels is above `limit`
@@ -90,7 +90,7 @@ def _rank(quantile: float, count: int) -> int:
 
 
 def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Floats:
-    """Return a quantile of the residual over the measured frames (height, width), and 0 outside `where`."""
+    """Return a quantile of the residual over the frames that `what` picks (height, width), and 0 outside `where`."""
     usual = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
 

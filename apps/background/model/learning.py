@@ -125,7 +125,7 @@ def _register(registration: Registration, frames: FrameArray) -> None:
 
 
 def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
-    """Return the weights of pixels, 1 to 255, in the memory of their differences: 128 where these equal the noise."""
+    """Return the pixels' weights, 1 to 255 (128 at the noise `scale`), in the memory of their differences `changes`."""
 
     def fill(block: tuple[int, int]) -> None:
         """Replace the smoothed differences `d` of a block of frames by the weights ``255 / (1 + (d / s)^2)``, >= 1."""
@@ -138,7 +138,7 @@ def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
 
 
 def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
-    """Return the scene (1, n_pixels, channels) at all pixels: weighted medians of the frames over their codes."""
+    """Return the scene (1, n_pixels, channels): weighted medians of the frames over their codes, from `start`."""
     H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
@@ -298,8 +298,8 @@ class Illumination:
     def _believed(self, alone: Floats, residual: Floats, pixels: CodePixels) -> tuple[NDArray[np.bool_], float]:
         """Return which cells are believed, and the share of all values that the components explain in these.
 
-        A cell is believed if the components leave at most a share, `kept`, of the weight that one component leaves
-        unexplained there. A value is unexplained if its residual is not below `near`.
+        A cell is believed if the components leave (`residual`) at most a share, `kept`, of the weight that one
+        component leaves (`alone`) unexplained there. A value is unexplained if its residual is not below `near`.
         """
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]  # the number of cells: rows times columns

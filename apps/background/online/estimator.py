@@ -98,7 +98,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them."""
         self.forgetting = forgetting
         self.warm_up = warm_up
         self.frame_rate = frame_rate

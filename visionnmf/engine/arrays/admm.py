@@ -56,7 +56,10 @@ class AdmmOnDevice:
         return admm.Pass(right, xp.matmul(Wt, Wt.T), value, residual, penalty)
 
     def improve_components(self, H: Any, found: admm.Pass, bound: float) -> float:
-        """Run HALS sweeps on the components, in place, with penalty times `bound`; return their penalty before."""
+        """Run HALS sweeps on the components for what the codes add (`found`); return their penalty before.
+
+        The penalty is multiplied by `bound`, because least squares is the objective divided by rho.
+        """
         penalty = factors.penalty_value(self._problem.penalty_H, H)
         self._components(H, found.gram, found.right, bound)
         return penalty

@@ -180,7 +180,10 @@ class Block:
         return zero
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes by one pass of ADMM; return the sums that the update of the components needs."""
+        """Update the codes by one pass of ADMM; return the sums that the update of the components needs.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        """
         self._mapped.load(self._written)
         return self._half.step(self.Wt, H, bound, decay)
 
@@ -267,10 +270,10 @@ class Block:
         return np.einsum("ij,ij->i", W, W), squares
 
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
-        """Keep the gradient of the codes; return that of `H`, with kinks counted as 0, and the squared derivative.
+        """Keep the gradient of the codes; return that of `H`, residuals up to `tiny` as 0, and the squared derivative.
 
-        Where a loss has a kink the squared derivative is returned as 0, because :meth:`code_squares` has already given
-        it.
+        `row_squares` is the mean squared derivative of a row. Where a loss has a kink the squared derivative is
+        returned as 0, because :meth:`code_squares` has already given it.
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:

@@ -112,7 +112,10 @@ class AdmmRowsInBlocks:
         return admm.Totals(*self._rows.crew.ask("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes for fixed components; return the sums over all blocks, in the dtype of `H`."""
+        """Update the codes for fixed components; return the sums over all blocks, in the dtype of `H`.
+
+        `bound` is ``1 / rho`` and `decay` the factor of its last change.
+        """
         found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 

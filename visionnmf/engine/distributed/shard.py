@@ -48,7 +48,11 @@ class Shard:
         return np.ascontiguousarray(self.blocks[self.numbers.index(number)].found.T)
 
     def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
-        """Draw starting codes as a fit in memory does: all numbers, of which it keeps its rows'; return the state."""
+        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards.
+
+        Each shard draws the numbers of all `n_samples` rows, of the standard deviation `scale`, and keeps those of its
+        own.
+        """
         rng = RandomState()
         rng.set_state(state)
         for k in range(len(self.blocks[0].Wt)):
@@ -59,7 +63,7 @@ class Shard:
         return (GeneratorState(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
-        """Draw starting codes for each block from a seed of its own, by its number among all."""
+        """Draw starting codes, of standard deviation `scale`, for each block from its own of the `seeds`."""
         for block, number in zip(self.blocks, self.numbers, strict=True):
             block.draw_codes(seeds[number], scale)
         return ()

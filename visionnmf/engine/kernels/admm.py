@@ -37,7 +37,7 @@ def _end(first, n):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``."""
+    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``; names are those of the module."""
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
     for i in range(x.shape[0]):

@@ -87,7 +87,10 @@ def loss_value(problem: Problem, Wt: Any, H: Any) -> float:
 
 
 def manhattan_target(X: Any, V: Any, U: Any, M: Any, bounds: Any, decay: float) -> Any:
-    """Return the target of ADMM's next least-squares step; the dual `U` changes in place. `bounds` is ``1 / rho``."""
+    """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place.
+
+    `bounds` (n_rows,) is ``1 / rho`` and `decay` the factor of its last change. The target may overwrite the model.
+    """
     if is_elsewhere(X):
         return compiled(pass_of(MANHATTAN), X)(X, V, U, M, bounds[:, None], number(decay, X))[0]
     unused = np.empty((2, len(X)))  # receives losses and residuals

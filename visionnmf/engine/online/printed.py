@@ -44,7 +44,7 @@ Update = Callable[[Array, Array, Array, Penalties], None]
 
 
 def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
-    """Encode a batch, add it to the sums, and repeat `update` until the components settle; return the loss before."""
+    """Encode a batch, add it to the sums in `state`, repeat `update` until all settles; return the loss before."""
     problem = batch.problem
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)

@@ -68,7 +68,7 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
 
 
 def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
-    """Take projected Newton steps on `H` in place, with the diagonal of the Hessian and step halving.
+    """Take projected Newton steps on `H`, with the Hessian's diagonal from the sums in `state`, and step halving.
 
     `slope` is the gradient and `bend` its change along a step, so ``<move, slope + bend / 2>`` is the exact change of
     the quadratic part.

@@ -191,7 +191,10 @@ def _slope(loss: Loss, size: Any, n_features: int) -> Any:
 
 
 def improve_components(problem: Problem, H: Array, found: Pass, bound: float) -> float:
-    """Run HALS sweeps on the components, in place, with penalty times `bound`; return their penalty before."""
+    """Run HALS sweeps on the components, in place, for what a step has `found`; return their penalty before.
+
+    The objective divided by rho is least squares plus `bound`, which is ``1 / rho``, times the penalty.
+    """
     penalty = problem.penalty_H.value(H)
     with one_blas_thread():
         improve(
@@ -223,7 +226,10 @@ class AdmmInMemory:
         return Totals.of(self._problem)
 
     def step(self, H: Array, bound: float, decay: float) -> Pass:
-        """Update the codes in place for fixed components, and return what the components need next."""
+        """Update the codes in place for fixed components, and return what the components need next.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        """
         return self._half.step(self._Wt, H, bound, decay)
 
     def improve_components(self, H: Array, found: Pass, bound: float) -> float:
@@ -262,7 +268,10 @@ class Half:
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def step(self, Wt: Array, H: Array, bound: float, decay: float) -> Pass:
-        """Update the codes in place for fixed `H`; return what this adds to an iteration."""
+        """Update the codes in place for fixed `H`; return what this adds to an iteration.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        """
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0
         if not _form(problem.loss).valued:  # the pass then reports a loss of 0
@@ -306,7 +315,10 @@ class Half:
         return first
 
     def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
-        """Replace `V` by the cleaned data of rows ``start:stop``, return ``H @ V.T``; the pass updates the dual."""
+        """Replace the model in `V` by the cleaned data of rows ``start:stop``, and return ``H @ V.T``.
+
+        `step` holds the components, ``1 / rho`` of each row and the factor of the dual, which the pass updates.
+        """
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
         _form(problem.loss).rows(
@@ -316,7 +328,11 @@ class Half:
         return np.asarray(step.H @ V.T)
 
     def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
-        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``."""
+        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``.
+
+        V are the cleaned data, and `step` holds what all blocks share: components, Gram matrix, ``1 / rho``, dual's
+        factor.
+        """
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         # times 1 / rho, because the least-squares problem is the objective divided by rho

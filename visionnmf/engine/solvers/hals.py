@@ -134,7 +134,10 @@ class ExtrapolatedCodes:
         self.new, self.next = self.last, self.ahead
 
     def step(self, halves: Any, H: Array, momentum: float) -> None:
-        """Update the codes from `ahead` by ``halves.improve_codes``, giving `new`, and extrapolate them to `next`."""
+        """Update the codes from `ahead` by ``halves.improve_codes``, giving `new`, and extrapolate them to `next`.
+
+        `momentum` is the share of the change from `last` that is added once more.
+        """
         self.new = self.ahead.copy()
         halves.improve_codes(self.new, H)
         self.next = extrapolated(self.new, self.last, momentum, self.penalty)

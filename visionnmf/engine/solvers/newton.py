@@ -156,8 +156,9 @@ def _search(
 def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
     """Return the Newton step (n_rows, r) of the codes and the decrease (n_rows,) that it predicts to first order.
 
-    The Hessian of a row is ``A diag(c) A.T`` plus l2. Codes at a bound take part only if the gradient moves them
-    inside. If the step is not a descent direction, because the Hessian is not positive definite, it is 0.
+    The Hessian of a row is ``A diag(c) A.T`` plus l2, with its row c of `curvature`; `rows` holds codes, bounds and l2.
+    Codes at a bound take part only if the gradient moves them inside. If the step is not a descent direction, because
+    the Hessian is not positive definite, it is 0.
     """
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
     order = np.argsort(~free, axis=1, kind="stable")  # codes that may move come first

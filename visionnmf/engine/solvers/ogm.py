@@ -103,7 +103,10 @@ def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
 def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: SmoothingVariant
 ) -> Iterator[Iteration]:
-    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each."""
+    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each.
+
+    `options` are choices of the paper, or of ours, for :func:`half`, which takes the steps on one factor.
+    """
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():

@@ -49,7 +49,11 @@ class Fixed:
         tol: float,
         alone: bool,
     ) -> None:
-        """Divide every component by its maximum, `scale`, and the bounds and penalties of its codes to match."""
+        """Divide every component by its maximum, `scale`, and the bounds and penalties of its codes to match.
+
+        A row takes at most `rounds` quadratic models with `sweeps` each, and ends when none of its codes changes by
+        more than the share `tol` of the largest. `exact` and `alone` are those of :func:`.sbcd.improve`.
+        """
         largest = A.max(axis=1, initial=0)
         # components that are almost zero compared with the others are left out, because their codes would overflow
         self.live = largest > LEAST_SHARE * largest.max(initial=0)  # (r,) bool
@@ -78,7 +82,7 @@ class Fixed:
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
     def penalty(self, rows: _DescendedRows, codes: Array) -> Array:
-        """Return ``l1 . f + l2 . f^2 / 2`` for the codes f of each row: f times the derivative at ``f / 2``."""
+        """Return ``l1 . f + l2 . f^2 / 2`` for codes f in units of the `rows`: f times the derivative at ``f / 2``."""
         values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
 
@@ -111,8 +115,8 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     """Update the codes in place; return the loss of each row, without penalties.
 
     Every row is divided by its mean first; the codes of a row without positive data go to the lower bound. Each round
-    builds a new quadratic model, and rows whose codes have settled are dropped. Only codes of `live` components, not
-    almost zero, are written.
+    of `fixed`, the components and options, builds a new quadratic model, and rows whose codes have settled are dropped.
+    Only codes of `live` components, not almost zero, are written.
     """
     number, beta = X.dtype.type, fixed.beta
     means = row_means(X, M)

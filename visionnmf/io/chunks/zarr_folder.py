@@ -225,7 +225,7 @@ def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: i
 
 
 def _check_filter(name: str, options: Any, path: Path) -> None:
-    """Raise UnsupportedError for an unknown codec, UnreadableError for one that does not return numbers."""
+    """Raise UnsupportedError for an unknown codec, UnreadableError for `options` that do not return numbers."""
     if name not in FILTERS:
         if "pickle" in name:
             raise UnsupportedError(f"{path}: holds pickled objects, which are never read")
