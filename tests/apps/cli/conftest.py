@@ -5,6 +5,8 @@ import pytest
 from helpers import run_command as run
 from PIL import Image
 
+from visionnmf.datasets import make_mosaic
+
 
 @pytest.fixture
 def photographs(tmp_path):
@@ -23,6 +25,17 @@ def photographs(tmp_path):
     (tmp_path / "people" / "p1" / "bad.png").write_text("no picture")
     Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "people" / "p1" / "glass.png")
     return tmp_path
+
+
+@pytest.fixture
+def images(tmp_path, monkeypatch):
+    """Images by relative names: three that are some, one that is none between them, and one that warns."""
+    for i, name in enumerate(["a", "b", "d"]):
+        Image.fromarray(make_mosaic(24, 32 + 8 * i, random_state=i).image).save(tmp_path / f"{name}.png")
+    (tmp_path / "c.png").write_text("no picture")
+    Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "glass.png")
+    monkeypatch.chdir(tmp_path)
+    return ["a.png", "b.png", "c.png", "d.png", "glass.png"]
 
 
 @pytest.fixture

@@ -48,17 +48,6 @@ def address(workers):
     return workers.scheduler_address
 
 
-@pytest.fixture
-def images(tmp_path, monkeypatch):
-    """Images by relative names: three that are some, one that is none between them, and one that warns."""
-    for i, name in enumerate(["a", "b", "d"]):
-        Image.fromarray(make_mosaic(24, 32 + 8 * i, random_state=i).image).save(tmp_path / f"{name}.png")
-    (tmp_path / "c.png").write_text("no picture")
-    Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "glass.png")
-    monkeypatch.chdir(tmp_path)
-    return ["a.png", "b.png", "c.png", "d.png", "glass.png"]
-
-
 def without_seconds(text):
     return re.sub(r'("(seconds\w*|\w+_per_second|\w+ing|total)": )[\d.e-]+', r"\1", text)
 

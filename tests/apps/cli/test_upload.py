@@ -12,7 +12,6 @@ import av
 import numpy as np
 import pytest
 from helpers import killed_once, run_command as run
-from PIL import Image
 
 from visionnmf.apps import on_cluster, upload
 from visionnmf.apps.runner import run_parallel
@@ -68,17 +67,6 @@ def workers(apart):
     while time.monotonic() < deadline and list(apart.own.glob("*/*/tmp*")):
         time.sleep(0.1)
     assert not list(apart.own.glob("*/*/tmp*"))  # no private folder is left
-
-
-@pytest.fixture
-def images(tmp_path, monkeypatch):
-    """Images by relative names: three that are some, one that is none between them, and one that warns."""
-    for i, name in enumerate(["a", "b", "d"]):
-        Image.fromarray(make_mosaic(24, 32 + 8 * i, random_state=i).image).save(tmp_path / f"{name}.png")
-    (tmp_path / "c.png").write_text("no picture")
-    Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "glass.png")
-    monkeypatch.chdir(tmp_path)
-    return ["a.png", "b.png", "c.png", "d.png", "glass.png"]
 
 
 def without_seconds(text):
