@@ -2,9 +2,10 @@
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
 (accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
-noise (a view that is nothing else), outlying (what `view_outliers` finds), words (Corel5k), planted (shared and private
-parts) or speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is
-the number of processes. Results of sets, robust and missing are kept in OUT and an interrupted run goes on.
+bar (paired differences from peers, on more sets), times (of fits), noise (a view that is nothing else), outlying (what
+`view_outliers` finds), words (Corel5k), planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3
+--ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number of processes. Results of sets, robust,
+missing and bar are kept in OUT and an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 
 import numpy as np
 from _main import data_file, main
+from _multiview_bar import print_bar, print_missing_times, print_times
+from _view_sets import MADE, PUBLISHED, view_set
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_digits
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.preprocessing import normalize
 
@@ -40,7 +42,8 @@ from visionnmf.metrics import clustering_accuracy
 
 Array = NDArray[Any]
 
-SETS = ("handwritten", "100leaves", "msrcv1", "scene15", "bbcsport", "3sources")
+SETS = PUBLISHED
+BAR_RANK = 60
 METHODS = ("multiview", "joint", "pca", "concatenation")
 ROBUST = ("multiview", "multiview-all", "eucnmf-gs", "flss", "manhattan", "frobenius", "pca")
 RANKS = (20, 40, 60)
@@ -79,6 +82,7 @@ QUICK = {
     "WORD_RANKS": (4,),
     "SIZES": ((200, 10),),
     "SPEED_RANK": 4,
+    "BAR_RANK": 4,
     "NOISE_RANK": 4,
     "NOISE_WIDTHS": (5,),
     "MOST_TRAINED": 60,
@@ -176,6 +180,20 @@ def missing(names: str | None = None, *, splits: int | None = None, ranks: str |
     table(names, ("multiview", "concatenation"), ("view-missing", "train-missing"), splits, ranks)
 
 
+def bar(names: str | None = None, *, splits: int | None = None, method: str = "multiview") -> None:
+    """Compare with joint NMF, concatenation and the best view in pairs, and leave out each view at test."""
+    chosen = (*SETS, *MADE) if names is None else tuple(names.split(","))
+    jobs = int(os.environ.get("JOBS", "1"))
+    print_bar(chosen, BAR_RANK, int(splits or SPLITS), os.environ.get("OUT"), jobs, method)
+
+
+def times(names: str | None = None) -> None:
+    """Processor seconds of fits beside joint NMF, and of fits to samples of which 30 % of the views are missing."""
+    chosen = (*SETS, *MADE) if names is None else tuple(names.split(","))
+    print_times(chosen, BAR_RANK)
+    print_missing_times(chosen[:1] if names else ("msrcv1",), (None, BAR_RANK, 20))
+
+
 def noise(names: str | None = None, *, splits: int | None = None) -> None:
     """Accuracy if another view of the samples is uniform noise, with the weight 1 and with the default."""
     print("| set | loss | features of noise | clean | weight 1 | default | cost, ± its error | found | splits |")
@@ -249,12 +267,7 @@ def _some(names: str | None) -> tuple[str, ...]:
 
 def _halves(name: str, seed: int) -> tuple[dict[str, Array], dict[str, Array], Array, Array]:
     """Return the prepared views of training and test samples of a set that have all views, and their labels."""
-    if name == "digits":  # bundled with scikit-learn; cut into three views
-        X, labels = load_digits(return_X_y=True)
-        views = dict(zip(("top", "middle", "bottom"), np.split(X, (24, 40), axis=1), strict=True))
-    else:
-        found = read_views([str(data_file(f"mv_{name}.npz"))])
-        views, labels = found.views, np.asarray(found.labels)
+    views, labels = view_set(name)
     views = {view: np.asarray(X, float) for view, X in views.items()}
     train, test = split_samples(labels, 0.5, seed)
     there = ~np.any([np.isnan(X).any(axis=1) for X in views.values()], axis=0)
@@ -323,6 +336,8 @@ if __name__ == "__main__":
             "clusters": clusters,
             "robust": robust,
             "missing": missing,
+            "bar": bar,
+            "times": times,
             "noise": noise,
             "outlying": outlying,
             "words": words,

@@ -6,6 +6,7 @@ and the features for components.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from scipy.sparse.linalg import eigsh
 from visionnmf.exceptions import ParameterError
 
 from . import projections
+from .kernels import penalties as _kernels
 
 __all__ = ["L1", "L2", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
 
@@ -371,20 +373,15 @@ class Groups(Proximal):
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:
-        """Apply :func:`.projections.shrink_2` to all groups at once, because a call a small group would be slow."""
-        points, groups = self._members  # the points of all groups, and the group of each
-        thresholds = np.reshape(step, (-1, 1)) * np.asarray(self._weights())
-        for row, threshold in zip(F, np.broadcast_to(thresholds, (len(F), len(self.groups))), strict=True):
-            own = row[points]  # the entries that belong to a group
-            norms = np.sqrt(np.bincount(groups, np.square(own, dtype=np.float64), len(threshold)))
-            scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
-            row[points] = own * scales.astype(F.dtype)[groups]
+        """Apply :func:`.projections.shrink_2` to all groups in a kernel, because each component has its own call."""
+        thresholds = np.empty((len(F), len(self.groups)))
+        np.multiply(np.reshape(step, (-1, 1)), self._weights(), out=thresholds)
+        _kernels.shorten_groups(F, *self._members, thresholds)
 
     @cached_property
     def _members(self) -> tuple[Array, Array]:
-        """The points of all groups, group after group, and the group index of each; both [shape=(n_members,)]."""
-        sizes = [len(group) for group in self.groups]
-        return np.concatenate(self.groups), np.repeat(np.arange(len(sizes)), sizes)
+        """The points of all groups, group after group [shape=(n_members,)], and the end of each group among them."""
+        return np.concatenate(self.groups), np.cumsum([len(group) for group in self.groups])
 
     def _weights(self) -> tuple[float, ...]:
         """Return one weight for each group; `weight` may be one number for all of them."""
@@ -553,12 +550,10 @@ class Penalties:
         if self.couples_components:
             raise ValueError("the components are coupled")
         l1, l2 = (np.asarray(weight) for weight in (self.l1, self.l2))  # each one number, or one per component
-        return replace(
-            self,
-            l1=float(l1[k] if l1.ndim else l1),
-            l2=float(l2[k] if l2.ndim else l2),
-            terms=tuple(term.component(k) for term in self.terms),
-        )
+        terms = tuple(term.component(k) for term in self.terms)
+        if not l1.ndim and not l2.ndim and all(map(operator.is_, terms, self.terms)):
+            return self  # all components have the same penalty, whose properties are then found once
+        return replace(self, l1=float(l1[k] if l1.ndim else l1), l2=float(l2[k] if l2.ndim else l2), terms=terms)
 
     def prox(self, F: Array, step: float | Array) -> None:
         """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms.

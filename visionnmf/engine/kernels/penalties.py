@@ -12,6 +12,28 @@ MEMORY = 10  # the next value must be below the largest of this many; monotone d
 SHORTEN, LENGTHEN = 0.25, 10.0  # factor after a rejected step; maximum growth of a step
 
 
+@kernel(reassociate=True)
+def shorten_groups(F, points, ends, thresholds):  # type: ignore[no-untyped-def]
+    """Shorten the part of each group in each row of `F` (r, n) by its threshold, in place; shorter parts become zero.
+
+    `points` has the indices of all groups, group after group, of which group g ends before ``ends[g]``. `thresholds`
+    are (r, n_groups), in double precision.
+    """
+    for k in range(F.shape[0]):
+        row = F[k]
+        start = 0
+        for g in range(len(ends)):
+            square = 0.0
+            for i in range(start, ends[g]):
+                value = float(row[points[i]])
+                square += value * value
+            length = np.sqrt(square)
+            scale = F.dtype.type(1 - thresholds[k, g] / length if length > thresholds[k, g] else 0.0)
+            for i in range(start, ends[g]):
+                row[points[i]] *= scale
+            start = ends[g]
+
+
 @kernel(reassociate=True, allocates=True)
 def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, scale, sweeps):  # type: ignore[no-untyped-def]
     """Run coordinate descent on ``<F, F G> / 2 - <B, F> + scale * (l1 . F + l2 . F^2 / 2 + tr(F' L F) / 2)`` in place.

@@ -63,8 +63,7 @@ class MultiviewNMF(LinearModel):
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components. None takes the smaller of the numbers of samples and of features of all views together,
-        as :class:`NMF` does, which is usually far more than the data can tell apart; the command line has 20.
+        Number of components. None takes 20, or the number of samples or of features if that is smaller.
     groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
         The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
         name. None if the views are given separately.
@@ -381,10 +380,10 @@ class MultiviewNMF(LinearModel):
         check_missing_values(self.missing_values)
         check_parameters(self._plain_model().set_params(callback=self.callback, verbose=self.verbose))
 
-    def _plain_model(self) -> NMF:
-        """Return an unfitted NMF with the parameters that both estimators have; each fit of views starts from it."""
+    def _plain_model(self, rank: int | None = None) -> NMF:
+        """Return an unfitted NMF of `rank` components with the parameters of both; each fit of views starts from it."""
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
-        model = NMF(self.n_components, **{name: getattr(self, name) for name in shared})
+        model = NMF(rank or self.n_components, **{name: getattr(self, name) for name in shared})
         return model.set_output(transform="default")  # codes stay arrays if transform_output="pandas" is set globally
 
     def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
@@ -398,13 +397,14 @@ class MultiviewNMF(LinearModel):
         """
         self._check_parameters()
         step = progress or (lambda *_: None)
-        model = self._plain_model()
         whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
         if dask_views.in_dask(X):
             dask_views.refuse_in_blocks(self)
             whole, all_observed = X, observed
             X, observed = dask_views.sample_views(X, observed, check_random_state(self.random_state))
         joined = join_training(X, self.groups)
+        rank = self.n_components or min((choices.VIEW_COMPONENTS, *np.shape(joined.X)))
+        model = self._plain_model(rank)
         if whole is not None:
             whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
@@ -425,7 +425,7 @@ class MultiviewNMF(LinearModel):
             # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
             weights = choose_view_weights(
                 views,
-                lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
+                lambda tried, shown: fit_components(self._plain_model(rank), shown, tried / sizes, sparsity)[0],
                 weights,
                 check_random_state(self.random_state),
                 step,
