@@ -291,13 +291,20 @@ class ImageAnnotator(BaseEstimator):
 
     def _codes(self, X: ArrayLike) -> Array:
         """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
+        # `blocks_` holds the fitted models of the views, `columns_` (n_columns,) the factors of the codes, and
+        # `_rooted` says whether features and codes become square roots of their shares.
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
         return coded(X, self.views_, self.blocks_, self._rooted, self.pseudo_inverse) * self.columns_
 
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids."""
+        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids.
+
+        `codes` (n_images, n_columns) are of the training images. Afterwards `columns_` (n_columns,) are the factors for
+        codes of new images, and `index_` the training codes times these. Each block of `blocks_` names the columns of a
+        view's codes by one model, which give one distance.
+        """
         weighted = self.method == "weighted"
         self._scale(codes, rng)
         codes *= self.columns_
@@ -316,6 +323,8 @@ class ImageAnnotator(BaseEstimator):
 
     def _without_idle(self, codes: Array) -> Array:
         """Remove the codes of distances with weight 0 and return the others; if all are 0, everything stays."""
+        # `blocks_`, `weights_` (n_blocks,) and `columns_` (n_columns,) lose the same distances as `codes` (n_images,
+        # n_columns).
         counts = self.weights_ > 0
         if counts.all() or not counts.any():
             return codes
@@ -348,12 +357,14 @@ class ImageAnnotator(BaseEstimator):
     @property
     def _distance_of(self) -> Distance:
         """The function for distances of scaled codes: Manhattan, or with `metrics` a sum over the views' blocks."""
+        # The weights need no place here: codes are multiplied by them already.
         if self.metrics is None:
             return manhattan
         return joint_distance([(block.columns, self._metric(block)) for block in self.blocks_])
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
         """Find factors `columns_` that give each distance a maximum of 1, and without `metrics` equal deviations."""
+        # The factors (n_columns,) belong to `codes` (n_images, n_columns), which stay as they are.
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
@@ -369,6 +380,8 @@ class ImageAnnotator(BaseEstimator):
 
     def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
         """Return the neighbours (n_rows, k) of the training rows `rows`, without the rows themselves."""
+        # A row is its own nearest neighbour, so one more is sought. `codes` (n_images, n_columns) are scaled, but not
+        # yet weighted.
         index = codes * self._per_column(self.weights_)
         which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
         others = which != rows[:, None]
@@ -378,6 +391,8 @@ class ImageAnnotator(BaseEstimator):
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
         """Return the Manhattan distances (n_rows, k) of training rows to their neighbours in one block's codes."""
+        # `codes` (n_images, n_columns) are those of all training images, `rows` (n_rows,) and `which` (n_rows, k) their
+        # numbers.
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 
@@ -385,7 +400,9 @@ class ImageAnnotator(BaseEstimator):
         """Learn weights, votes and sigmoids from the scores that training rows get from the other rows.
 
         `landmarks` are the training images of the kernel regression; the first `count` of them also teach the weights
-        and sigmoids.
+        and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among the neighbours of each row, and
+        `left_out` the regression's scores of each landmark without its own vote. `codes` (n_images, n_columns) are
+        scaled, and `step` reports progress.
         """
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.
@@ -413,6 +430,7 @@ class ImageAnnotator(BaseEstimator):
 
     def _check_metrics(self) -> None:
         """Raise ParameterError for metrics that there are not, or that do not go with the other parameters."""
+        # None means Manhattan distances of codes that are scaled to equal deviations.
         metrics = self.metrics.values() if isinstance(self.metrics, Mapping) else [self.metrics]
         for metric in metrics if self.metrics is not None else []:
             check_choice(metric, "metrics", choices.ANNOTATION_METRICS)

@@ -93,6 +93,7 @@ def _average_precisions(truth: Array, scores: Array) -> Array:
 
 def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, float]:
     """Return the mean precision, recall and normalised score (recall minus false alarm rate) over images with words."""
+    # All three arguments are boolean (n_images, n_words): words that images have, got, and both.
     labelled = truth.any(axis=1)
     # For each image: n true words, r right ones among those given, w wrong ones; `others` are the words it lacks.
     n, r = truth[labelled].sum(1), hits[labelled].sum(1)

@@ -61,7 +61,7 @@ def fit_blocks(
     One model is learnt for each view, the columns that `views` names, and each number of components in `ranks`. `coder`
     is "none", the name of a loss, "or-nmf", or an estimator. With `hellinger`, features and codes become the square
     roots of their shares in each row. With `pseudo_inverse`, codes are features times the pseudo-inverse of the
-    components.
+    components. `progress`, if given, is called as ``progress("coding", done, total)`` after each view.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
@@ -88,6 +88,7 @@ def coded(
     X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool, pseudo_inverse: bool
 ) -> Array:
     """Return the codes (n_samples, n_columns) of samples by fitted models; see :func:`fit_blocks`."""
+    # The codes of the blocks stand side by side. A view is prepared once, although several blocks may code it.
     parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
     return np.concatenate(
         [_codes(block.coder, parts[block.view], hellinger, pseudo_inverse) for block in blocks], axis=1
@@ -96,6 +97,7 @@ def coded(
 
 def prepared(X: Array, hellinger: bool) -> Array:
     """Return the features of a view as its models take them: with `hellinger` the signed roots of their shares."""
+    # Features are not negative, but codes by pseudo-inverses may be; these keep their signs.
     if not hellinger:
         return np.ascontiguousarray(X)
     size = np.abs(X)
@@ -126,6 +128,8 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
 
 def _codes(learnt: Any, X: Array, hellinger: bool, pseudo_inverse: bool) -> Array:
     """Return the codes (n_samples, n_columns) of a view; `learnt` None: the features; `hellinger`: roots of shares."""
+    # `X` (n_samples, n_features) are the view's features as :func:`prepared`. With `pseudo_inverse` codes are these
+    # times the pseudo-inverse of the components (n_components, n_features), else what the model's `transform` gives.
     if learnt is None:
         return X
     codes = X @ np.linalg.pinv(learnt.components_) if pseudo_inverse else learnt.transform(X)

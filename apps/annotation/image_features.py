@@ -54,7 +54,8 @@ def describe(
 
     `source` is a folder, of which all images are taken, also those of the folders below; images or patterns; or one
     table (``.npz``). Images need an extraction; with `fit` it learns from them first. Raises ParameterError for images
-    without extractors and for a table with other `views`, and MediaError if nothing can be read.
+    without extractors and for a table with other `views`, and MediaError if nothing can be read. `views` are the
+    columns of each view that a model was trained with.
     """
     if is_table(source):
         (name,) = names_of(source)
@@ -106,6 +107,7 @@ def _listed(views: Mapping[str, slice]) -> str:
 
 def _views(name: str, table: FeatureTable) -> dict[str, slice]:
     """Return the columns of each view of a table; raise UnreadableError unless they are next to each other."""
+    # Views without columns are left out.
     if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
         raise UnreadableError(f"{name}: the columns of a view are not next to each other")
     # `groups` holds the number of the view of each column, in rising order, so this is where each view begins.

@@ -87,6 +87,8 @@ def _find_words(
     labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
 ) -> dict[str, list[str]]:
     """Return the words of each image that has some, from `labels` by name or, if None, from the image's keywords."""
+    # Names in `labels` are full or relative to the folder `root`. `notes` and `skipped` get sentences about images
+    # without words and files that cannot be read. Raises an error if no image has words.
     if labels is None:
         of_images = _keywords(images, notes, skipped)
     else:
@@ -172,6 +174,7 @@ def _matched(
     table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
 ) -> list[list[str]]:
     """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
+    # `table` has the words by the names of files. `notes` gets the number of names that are not of an image.
     used: set[str] = set()
     found = []
     for image in images:

@@ -20,7 +20,11 @@ SMOOTHING = 0.01  # of zeros for the Kullback-Leibler divergence, relative to th
 
 
 def nearest(rows: Array, queries: Array, k: int, distance_of: Distance | None = None) -> tuple[NDArray[np.intp], Array]:
-    """Return indices and distances (n_queries, k) of the nearest rows of each query, nearest and first ones first."""
+    """Return indices and distances (n_queries, k) of the nearest rows of each query, nearest and first ones first.
+
+    All rows are returned if there are fewer than `k`. Distances are those of :func:`manhattan` unless `distance_of` is
+    given.
+    """
     # the last result, of a function of the distances to some rows, is not needed: there are no such rows
     which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array, distance_of or manhattan)
     return which, distance
@@ -34,7 +38,11 @@ def nearest_and(
     function: Callable[[Array], Array],
     distance_of: Distance | None = None,
 ) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return the result of :func:`nearest`, and a function of the distances to the rows `some`, block by block."""
+    """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
+
+    `some` (n_some,) are indices of rows. The function maps distances (n, n_some) to values (n, m) for a block of n
+    queries, so that not all distances need to be stored.
+    """
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
@@ -103,6 +111,7 @@ def kullback_leibler(rows: Array, queries: Array) -> Array:
     multiplied by c if rows and queries are.
     """
     R, Q = (np.maximum(X + SMOOTHING * X.mean(axis=1, keepdims=True), np.float32(1e-30)) for X in (rows, queries))
+    # sum of q log q - q, of each query alone
     own = (Q * (np.log(Q) - 1)).sum(axis=1, keepdims=True)
     return np.asarray(np.maximum(own - Q @ np.log(R).T + R.sum(axis=1), 0), np.float32)
 
@@ -181,6 +190,7 @@ def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
             chosen = np.concatenate([chosen, np.setdiff1d(_by(counts, np.flatnonzero(Y[j])), chosen, True)])
             if len(chosen) >= n_words:
                 break
+        # no word fits better than another here, so the most frequent ones come next
         chosen = _filled(chosen[:n_words], np.zeros(Y.shape[1]), counts, n_words)
         scores[i] = _scored(chosen, Y[row].mean(axis=0), n_words)
     return scores
@@ -193,6 +203,8 @@ def _by(values: Array, words: Array) -> Array:
 
 def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
     """Fill `chosen` up to `n_words` words: next those of positive `fits`, decreasing, then the most frequent."""
+    # `chosen` are indices of words; `fits` and `counts` (n_vocabulary,) say how well words fit the image, and how many
+    # training images have them.
     left = np.ones(len(counts), bool)
     left[chosen] = False
     fitting = _by(fits, np.flatnonzero(left & (fits > 0)))
@@ -202,6 +214,7 @@ def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
 
 def _scored(chosen: Array, share: Array, n_words: int) -> Array:
     """Return scores (n_vocabulary,): `n_words`, `n_words` - 1, ... for the words `chosen`, `share` for the others."""
+    # `share` (n_vocabulary,) is the share of the neighbours that have each word.
     scores = share.astype(np.float32) * np.float32(0.999)  # below 1, which is the lowest score of a chosen word
     scores[chosen] = np.arange(n_words, n_words - len(chosen), -1)
     return scores

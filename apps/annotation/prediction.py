@@ -154,7 +154,8 @@ def _is_own(path: Path) -> bool:
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
     """Return the words of image `i` that `outputs` wants, with scores and the nearest training images that have them.
 
-    `near` has the scores of all words and the nearest training images of all images.
+    `near` has the scores of all words and the nearest training images of all images. `outputs` says how many words at
+    most (`top`), and from which score on (`least`).
     """
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has

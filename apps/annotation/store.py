@@ -52,7 +52,7 @@ def _restored(
     """Return the model of a file, after checks that the fields do not make; ValueError if its parts do not fit.
 
     `words_of` holds the words of all images as columns of `words`, those of image i from words_start[i] to
-    words_start[i + 1].
+    words_start[i + 1]. `fitted` are the fitted attributes of the annotator by name.
     """
     # A coder that was given as an estimator is None among the parameters of the file; a fitted one has its settings.
     learnt = next((block.coder for block in fitted["blocks_"] if block.coder is not None), None)
@@ -100,6 +100,7 @@ def _count_columns(slices: list[slice]) -> int:
 
 def _check_block(block: Block, known: ImageAnnotator) -> None:
     """Raise ValueError if the coder of a block does not fit its view in `known`, the annotator, or has wild scales."""
+    # A block has the codes of one view by one model; `known.views_` has the columns of each view's features.
     columns, view = block.columns, known.views_[block.view]
     made, size = columns.stop - columns.start, view.stop - view.start
     # The features themselves (no coder) give a code for each column of the view, a coder one for each component.

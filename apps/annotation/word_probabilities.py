@@ -48,11 +48,14 @@ class Sigmoids(NamedTuple):
 
     def logits(self, terms: Sequence[Array]) -> Array:
         """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
+        # `slope` (n_terms, n_words) weighs the terms for each word, and `offset` (n_words,) is added.
         return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 
 def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]:
     """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words)."""
+    # `distance` and `which` (n_images, k) are the neighbours' weighted distances and their rows in `Y`, sparse
+    # (n_training_images, n_words). A neighbour's weight is proportional to ``exp(-distance)``.
     counts = _softmax(-distance)
     n_images, k = which.shape
     starts = np.arange(0, n_images * k + 1, k)  # each row of the sparse matrix P has k entries
@@ -79,6 +82,7 @@ class _Likelihood:
 
     def __init__(self, D: Array, which: Array, Y: Any, rows: Array) -> None:
         """Take distances (n_images, k, n_distances) to neighbours `which` (n_images, k); images are `rows` of `Y`."""
+        # Words are sparse, so the loops go over entries: one for each word of each neighbour of each image.
         n_images, k = which.shape
         self.D = D
         self.shape = (n_images, Y.shape[1])
@@ -96,7 +100,8 @@ class _Likelihood:
         """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances.
 
         For each word of each neighbour, `pair` and `cell` are its flat indices in (n_images, k) and (n_images,
-        n_words).
+        n_words). `D` (n_images, k, n_distances) are the distances to the neighbours. `truth` and `weight` (n_images,
+        n_words) say which words images have, and how much each of these answers counts.
         """
         # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
         # that have a word.
@@ -116,7 +121,8 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
     """Fit a sigmoid to each word; words with few images are pulled towards the sigmoid of all words.
 
     The weighted sum of `terms` is the logit of a word's probability. `frequency` (n_words,) is the share of all
-    training images that have a word.
+    training images that have a word. `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and
+    whether the image has it.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
@@ -128,7 +134,9 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
     """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word.
 
-    The words are flattened to a single column. The slope of `prior` times itself becomes part of the offset.
+    The words are flattened to a single column. The slope of `prior` times itself becomes part of the offset. `inputs`,
+    the terms and then a matrix of ones, and `truth` are (n_images, n_words), `prior` (n_words,) is the logit of each
+    word's frequency, and the result (n_terms + 1, n_words).
     """
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset
@@ -140,7 +148,8 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
     """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0.
 
     `inputs` are (n_images, n_columns) each, the last all 1; `ridge` (n_inputs,) is the strength of the pull. It is
-    Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows.
+    Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows. Its next step
+    is shorter then. `truth` (n_images, n_columns) is boolean, and `start` and the result are (n_inputs, n_columns).
     """
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)
@@ -162,7 +171,9 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
 def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
     """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the logistic losses.
 
-    `theta` are the parameters, and ``pull (theta - start)^2 / 2`` is added to the loss of each column.
+    `theta` are the parameters, and ``pull (theta - start)^2 / 2`` is added to the loss of each column. `inputs` are
+    (n_images, n_columns) each, `theta` and `start` (n_inputs, n_columns), `pull` (n_inputs, 1), and the Hessians
+    (n_columns, n_inputs, n_inputs).
     """
     logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
     value = (
@@ -195,6 +206,7 @@ class Regression(NamedTuple):
 
     def predict(self, D: Array) -> Array:
         """Return the mean plus votes, which fall to 1/e at `width`, for distances (n_images, n_landmarks)."""
+        # `mean` is (n_words,), `votes` (n_landmarks, n_words), and the result (n_images, n_words).
         with one_blas_thread():
             return np.asarray(self.mean + np.exp(D / -self.width) @ self.votes)
 
@@ -203,7 +215,8 @@ def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
     """Fit a kernel ridge regression with the kernel ``exp(-D / width)``; `D` (n, n) is overwritten.
 
     The votes (n, n_words) are the dual coefficients ``K^-1 (Y - mean)``, where `K` includes the ridge. Also returns the
-    scores (n, n_words) that each image gets from the others.
+    scores (n, n_words) that each image gets from the others. `D` holds the mutual distances of the training images
+    `rows` (n,), and `Y` (n, n_words) their words.
     """
     mean = Y.mean(axis=0)
     width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)

@@ -93,6 +93,8 @@ class Baseline(ABC):
 
     def fit(self, frames: Iterable[FrameArray]) -> Self:
         """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
+        # `learnt` (n, n_pixels, channels) are evenly spaced frames, from which `_learn` of the subclass makes the
+        # background, and `learnt_frames_` (n,) their positions in the clip. `_shape` is that of a frame.
         sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
@@ -139,6 +141,7 @@ class LowRank(Baseline):
     @one_blas_thread()
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Fit the low-rank model to frames (n, n_pixels, channels), and return the background of the median codes."""
+        # `_codes` finds a frame's codes from its values at `_at`, and `_shown` the background that codes give.
         # the decompositions hold six matrices of floats of this size
         check_memory(f"{self.method} of {len(frames)} frames", 24 * frames.size)
         X = frames.reshape(len(frames), -1).astype(np.float32)
@@ -157,7 +160,8 @@ class LowRank(Baseline):
         """Return the codes (r,) of a frame from its values `x` (1, k), by least absolute deviations.
 
         Those of "mahnmf" are not negative: a least-squares solution is improved by rank-one sweeps. The others are
-        found for an orthonormal basis, which the solver needs, and turned into codes of the components.
+        found for an orthonormal basis, which the solver needs, and turned into codes of the components. `_few` (r, k)
+        are the components at these values, and ``_basis @ _turn``, (k, r) times (r, r), is their transpose by QR.
         """
         if self.method == "mahnmf":
             Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
@@ -172,6 +176,7 @@ class LowRank(Baseline):
 
     def _shown(self, codes: Floats) -> FrameArray:
         """Return the background, in the shape of a frame, that the components show with some codes (r,)."""
+        # `components_` is (r, n_values), and `_shape` that of a frame.
         background = (codes @ self.components_).reshape(self._shape)
         return np.asarray(background.clip(0, 255).round(), np.uint8)
 
@@ -213,6 +218,8 @@ class Subtractor(Baseline):
 
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Return the background that OpenCV's subtractor has at the end of the clip, having seen all its frames."""
+        # `frames`, a sample, is not needed: `_passing`, OpenCV's subtractor, has learnt while all frames passed.
+        # `_shape` is that of a frame.
         return np.asarray(self._passing.getBackgroundImage(), np.uint8).reshape(self._shape)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:

@@ -168,6 +168,7 @@ def evaluate(
         for number, clip in enumerate(found, start=1)
         for method in names
     }
+    # results of an earlier run are continued only if they have the same key
     key = settings_key({"clips": found, "masks": masks})
     rows = run_jobs(
         work, _work, (*COLUMNS, "problem"), key=key, out=out, processes=jobs, force=force, progress=progress
@@ -185,6 +186,7 @@ def evaluate(
 @takes_files
 def _work(source: str, method: str, out: str | None) -> Rows:
     """Return the row of one clip and method, and write its masks to `out`; ``problem`` says why if it has none."""
+    # `source` is a clip as :func:`find_clips` returns it; `out` None writes no masks.
     empty = dict.fromkeys((*COLUMNS, "problem"))
     try:
         clip = read_clip(source)
@@ -195,6 +197,7 @@ def _work(source: str, method: str, out: str | None) -> Rows:
 
 def _means(method: str, rows: Rows) -> dict[str, Any]:
     """Return the means of a method over clips; ``f_measure_of_categories`` is that over the means of categories."""
+    # This is CDnet's mean. `rows` have the values of a clip each by name.
     names = (*CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS)
     means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
     categories = dict.fromkeys(row["category"] for row in rows)
@@ -216,6 +219,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
 
     Only frames with a true mask are scored, and only a clip with a true background has errors of the background. The
     seconds are those of the processor without reading; the memory is what the work took beyond what was held before.
+    Memory is None where the system does not say.
     """
     aside = _Stopwatch()  # measures what is not the method's work: reading frames and scoring masks
     held = _reset_peak()  # memory of the process before the work, in KiB
@@ -305,6 +309,7 @@ class Confusion:
 
     def add(self, mask: FrameArray, truth: FrameArray) -> None:
         """Count a frame: 255 is foreground; in `truth` 0 and 50 (shadow) are background, others nothing."""
+        # `mask` and `truth` are (height, width). Values of `truth` between 50 and 255 mark what is not scored.
         found = mask == FOREGROUND
         foreground = truth == FOREGROUND
         background = truth <= LAST_BACKGROUND
@@ -316,6 +321,7 @@ class Confusion:
 
     def metrics(self) -> dict[str, float | None]:
         """Return the seven metrics of CDnet by name, None where there is nothing to divide by."""
+        # ``pwc`` is the percentage of wrong classifications, and ``f_measure`` needs true foreground.
         tp, fp, fn, tn = self.tp, self.fp, self.fn, self.tn
         return {
             "recall": _ratio(tp, tp + fn),
@@ -338,7 +344,8 @@ def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, fl
 
     ``age`` is the mean absolute difference in grey levels; ``peps`` the share of pixels that differ by more than 20,
     and ``pceps`` that of those whose four neighbours do too; ``psnr`` is in decibels, None for equal pictures;
-    ``ms_ssim`` is None for pictures with a side under 176 pixels.
+    ``ms_ssim`` is None for pictures with a side under 176 pixels. ``ms_ssim`` is the multi-scale structural similarity,
+    whose five scales need that size.
     """
     found, true = _grey(background), _grey(truth)
     difference = np.abs(found - true)
@@ -386,6 +393,8 @@ def _halved(a: Picture) -> Picture:
 
 def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
     """Return the mean structural similarity, and that of its part without luminance, in Gaussian windows."""
+    # The similarity of means (luminance) is multiplied by that of contrast and structure. `C1` and `C2` keep both
+    # quotients finite where a picture is black or even.
 
     def window(x: Picture) -> Picture:
         """Return the weighted means of the windows that lie wholly inside the picture."""
@@ -422,6 +431,7 @@ class TrueClip:
 
 def find_clips(argument: str) -> list[str]:
     """Return the clips of a folder with `input` and `groundtruth`, or of one that holds such folders at any depth."""
+    # A clip of the research data is its name. Raises UnreadableError where there is none.
     folder = Path(argument)
     if folder.is_dir():
         found = sorted(path.parent for path in [folder / "input", *folder.rglob("input")] if path.is_dir())
@@ -448,6 +458,8 @@ def read_clip(source: str) -> TrueClip:
 
 def _of_folder(folder: Path) -> TrueClip:
     """Open a clip in CDnet's form, without the frames outside its temporal region of interest."""
+    # Pictures are numbered, in ``input`` and ``groundtruth``, and read when they are asked for. The true background is
+    # optional.
     frames = _numbered(folder / "input")
     truths = _numbered(folder / "groundtruth")
     if not frames or not truths:

@@ -45,11 +45,14 @@ CATEGORY = {"id": 1, "name": "foreground", "supercategory": ""}
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
     """Return the boxes of the parts of a mask (255), at most 1000, largest first, of at least the share `min_area`."""
+    # A part is a connected area of `mask` (height, width), 255 in the foreground, and `min_area` a share of the
+    # picture.
     return [box for box, _ in _find_parts(mask, min_area)]
 
 
 def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
     """Return box and number of pixels of the largest parts of a mask, at most 1000, covering at least `min_area`."""
+    # `min_area` is a share of the picture. Parts are areas of 255 that are connected, diagonally too.
     # item 2 has box and area of each part, of which the first is the background
     parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]
     areas = parts[:, cv2.CC_STAT_AREA]
@@ -60,6 +63,7 @@ def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
 
 def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
     """Return the row of a frame shown at `time` seconds, with a box for each part of at least `min_area`."""
+    # `min_area` is a share of the picture, as is ``foreground_share``, that of the mask.
     share = cv2.countNonZero(part.mask) / part.mask.size
     values = (part.index, round(time, 6), round(share, 6), find_boxes(part.mask, min_area))
     return dict(zip(FRAME_COLUMNS, values, strict=True))
@@ -68,6 +72,7 @@ def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
 @contextmanager
 def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`."""
+    # `force` says whether an existing file may be replaced. The row is a dict of FRAME_COLUMNS.
     with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         if path.suffix == ".csv":
             file.write(",".join(FRAME_COLUMNS) + "\r\n")
@@ -87,7 +92,8 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
 def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated, float], None]]:
     """Open a file of COCO annotations; yield a function that writes the boxes of a frame shown at a time.
 
-    Annotations are written as they come, and the memory holds a row for each frame.
+    Annotations are written as they come, and the memory holds a row for each frame. There is one for each connected
+    part of a mask that covers `min_area`, a share of the picture.
     """
     images: list[dict[str, Any]] = []
     count = 0
@@ -133,22 +139,26 @@ class EventBuilder:
 
     def __init__(self, settings: EventSettings, step: float) -> None:
         """Take paddings and minimum length of events, and for how long each frame is shown, all in seconds."""
+        # `now` is the time of the last frame that has come, and `before` that of the one before it.
         self.settings, self.step = settings, step
         self._begin: float | None = None  # time of the first frame of the video
         self.before = self.now = -1.0
 
     def show(self, time: float) -> None:
         """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
+        # `_begin` is the time of the first frame of the video.
         self._begin = time if self._begin is None else self._begin
         self.before, self.now = self.now, time
 
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
         """Return an event that begins with this frame, a padding earlier, but not before the first frame."""
+        # `now` is the time of this frame, and `_begin` that of the first.
         start = max(self._begin or 0.0, self.now - self.settings.padding)
         return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
 
     def extend(self, event: MotionEvent, frame: FrameArray, boxes: list[Box], area: float) -> None:
         """Add this frame and its boxes to an event; the one of the largest `area` becomes the thumbnail."""
+        # The frame is shown at `now`, and `area` is the share of the picture that is foreground in it.
         event.last = self.now
         event.box = _around([event.box, *boxes])
         event.frames += 1
@@ -157,6 +167,8 @@ class EventBuilder:
 
     def end(self, event: MotionEvent) -> list[MotionEvent]:
         """End an event with the last frame that has come; return it unless it is too short without paddings."""
+        # Each frame is shown for `step` seconds, and `now` is the time of the last one, beyond which no padding
+        # reaches.
         if event.last - event.first + self.step < self.settings.min_length - ROUNDING:
             return []
         event.end = min(event.last + self.settings.padding, self.now) + self.step
@@ -177,7 +189,7 @@ class EventFinder:
 
         An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
         touch the next event. Two frames in a row with boxes belong to one event if they are up to `NEIGHBOURS` seconds
-        apart.
+        apart. `_open` is the event that goes on, or None, and `_builder` knows what counts as an event.
         """
         builder, done = self._builder, []
         builder.show(time)  # `before` becomes the time of the previous frame
@@ -241,10 +253,13 @@ class EventTable:
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
+        # `rows` are those of all events so far, and `_sheet` the captioned thumbnails of the first ones. `_stem` begins
+        # the paths of all files, and `_force` says whether they may exist.
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
         times = (round(value, 6) for value in (event.start, event.end, event.peak_time, event.peak_area))
+        # the last two are the name and the start of the clip
         values = (number, *times, *event.box, event.frames, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
         if number <= SHEET_EVENTS:
@@ -254,6 +269,7 @@ class EventTable:
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""
+        # `rows` has the events. A second try with Matroska helps only where the first container cannot hold the video.
         own, problem = Path(source).suffix.lower(), ""
         for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
             try:
@@ -269,7 +285,8 @@ class EventTable:
     def _cut(self, source: str | Path, suffix: str) -> list[Path]:
         """Cut the events into files with this suffix, complete the rows and return the files.
 
-        A clip begins with a key frame, usually before its event: ``clip_start`` is its time in seconds.
+        A clip begins with a key frame, usually before its event: ``clip_start`` is its time in seconds. Clips lie
+        beside the thumbnails of the events, whose paths begin with `_stem`. `rows` has a dict for each event.
         """
         parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
         cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]
@@ -280,6 +297,7 @@ class EventTable:
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""
+        # `rows` has a row for each event, and `_sheet` their captioned thumbnails, five of which stand side by side.
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._sheet:

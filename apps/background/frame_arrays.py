@@ -63,7 +63,8 @@ def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> It
     """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape.
 
     Frames are of uint8, uint16, or floating point from 0 to 1; of four channels the last, opacity, is left out. An
-    array of all frames or a single frame is also accepted. Raises ParameterError for other arrays.
+    array of all frames or a single frame is also accepted. Raises ParameterError for other arrays. `shape` is the one
+    that all must have, by default that of the first frame.
     """
     for index, frame in enumerate(_several(frames, shape)):
         converted = _as_uint8(frame, index)
@@ -159,6 +160,7 @@ class FrameSample:
 
     def __init__(self, room: int) -> None:
         """Begin without frames; at most `room` will be kept, and `seen` counts those that have come."""
+        # A kept frame also needs the frame before it, from which its difference is measured.
         self._room = room
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present
@@ -179,6 +181,8 @@ class FrameSample:
 
     def add(self, frame: FrameArray) -> None:
         """Take the next frame of the stream, and keep it if its position is due."""
+        # The first `_held` of `_frames` are the kept frames, `_positions` their numbers in the stream, and `_changes`
+        # their differences from the neighbouring frames; `seen` counts all frames.
         if self.seen == 0:
             self._allocate(frame)
         # The frame before was kept: its change also counts the difference from this frame.
@@ -202,6 +206,7 @@ class FrameSample:
 
     def _is_due(self, position: int) -> bool:
         """Return whether the frame at a position of the stream is to be kept, one of each group of `_step` frames."""
+        # A group begins at a multiple of `_step`, and `_kept_of` chooses its frame.
         return _kept_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:
@@ -216,6 +221,8 @@ class FrameSample:
 
     def _halve(self) -> None:
         """Make room: double the step, and move the frames that are still due to the front of the sample."""
+        # `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames, and
+        # `_positions` their numbers in the stream.
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]
@@ -233,6 +240,8 @@ class FrameSample:
 
     def hand_over_changes(self) -> FrameArray:
         """Return the kept frames' differences from their neighbours (n, height, width), and free their memory."""
+        # It is free as soon as the caller does not need the result any more. The first `_held` of `_changes` are in
+        # use.
         changes = self._changes[: self._held]
         del self._changes
         return changes
@@ -240,11 +249,13 @@ class FrameSample:
 
 def _kept_of(start: int, step: int) -> int:
     """Return which of `step` frames from `start` on is kept: the first or the second, by the Thue-Morse sequence."""
+    # That is the parity of the bits of `start`, so that no regular pattern of frames is missed.
     return start + (start.bit_count() % 2 if step > 1 else 0)
 
 
 def temporal_median(frames: FrameArray) -> Floats:
     """Return the median over contiguous frames of uint8 (n, ...), by counting, ten times faster than by sorting."""
+    # Threads work on blocks of values, whose medians and counts stay in a processor's cache.
     n = len(frames)
     flat = frames.reshape(n, -1)
     result = np.empty(flat.shape[1], np.float32)
@@ -252,6 +263,8 @@ def temporal_median(frames: FrameArray) -> Floats:
 
     def fill(block: tuple[int, int]) -> None:
         """Write the medians of values block[0] to block[1]; of an even number, the mean of the middle two ranks."""
+        # `flat` is (n, n_values) and `result` (n_values,). `select_rank` writes the lower of the middle values to
+        # `low`, `select_next_rank` the one above to `high`, and `count` is scratch.
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)
         count = np.empty(stop - start, counter)

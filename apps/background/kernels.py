@@ -45,6 +45,7 @@ def select_rank(frames, found, count, rank, start):  # type: ignore[no-untyped-d
 @kernel
 def select_next_rank(frames, found, count, above, rank, start):  # type: ignore[no-untyped-def]
     """Write to `above` (k,) the byte of rank ``rank + 1``, given that of `rank` in `found`; see `select_rank`."""
+    # The values are ``start:start + k`` of `frames` (n, n_values), and `count` (k,) is scratch.
     k = len(found)
     for i in range(k):
         count[i] = 0
@@ -76,6 +77,7 @@ def mean_over_channels(change, mean):  # type: ignore[no-untyped-def]
 @kernel
 def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
     """Write to `votes` (n, k) how many values of each frame candidates explain, with a residual below `near`."""
+    # `X` is (n, n_values), `shown` (k, n_values) the candidates, and `near` (n_values,).
     for t in range(X.shape[0]):
         x = X[t]
         for k in range(shown.shape[0]):
@@ -89,6 +91,7 @@ def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
 @kernel(reassociate=True)
 def show_background(H, codes, background):  # type: ignore[no-untyped-def]
     """Write the background ``sum_k codes[k] H[k]`` (n_pixels, n_channels), rounded and at most white."""
+    # `H` is (r, n_pixels, n_channels), `codes` (r,), and `background` of bytes.
     white = np.float32(255)
     half = np.float32(0.5)
     values = H.reshape(codes.shape[0], background.size)
@@ -408,7 +411,7 @@ def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore
 
     Samples `y` (k, channels) of weights `w` count if further than `apart` from the level `away`. The heaviest window of
     width ``2 * near`` over their sorted grey values wins; its samples up to ``1.5 * near`` away in all channels are
-    near.
+    near. `order` sorts `grey` (k,), the means of the samples over channels. An `apart` of -1 makes all samples count.
     """
     k, n_channels = y.shape
     best = np.float32(0)
@@ -455,6 +458,8 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 @kernel(part=True)
 def _subtract_background(values, components, codes, t, first, residual):  # type: ignore[no-untyped-def]
     """Write the residual of frame `t` to `residual` (m,), from value `first` on; the background is at most white."""
+    # `values` (n, n_values) are the flattened frames; `components` (r, n_values) and `codes` (r, n) give their
+    # background.
     last = first + len(residual)
     row, white = values[t, first:last], np.float32(255)
     for v in range(len(residual)):

@@ -158,10 +158,14 @@ class _AlreadyFinished(Exception):
 
 
 class _Run:
-    """One run over a stream: what it reads and writes, what it counts, and what fails."""
+    """One run over a stream: what it reads and writes, what it counts, and what fails.
+
+    `first` is the number of its first frame, and `marked` that of foreground pixels in all its frames.
+    """
 
     def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
         """Open the source of the job, prepare its model, and refuse results that exist or cannot be written."""
+        # `live` says how the stream is followed, and `callbacks` what is called for frames and events and ends the run.
         self._job, self._live, self._callbacks = job, live, callbacks
         # A model from a saved state continues after the frames that it has seen; `first` is their number.
         self.clip = open_clip(job.source, job.video, callbacks.until)
@@ -175,13 +179,19 @@ class _Run:
         if live.state is not None:
             _check_writable(live.state)
         if self.files.masks is not None:
+            # masks that an earlier run wrote after its state was saved are made again
             self.files.masks.clear(self.first)
         self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.marked = 0  # frames masked in this run, and foreground pixels in all of them
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
-        """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame."""
+        """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame.
+
+        `_wanted` yields the frames that an earlier run has not done, and `counted` reports them to `progress`.
+        `_keep_failure` ends the loop at a failure and keeps it for the report. Masks count only in `_region`, None for
+        the whole picture.
+        """
         clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
@@ -237,6 +247,8 @@ class _Run:
 
     def _save_when_due(self, at: float) -> None:
         """Save the state and the background where their stream time has come; failures end the run."""
+        # `at` is the time of the latest frame; `_saved_at` and `_drawn_at` are those of the last writing of state and
+        # background, all in seconds of the stream.
         every = self._live.background_every
         if self._live.state is not None and at - self._saved_at >= choices.LIVE_STATE_SECONDS:
             self._saved_at = at
@@ -255,6 +267,8 @@ class _Run:
 
     def _reason_for_nothing(self) -> Exception:
         """Return the exception for no frame: `_AlreadyFinished` if all are done, else the first failure."""
+        # All are done if the state has seen `first` frames of a source that starts from its beginning again
+        # (`begins_anew`) and no more came.
         if self.first and self.clip.begins_anew and not self.failures and not self._asked_to_end():
             return _AlreadyFinished()
         stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
@@ -272,6 +286,7 @@ class _Run:
 
 def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
     """Return the online model: a saved state, or a new one from a batch model's scene or else from a warm-up."""
+    # A state keeps what it has learnt, but gets the parameters of this run.
     parameters: dict[str, Any] = {
         "forgetting": live.forgetting,
         "warm_up": live.warm_up,
@@ -295,6 +310,8 @@ def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundM
 
 def _adopt_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Path | None) -> None:
     """Record the source in the model without user, password or query, or refuse the state of another source."""
+    # A source that starts again, such as a file, is recorded with which of its frames are read. `state` is the file
+    # that the model was read from.
     name = str(job.source)
     source: dict[str, Any]
     if clip.begins_anew:

@@ -52,6 +52,7 @@ class _Part:
 
     def shows(self, track: _Track) -> bool:
         """Return whether this is `track`, with others of less than a quarter of its pixels together."""
+        # `tracks` are the objects in this part, first the one assigned to it.
         others = sum(other.area for other in self.tracks) - track.area
         return track is self.tracks[0] and others < MINOR * track.area
 
@@ -78,7 +79,8 @@ class _Track:
     def observe(self, part: _Part, time: float) -> None:
         """Take over box, pixels, colour and speed from a part that shows this object alone, at `time` seconds.
 
-        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds.
+        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds. `size` stays if the
+        part is joined from pieces, and `weight`, that of the distance from the expected place, is full again.
         """
         passed = max(time - self.time, ROUNDING)
         gain = min(1.0, max(1 / self.frames, passed / MEMORY))
@@ -161,7 +163,7 @@ class ObjectFinder:
         """Return the parts, pieces of an object joined with the part that shows most of it, its body.
 
         A piece lies at least half in the object's expected box, and both together are at most `SPREAD` times as large
-        as the object in one part was.
+        as the object in one part was. `_tracks` are the objects, and the box of a part is x, y, width, height.
         """
         pieces: list[_Part] = []  # parts that were joined with a body
         # row (n_parts,): how many pixels of the expected box lie in the box of each part
@@ -182,7 +184,8 @@ class ObjectFinder:
         """Set the attribute `tracks` of the parts: the objects that they show.
 
         Objects get parts of their own so that the sum of costs, of distance, size and colour, is least, with `REACH`
-        for an object that is not found; that is hidden in a part that covers half of its expected box.
+        for an object that is not found; that is hidden in a part that covers half of its expected box. Distances are in
+        sizes of the object, and differences of size logarithmic. `_tracks` are the objects.
         """
         if not parts or not self._tracks:
             return

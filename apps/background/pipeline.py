@@ -140,7 +140,8 @@ def process_video(
 def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
     """Separate the foreground of a video in two passes, learning (unless `job` names a model) and masking.
 
-    The outputs are written all or none. Returns the report.
+    The outputs are written all or none. Returns the report. `timeline` has the times of the frames from the first pass,
+    and `counts` the pixels of the masks. The baseline, for comparison, is the mask of the temporal median.
     """
     began = time.perf_counter()
     model = _prepared_model(job.model)
@@ -194,6 +195,8 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
     """Learn the background unless a model is used again; return the times of the frames in either case."""
+    # They are known only after all frames were read once: `timed` gives `timeline` the time of each frame that passes,
+    # and `counted` reports it to `progress`.
     timeline = Timeline(clip.frame_rate / job.video.every)
     stage = "learning" if job.model.reuse is None else "reading"
     frames = counted(timed(clip, timeline.add), stage, expected_frames(clip, job.video), progress)
@@ -209,6 +212,8 @@ def _report(
     job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
 ) -> BackgroundReport:
     """Return the report of a batch, without its files and events, which the caller adds."""
+    # `counts` has counted the pixels of masks, `timeline` the times of frames; `seconds` has "learning", "masking" and
+    # "total".
     masks = counts.statistics("masks")
     return BackgroundReport(
         width=clip.width,

@@ -42,6 +42,7 @@ def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1
 
 def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
     """Return a region, a box, polygon or picture, as a mask of `shape`, `scale` times the video: 255 inside."""
+    # Numbers are pixels of the video. Text that is not numbers is the name of a picture.
     points = [corner.split(",") for corner in region.split()]
     try:
         numbers = [[float(number) for number in corner] for corner in points]
@@ -70,6 +71,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
 
 def _picture(path: str, shape: tuple[int, int], scale: float) -> FrameArray:
     """Return a mask of `shape`, 255 inside, from a picture of the source's size that is white inside the region."""
+    # `scale` is the size of the mask relative to the video, from which the picture's size must follow.
     grey = to_grey8(read_image(path))
     height, width = grey.shape
     if (max(1, round(height * scale)), max(1, round(width * scale))) != shape:

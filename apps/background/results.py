@@ -55,6 +55,8 @@ class ResultFiles:
         keep_model: bool = False,
     ) -> None:
         """Name the results of `source` in the folder `out` that `outputs` asks for; `first_frame` None is a batch."""
+        # Of a live run `first_frame` is how many frames earlier runs have done. `keep_model` says whether a batch
+        # writes its model.
         self._source, self._out, self._outputs = source, out, outputs
         live, resumed = first_frame is not None, bool(first_frame)
         name = stem_of(source)
@@ -84,7 +86,8 @@ class ResultFiles:
     def check(self) -> None:
         """Refuse to overwrite the input or, unless `force` of the outputs allows it, other files.
 
-        The background has a rule of its own: a live run that resumes replaces that of the run before.
+        The background has a rule of its own: a live run that resumes replaces that of the run before. It is
+        `_replaces_background`. `stem` begins the names of tables and thumbnails.
         """
         tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
         if self._outputs.finds_events:
@@ -106,6 +109,7 @@ class ResultFiles:
 
 def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
     """Return the files of a source; refuse an `out` where results would be among its pictures the next time."""
+    # A folder or pattern of pictures has several files. `numbered` says that masks are numbered pictures too.
     pictures = [] if is_live(source) else pictures_of(source)
     folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
     if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out, numbered)):
@@ -118,6 +122,8 @@ def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
 
 def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
     """Return whether a pattern would find results in a folder that may not exist yet."""
+    # The folder is `out`, and ``**`` in a pattern stands for any number of folders. `numbered` says that masks are
+    # written as numbered pictures.
     if not glob.has_magic(pattern) or os.path.isdir(pattern):
         return False
     # The folders before the first wildcard are resolved; the parts from there on are matched.
@@ -202,6 +208,7 @@ class VideoEncoders:
 
     def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
         """Prepare a writer for the path of each kind of video; `alpha` is the overlay's share of colour."""
+        # `force` replaces existing files.
         self._varies, self._alpha = video.varies, alpha  # whether frames have times of their own; share of the colour
         self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
         # how many frames may wait for each encoder: fewer large ones, to bound the memory
@@ -227,6 +234,7 @@ class VideoEncoders:
 
     def __enter__(self) -> VideoEncoders:
         """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures."""
+        # `_writers` has the video file of each kind, and `_room` is how many frames may wait for an encoder.
         # If an encoder cannot be started, the local stack closes those before it; otherwise `_stack` takes them over.
         with ExitStack() as stack:
             writers = self._writers.items()
@@ -239,6 +247,8 @@ class VideoEncoders:
 
     def write(self, part: Separated, time: float) -> None:
         """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
+        # Times in the videos count from the first frame, `_start`, and are needed only if they vary (`_varies`).
+        # `_give` has for each kind of video the function that queues a picture.
         self._start = time if self._start is None else self._start
         shown_at = time - self._start if self._varies else None
         for kind, give in self._give.items():
@@ -246,6 +256,7 @@ class VideoEncoders:
 
     def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
         """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
+        # These are of the size `_panel` (width, height). `_alpha` is the share of colour in an overlay.
         if kind == "overlay":
             return tinted(part.frame, part.mask, self._alpha)
         if kind != "preview":
@@ -301,6 +312,8 @@ class ResultWriter:
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
+        # `_files` has the paths of the results, None for those that are not wanted, and `_outputs` what the user asked
+        # for.
         files, outputs = self._files, self._outputs
         # whether the boxes of each frame are needed: by events, or for its row in the table of frames
         self._has_rows = outputs.finds_events or files.frame_table is not None
@@ -313,7 +326,12 @@ class ResultWriter:
         return self
 
     def _open_tables(self, stack: ExitStack) -> None:
-        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them."""
+        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them.
+
+        It sets what makes and writes a row for each frame (`_frame_row`, `_add_row`) and its annotations
+        (`_add_annotations`), what finds events (`_finder`), and the table that they are added to (`_event_table`).
+        `_settings` say what counts as an event, and `_step` is the time from a frame to the next, in seconds.
+        """
         from . import event_tables as tables
 
         files, outputs = self._files, self._outputs
@@ -332,7 +350,12 @@ class ResultWriter:
         self._stack.__exit__(*error)
 
     def write(self, part: Separated, time: float) -> list[dict[str, Any]]:
-        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then."""
+        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then.
+
+        `_has_rows` says whether the boxes of each frame are needed, for the table of frames or for events, and `events`
+        is None if these are not wanted. `_finder` returns events that have ended, of which `_event_table` makes rows.
+        `_files` has paths, None for results that are not wanted.
+        """
         self._videos.write(part, time)
         if self._files.masks is not None:
             self._files.masks.write(part)
@@ -352,6 +375,7 @@ class ResultWriter:
 
     def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
+        # `_files` has paths, None for results that are not wanted, and `events` is None if there are to be no events.
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
             return tables, []

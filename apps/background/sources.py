@@ -53,6 +53,7 @@ def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool
 
 def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
     """Return the options of raw frames, or refuse those that would be ignored."""
+    # Those of files and pictures are judged by `open_video`.
     raw = {name: getattr(video, name) for name in RAW_OPTIONS}
     # The sample and live sources other than standard input say their own rate, size and format.
     own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
@@ -68,7 +69,8 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
     """Record a source that can be read only once, without loss, in a temporary file; yield the file and the reader.
 
     After an error an address is asked again only where `end` or `max_frames` bounds what is written: a file would start
-    from its beginning each time. Raises ParameterError for a source without an end where none is given.
+    from its beginning each time. Raises ParameterError for a source without an end where none is given. `options` are
+    passed to the reader.
     """
     from visionnmf.io import LiveReader, VideoWriter
 
@@ -137,6 +139,8 @@ class Timeline:
 
     def add(self, time: float) -> None:
         """Take the time of the next frame, in seconds, and set `varies` if it is off the declared rate."""
+        # `_step` is the time from one frame to the next at the declared rate, in seconds, and containers round by
+        # ROUNDING.
         if self.count == 0:
             self._first = time
         self.varies = self.varies or abs(time - self._first - self.count * self._step) > ROUNDING
@@ -189,6 +193,7 @@ class SampleClip:
 
     def __iter__(self) -> Iterator[FrameArray]:
         """Yield the picked frames, after setting `time` to the time of each in seconds."""
+        # `_first` is the time of the first of them, and `_step` that from one to the next.
         for index, frame in enumerate(self._frames):
             self.time = self._first + index * self._step
             yield frame

@@ -35,6 +35,7 @@ _FLOOR = 1e-12  # lower bound for the denominators of multiplicative updates (Li
 
 def _multiply_codes(A: Floats, W: Floats, H: Floats) -> Floats:
     """Update the codes by equation (2) of the paper: A (n, m) ~ W H, without the division by the sums of W in (4)."""
+    # W (n, r) is the basis and H (r, m) the codes. The basis stays as it is here; :func:`_multiply_basis` scales it.
     return H * (W.T @ (A / np.maximum(W @ H, _FLOOR))) / np.maximum(W.sum(axis=0)[:, None], _FLOOR)
 
 
@@ -60,6 +61,7 @@ class _CountMatrix:
 
     def matrix(self) -> Floats:
         """Return the counts as a dense matrix (n_commands, n_sessions)."""
+        # `columns` has for each session the counts by row, and `rows` the row of each command.
         V = np.zeros((len(self.rows), len(self.columns)))
         for column, counts in enumerate(self.columns):
             V[list(counts.keys()), column] = list(counts.values())
@@ -138,7 +140,11 @@ class _CountFactors(_Baseline):
         check_generator(self.random_state)
 
     def _factorise(self, A: Floats) -> None:
-        """Factorise ``A ~ basis_ codes_`` by `n_iterations[0]` updates; the columns of the basis sum to 1."""
+        """Set `basis_` (n_commands, n_components) and `codes_` (n_components, n_sessions) with ``A ~ basis_ codes_``.
+
+        `A` (n_commands, n_sessions) are weighted counts. `n_iterations[0]` updates start from random factors; the
+        columns of the basis sum to 1.
+        """
         rng = check_generator(self.random_state)
         self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
         self.basis_ /= self.basis_.sum(axis=0)
@@ -147,12 +153,14 @@ class _CountFactors(_Baseline):
 
     def _iterate(self, A: Floats, n: int) -> None:
         """Continue the factorisation ``A ~ basis_ codes_`` with `n` updates of codes and basis, one after the other."""
+        # `A` is (n_commands, n_sessions), weighted counts of commands.
         for _ in range(n):
             self.codes_ = _multiply_codes(A, self.basis_, self.codes_)
             self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
 
     def _code(self, a: Floats, total: float) -> Floats:
         """Return a session's code (n_components,) after `n_iterations[1]` updates from equal entries, sum `total`."""
+        # `a` (n_commands,) are the session's weighted counts, and `basis_` (n_commands, n_components) the components.
         h = np.full((self.n_components, 1), total / self.n_components)  # a column, as the updates take codes
         for _ in range(self.n_iterations[1]):
             h = _multiply_codes(a[:, None], self.basis_, h)
@@ -217,6 +225,8 @@ class MexPereraNMF(_CountFactors):
 
     def _weigh(self, V: Floats) -> Floats:
         """Return the counts times ``-log(p) / L``: `p` is a command's share of all, `L` the session's length."""
+        # `V` are the counts (n_commands, n_sessions). ``-log(p)``, (n_commands,), is kept as `_information` for new
+        # sessions.
         self._information = -np.log(V.sum(axis=1) / V.sum())
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
 
@@ -226,6 +236,7 @@ class MexPereraNMF(_CountFactors):
         # them; their sum is L - N of the paper. `_information` is -log(p), with p the share of a command in training.
         v, unseen = self._counts.vector(session)
         if not v.any():
+            # no command is known: `a` would be 0/0, so the distance is a parameter
             return self.unseen_distance * (unseen + 1)
         a = self._information * v / v.sum()
         code = self._code(a, max(a.sum(), _FLOOR))
@@ -289,6 +300,8 @@ class EigenCooccurrence(_Baseline):
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
         """Compute the principal components of the flattened co-occurrence matrices, and the sessions' coordinates."""
+        # `_rows` gives each command its row in a matrix. `_mean` (n_pairs,) and `_components` (r, n_pairs) are of the
+        # flattened matrices, and `_features` (n_sessions, r) the sessions' coordinates.
         self._rows: dict[Hashable, int] = {}
         for command in chain.from_iterable(sessions):
             self._rows.setdefault(command, len(self._rows))
@@ -300,6 +313,7 @@ class EigenCooccurrence(_Baseline):
 
     def _matrix(self, session: Symbols) -> Floats:
         """Return how often commands follow each other within `scope` places, per command of the session, flattened."""
+        # `_rows` has the row of each command seen in training; all others share the last row.
         n = len(self._rows) + 1
         ids = np.array([self._rows.get(command, n - 1) for command in session], np.intp)
         matrix = np.zeros((n, n))
@@ -309,6 +323,8 @@ class EigenCooccurrence(_Baseline):
 
     def _score(self, session: Symbols) -> float:
         """Return the distance to the nearest training session among the components, plus that to their space."""
+        # `_mean` (n_pairs,) and `_components` (r, n_pairs) are of the flattened matrices of the training sessions,
+        # whose coordinates are `_features` (n_sessions, r).
         x = self._matrix(session) - self._mean
         feature = self._components @ x
         # Pythagoras: the components are orthonormal; the difference may be slightly negative by rounding.
@@ -336,6 +352,7 @@ class HiddenMarkov(_Baseline):
 
     def _learn(self, sessions: Sequence[Symbols]) -> None:
         """Fit the model to all sessions, and give each symbol a small probability in every state."""
+        # `_ids` numbers the commands of the sessions in the order of their first occurrence.
         try:
             from hmmlearn.hmm import CategoricalHMM
         except ImportError:
@@ -360,6 +377,7 @@ class HiddenMarkov(_Baseline):
 
     def _column(self, session: Symbols) -> NDArray[np.int64]:
         """Return the numbers of a session's commands (n_commands, 1); unknown ones share the last number."""
+        # `_ids` has the numbers of the commands seen in training. hmmlearn takes symbols as a column.
         return np.array([[self._ids.get(command, len(self._ids))] for command in session], np.int64)
 
     def _score(self, session: Symbols) -> float:
@@ -386,6 +404,8 @@ class NaiveBayes(_Baseline):
 
     def _score(self, session: Symbols) -> float:
         """Return the mean of ``-log p`` over the commands, in nats, with frequencies smoothed by `pseudo_count`."""
+        # `_counts` has how often each command occurs in training. `vocabulary` is the number of commands that a user
+        # might type, each of which counts `pseudo_count` more.
         total = self._counts.total() + self.pseudo_count * self.vocabulary
         information = -sum(math.log((self._counts[command] + self.pseudo_count) / total) for command in session)
         return information / max(len(session), 1)

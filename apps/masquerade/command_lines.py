@@ -63,6 +63,8 @@ def _printable(text: str) -> str:
 
 def programs(line: str, whole: bool) -> list[str]:
     """Return the programs that a command line runs, wrappers such as `sudo` included; with `whole` the line."""
+    # Commands are separated by pipes, semicolons and the like, and each may be wrapped. For example "sudo nice -n 5
+    # make | tee log" gives sudo, nice, make and tee.
     line = line.strip()
     if not line:
         return []
@@ -103,6 +105,8 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
 
 def _takes_value(option: str, letters: str) -> bool:
     """Return whether the next word is an option's value: for ``-u``, ``-nu`` if `letters` have u, not ``-uroot``."""
+    # `letters` are those of the options that take a value. Long options, with two dashes, are taken to hold theirs, as
+    # in ``--user=root``.
     first = next((i for i, letter in enumerate(option) if letter in letters), None)
     return not option.startswith("--") and first == len(option) - 1
 
@@ -124,6 +128,7 @@ def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
             continue
         # The word that ends the document, quoted in one of two ways or bare; with <<- it may be indented by tabs.
         word, tabs = found[2] or found[3] or found[4], bool(found[1])
+        # what may be the document: all lines up to the one that ends it
         document: list[Line] = []
         ended = False
         for next_line in chain(list(waiting), lines):

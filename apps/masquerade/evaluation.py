@@ -216,6 +216,7 @@ def _tasks(
     for name, (training, held_out) in split.items():
         n_others = len(late) - len(held_out)
         chosen = rng.choice(n_others, min(INTRUDERS, n_others), replace=False)
+        # they are numbered without the user's own sessions, which stand together in `late` from `start` on
         chosen[chosen >= start] += len(held_out)  # step over the user's own sessions
         start += len(held_out)
         tasks.append(_Task(name, training, [*held_out, *(late[i] for i in chosen)], len(held_out)))
@@ -263,7 +264,8 @@ def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tup
 class _Pooled(NamedTuple):
     """What one method says about the judged sessions of all users, one entry for each session.
 
-    `margins` are the scores minus their user's threshold, and `intruder` marks the sessions of other users.
+    `margins` are the scores minus their user's threshold, and `intruder` marks the sessions of other users. `scores`
+    are what the ROC curve is drawn over, and `rows` the figures of each user.
     """
 
     scores: Floats
@@ -273,6 +275,8 @@ class _Pooled(NamedTuple):
 
     def figures(self) -> dict[str, Any]:
         """Return AUC, misses at fixed false alarm rates, least cost, and the rates at the users' thresholds."""
+        # The first three come from `scores`, the rates from `margins`, the scores minus their user's threshold;
+        # `intruder` marks the sessions of other users.
         auc, missing, cost = roc_summary(self.scores, self.intruder)
         return {"auc": auc, "missing": missing, "cost": cost} | _rates(self.margins, self.intruder)
 
@@ -281,7 +285,8 @@ def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bo
     """Put the scores of one method for all users together, so that one ROC curve can be drawn over all.
 
     With `relative` the curve is of the scores minus their user's threshold, as suits :class:`SessionScorer`. The first
-    `n_own` sessions of a task are the user's own, the others those of intruders.
+    `n_own` sessions of a task are the user's own, the others those of intruders. `scored` has the scores of each task
+    and the threshold of its user.
     """
     intruder = [np.arange(len(scores)) >= task.n_own for task, (scores, _) in zip(tasks, scored, strict=True)]
     margins = [scores - threshold for scores, threshold in scored]
@@ -295,6 +300,7 @@ def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bo
 
 def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
     """Return the percentages of false alarms and of missed intruders from scores minus thresholds."""
+    # `margin` (n,) is positive for flagged sessions, and `intruder` (n,) marks the sessions of other users.
     return {
         "false_alarms": float(100 * (margin[~intruder] > 0).mean()),
         "missed": float(100 * (margin[intruder] <= 0).mean()),
@@ -314,6 +320,7 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
             f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
             f"{y.sum()} of them masquerades"
         )
+    # for each threshold: how many own sessions are flagged, and how many masquerades are missed
     flagged, missed = _errors(z, y)
     n_own, n_other = int((~y).sum()), int(y.sum())
     missed = 100 * missed / n_other
@@ -331,6 +338,7 @@ def roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats
 
 def _errors(scores: Floats, labels: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return, for rising thresholds, the number of own sessions above and of masquerades (true) not above them."""
+    # The first threshold is below all scores, so that it flags everything; the others are the scores that differ.
     own, other = np.sort(scores[~labels]), np.sort(scores[labels])
     thresholds = np.concatenate([[-np.inf], np.unique(scores)])
     return len(own) - np.searchsorted(own, thresholds, "right"), np.searchsorted(other, thresholds, "right")

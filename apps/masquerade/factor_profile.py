@@ -66,14 +66,19 @@ class FactorProfile(Profile):
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
         """Count a session with a weight, and keep it for the next factorisation; the oldest are forgotten."""
+        # The components are those of the first `n_learnt` of `sessions`, so that number falls with each session
+        # forgotten. `bounded` says whether rare commands may be forgotten too.
         self.sessions.append((session.commands, weight))
         super().add(session, weight, bounded=bounded)
+        # limits on the number of sessions and of their different commands; the newest session always stays
         while len(self.sessions) > SESSIONS_KEPT or sum(len(counts) for counts, _ in self.sessions[:-1]) > PAIRS_KEPT:
             del self.sessions[0]
             self.n_learnt = max(0, self.n_learnt - 1)
 
     def _forget(self) -> None:
         """Forget rare commands, also in the sessions, and the components; the next factorisation starts again."""
+        # `sessions` has the counts of commands and the weight of each, and `components` a column for each command, some
+        # of which are gone now.
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
         self.components, self.n_learnt = None, 0
@@ -82,7 +87,8 @@ class FactorProfile(Profile):
         """Return the components (r, n_commands) of all sessions, learning those that are new.
 
         A few new sessions continue from the current components for ONLINE_ITERATIONS, otherwise the factorisation
-        starts again.
+        starts again. `n_learnt` counts the sessions that the present components know. `_columns` has the column of each
+        command, and `_information` its ``-log(p)``.
         """
         n_new = len(self.sessions) - self.n_learnt
         if n_new or not self._columns:
@@ -110,6 +116,8 @@ class FactorProfile(Profile):
 
     def _weigh_commands(self) -> Floats:
         """Return ``-log(p)`` for each command, `p` its share of the commands of all sessions, by their weights."""
+        # `_columns` has the place of each command in the result (n_commands,). MIN_DISTANCE keeps commands that no
+        # session holds any more from an infinite value.
         counts = np.zeros(len(self.commands))
         for session, weight in self.sessions:
             for command, count in session.items():
@@ -120,7 +128,8 @@ class FactorProfile(Profile):
         """Return rows (n_sessions, n_commands) of counted sessions, without new commands.
 
         "nmf" gives 1 for each command that occurs, "wang" its share of the session, and "mex-perera" its share of the
-        known commands times ``-log(p)``.
+        known commands times ``-log(p)``. That is `_information` (n_commands,), and `_columns` has the column of each
+        command.
         """
         # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []
@@ -142,6 +151,8 @@ class FactorProfile(Profile):
 
     def _approximate(self, session: CountedSession) -> tuple[Floats, Floats, float]:
         """Return a session's row and its approximation ``h H``, both (n_commands,), and the sum of the codes `h`."""
+        # `learn` finds the components if there are new sessions. `_zero_weight` is the weight of the commands that the
+        # session does not hold.
         components = self.learn()  # of all sessions so far, (n_components, n_commands)
         row = self._rows([session.commands])
         if not row.nnz:  # all of its commands are new
@@ -151,6 +162,8 @@ class FactorProfile(Profile):
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
         """Return the probability of each command of a session: a mixture of its approximation and of a floor."""
+        # The floor makes each of VOCABULARY commands possible, also new ones, which have no column in the approximation
+        # (`_columns`). `own` is there for :meth:`Profile.probabilities` alone.
         _, approximation, _ = self._approximate(session)
         share = (1 - FLOOR_SHARE) * approximation / max(approximation.sum(), MIN_DISTANCE)
         floor = FLOOR_SHARE / VOCABULARY
@@ -173,6 +186,7 @@ class FactorProfile(Profile):
         new = {c: n for c, n in session.commands.items() if self.is_new(c)}
         if self.method == "wang":
             cost = abs(total - 1)
+            # new commands, if any, have the whole cost, because they are what lowers the sum of the codes
             unusual = {c: float(n) for c, n in new.items()} or unusual
         else:
             distance = float(np.linalg.norm(residual)) if row.any() else 1.0

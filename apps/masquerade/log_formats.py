@@ -133,6 +133,7 @@ def read_events(
     if format in ("plain", "bash"):
         lines = without_here_documents(lines)
     if place is not None:
+        # yields the same lines, and keeps `place` at the line that was yielded last
         lines = place.watch(lines)
     return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines)
 
@@ -167,8 +168,9 @@ def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event |
 
 def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
     """Return the format of a log that is followed from its end, and its header (only of ``csv``) as a list."""
+    # The format stays ``"auto"`` while the log has no lines. The header names the columns of all later lines.
     try:
-        lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))
+        lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))  # at most 50
     except OSError:
         return format, []
     texts = [line for line in lines if line.strip()]
@@ -219,6 +221,7 @@ def _format_of(texts: list[str]) -> str:
 
 def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
     """Return a function that reads lines of the log `name` in turn; it returns None for a line without a command."""
+    # It is called for one line after the other, and may keep what earlier lines said, such as a time or a header.
     readers: dict[str, Callable[[str], _Found | None]] = {
         "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
@@ -253,6 +256,7 @@ class _ZshReader:
 
     def __call__(self, line: str) -> _Found | None:
         """Read ``: SECONDS:DURATION;COMMAND``; None for a line that continues a command after a backslash."""
+        # `goes_on` is true if the previous line ended with a backslash, so that this line belongs to its command.
         match = _ZSH.match(line)
         begins = match is not None and not self.goes_on
         self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
@@ -261,6 +265,7 @@ class _ZshReader:
 
 def _read_acct(line: str) -> _Found | None:
     """Read a line of `lastcomm`: program, user, and a time without a year, put into a leap year before FIRST_TIME."""
+    # 1972 is that year, so these times tell only how far apart commands are.
     # the groups of _ACCT are the program, the user and the time, such as "Mon Jan  1 12:00"
     match = _ACCT.match(line)
     if match is None:
@@ -284,6 +289,8 @@ class _AuditReader:
 
     def __call__(self, line: str) -> _Found | None:
         """Keep a SYSCALL record's user by its serial number; return an EXECVE record's program with that user."""
+        # `owners` has the users by serial number. The groups of _AUDIT are a record's type, its time in seconds, and
+        # its serial number.
         match = _AUDIT.search(line)
         if match and match[1] == "SYSCALL":
             # the preferred field first; some of its values mean that there is no user
@@ -315,7 +322,11 @@ class _CsvReader:
         self.delimiter = ","
 
     def __call__(self, line: str) -> _Found | None:
-        """Read a line: the first one is the header, which sets the positions of the columns; others are a command."""
+        """Read a line: the first one is the header, which sets the positions of the columns; others are a command.
+
+        `command`, `user` and `time` are these positions, None for a column that is missing. `header` has the cells of
+        the first line, and is empty before that was read.
+        """
         if not line.strip():
             return None
         if not self.header:

@@ -79,6 +79,8 @@ class Profile:
 
     def _forget(self) -> None:
         """Keep the PAIRS_KEPT / 2 most frequent commands, or pairs, if there are too many, and sum up again."""
+        # Pairs of forgotten commands go too. `total` is the sum of the weights of all commands, and `context` has for
+        # each command the sum of the weights of the pairs that begin with it.
         if len(self.commands) > PAIRS_KEPT:
             self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
             self.total = sum(self.commands.values())
@@ -121,6 +123,8 @@ class Profile:
 
     def is_new(self, command: Hashable, own: float = 0.0) -> bool:
         """Return whether no session of full weight holds a command: less than half a session counts as none."""
+        # Commands of rejected and doubtful sessions have small weights. `own` is the weight of the judged session
+        # itself, if the profile holds it.
         return self.commands.get(command, 0.0) - own < 0.5
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
@@ -141,4 +145,6 @@ def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
 
 def as_bytes(text: str) -> bytes:
     """Encode a text that may hold lone surrogates, distinctly; the bytes are not those of the log."""
+    # Lone surrogates are what Python reads bytes as that are not UTF-8. The result is hashed, or decoded in the same
+    # way.
     return text.encode("utf-8", "surrogatepass")

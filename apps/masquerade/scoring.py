@@ -220,7 +220,8 @@ class _Reader:
         """Cut the commands of all logs into sessions by `size` or `idle` of the model, and yield these.
 
         A followed log also ends sessions after `silence` seconds without a command. With early alarms, sessions are
-        yielded while they grow. Users whom the model knows are never forgotten.
+        yielded while they grow. Users whom the model knows are never forgotten. `place` tells each session which lines
+        of which log it comes from.
         """
         return sessions(
             self._commands(),
@@ -234,7 +235,11 @@ class _Reader:
         )
 
     def _commands(self) -> Iterator[Event | None]:
-        """Yield the events of all logs in turn, with `place` at the line of each; skip logs by `on_error`."""
+        """Yield the events of all logs in turn, with `place`, the reader's position, at the line of each.
+
+        A log that cannot be read, or that holds no command and is not live, is skipped, and `on_error` gets a sentence.
+        If `on_error` is None, the error is raised.
+        """
         for path in self.paths:
             self.place.source, self.place.number = path, 0
             try:
@@ -247,6 +252,8 @@ class _Reader:
 
     def _events(self, path: str) -> Iterator[Event | None]:
         """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
+        # `source` has the format, or "auto", and the user of logs that name none, by default the name of the file.
+        # `poll` seconds are between two looks at a log, and `stop` ends the reading.
         lines: str | Iterator[Line] = path
         user, format = self.source.user, self.source.format
         if path == STANDARD_INPUT:
@@ -276,7 +283,8 @@ def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[Session
 def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
     """Return whether an alarm of a growing session is its user's first, or has twice the commands of the last.
 
-    `alarmed` is emptied when it is full, because made-up users could be endless.
+    `alarmed` is emptied when it is full, because made-up users could be endless. It has the number of commands at each
+    user's last alarm, and is brought up to date.
     """
     if result.n_commands < 2 * alarmed.get(result.user, 0):
         return False
@@ -320,6 +328,7 @@ def _judged_in_rounds(
     found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
 ) -> Iterator[_Judged]:
     """Yield the sessions found with their judgements, in order; pool processes judge a round while one is read."""
+    # Scorers that have learnt in a process replace those in `scorers`.
     # Waits for the round before the present one and returns what it yields; before the first round that is nothing.
     finish: Callable[[], Iterable[_Judged]] = tuple
     # lists of the next ROUND sessions, up to the first empty list
@@ -333,6 +342,8 @@ def _begin_round(
     read: list[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
 ) -> Callable[[], Iterable[_Judged]]:
     """Submit a round of sessions, one task a user, in order; return a function that yields the judgements."""
+    # Sessions of one user are one task because each may change the scorer. Users without a scorer get None for a
+    # judgement.
     by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
     for session in read:
         if session.user in scorers:

@@ -135,6 +135,7 @@ def sessions(
                     continue
                 moment = cutter.growing[user].end
             timed = True
+        # of too many users the longest silent one makes room, and the session it had begun is returned
         forgotten = cutter.greet(user, user in known)
         if forgotten is not None:
             yield forgotten
@@ -162,6 +163,7 @@ class _Growing:
 
     def __init__(self, start: float | None) -> None:
         """Begin a session without commands; `start` is None if the log has no times."""
+        # `judged` is the number of commands when the session was last yielded while it grew.
         self.commands: list[str] = []
         self.origins: list[Origin] = []  # one for each command, if the reader's place is known
         self.start = start  # time of the first command in the log, in seconds since 1970
@@ -187,7 +189,11 @@ class _Cutter:
         self.held = 0  # characters of the lines of growing sessions
 
     def greet(self, user: str, known: bool) -> Session | None:
-        """Make room for a user; return the unfinished session of one who is forgotten for that, and is not `known`."""
+        """Make room for a user; return the unfinished session, if any, of one who is forgotten for that.
+
+        `cut` counts the sessions of each remembered user. `unknown` has those who are not `known` and may be forgotten,
+        the longest silent first. `growing` has the unfinished sessions by user.
+        """
         if user in self.unknown:
             self.unknown.move_to_end(user)
         if user in self.cut:
@@ -204,6 +210,8 @@ class _Cutter:
 
     def add(self, user: str, command: str, moment: float | None) -> int:
         """Add a command, with its log time `moment` or None, to a user's growing session; return its length."""
+        # `heard` is when the command came by the `clock`, `changed` collects the users with new commands, and `held`
+        # counts the characters of lines kept as `origins`. `place` is the reader's position, None if it is unknown.
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
         session = self.growing[user]
@@ -221,6 +229,8 @@ class _Cutter:
 
     def _origin(self, place: CurrentLine) -> Origin:
         """Return where the reader is, without the text of the line if too many texts wait to be judged."""
+        # `origin` is that of the last command, which is used again for further commands of the same line; `held` counts
+        # the characters that wait.
         origin = self.origin
         if origin is None or (origin.line, origin.source) != (place.number, place.source):
             text = clean_text(place.text) if self.held < MAX_HELD else ""
@@ -231,7 +241,8 @@ class _Cutter:
         """Close the sessions of users who have been silent for this long, by the clock.
 
         A session that is cut by time is complete then; one that is cut by size needs half of the `longest` number of
-        commands.
+        commands. `growing` is in the order of the latest command, `heard` at a time of the `clock`, so the first user
+        who is not silent ends the search.
         """
         while self.growing:
             user, session = next(iter(self.growing.items()))
@@ -241,6 +252,8 @@ class _Cutter:
 
     def grown(self) -> Iterator[Session]:
         """Yield, unfinished, sessions grown by half since they were last yielded, at first MIN_JUDGED commands."""
+        # `changed` are the users with commands since the last call, and a session had `judged` commands when it was
+        # last yielded.
         for user in list(self.changed):
             session = self.growing.get(user)
             if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
@@ -249,12 +262,14 @@ class _Cutter:
 
     def look(self, user: str) -> Session:
         """Return a session as it is at the moment, marked as `growing`, and remember its length for the next time."""
+        # ``self.growing`` has the unfinished sessions by user, and `judged` is that length.
         session = self.growing[user]
         session.judged = len(session.commands)
         return self._session(user, session, complete=False, growing=True)
 
     def close(self, user: str, complete: bool) -> Session:
         """End the growing session of a user and return it; `complete` says whether it has its full length."""
+        # `held` counts the characters of the lines of unfinished sessions, and `cut` the sessions of each user.
         session = self.growing.pop(user)
         self.changed.pop(user, None)
         self.held -= sum(len(origin.text) for origin in session.origins)
@@ -264,6 +279,7 @@ class _Cutter:
 
     def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
         """Return a session for the caller, with times in order even if the lines of the log are not."""
+        # Its `index` is the number of the user's sessions before it, ``cut[user]``.
         start, end = session.start, session.end
         if start is not None and end is not None and end < start:
             start, end = end, start

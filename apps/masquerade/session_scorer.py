@@ -306,7 +306,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         """Return the positions of sessions that the others do not explain, such as those of another person.
 
         The worst are removed from the profile before the next are sought, because they hide each other. The profile
-        must forget nothing rare, because what was forgotten could not be removed any more.
+        must forget nothing rare, because what was forgotten could not be removed any more. `kept` are the positions
+        still in the profile, and `found` those that were removed.
         """
         profile = Profile()
         for session in counted:
@@ -334,10 +335,13 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def _certainty(self, session: CountedSession) -> float:
         """Return the weight of a score, less for short sessions: the root of length over usual length, up to 1."""
+        # The deviation of a mean over commands falls with the root of their number. `session_length_` is the median of
+        # training.
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
         """Return a session's cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
+        # `usual_cost_` and `deviation_` (nats) are mean and standard deviation of the costs of the user's own sessions.
         # `min_deviation` is added, because a deviation near 0 would make every session anomalous.
         deviation = self.deviation_ + PRIORS[self.method].min_deviation
         return (cost - self.usual_cost_) / deviation * self._certainty(session)
@@ -482,6 +486,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
         """Say why a command makes a session costly: it is new, rare, follows new commands, or is too frequent."""
+        # These are tried in this order. `names` maps the symbols of the profile, which may be hashes, to the commands
+        # themselves.
         count = session.commands[command]
         what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part

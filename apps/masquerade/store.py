@@ -89,6 +89,8 @@ def _fill(
     pair_weights: NDArray[np.float64],
 ) -> None:
     """Fill an empty profile with weights, in sessions, of commands and of pairs, given by positions of commands."""
+    # Pair `i` is of the commands at `first[i]` and `second[i]`, one right after the other. `context` is the sum of the
+    # weights of all pairs that begin with a command, and `total` that of all commands.
     profile.commands = dict(zip(commands, weights.tolist(), strict=True))
     if len(profile.commands) != len(commands):
         raise ValueError("commands must be different from each other")
@@ -104,7 +106,7 @@ def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tu
     """Yield each user's rows of a factorisation (lengths, weights, commands, counts) and components.
 
     A row is a session: its number of different commands, its weight in the fit, and for each command its position and
-    count.
+    count. The arrays hold the rows of all users one after the other; `n_rows` says how many are a user's.
     """
     factored = [user for user in users if user["method"] != "counts"]
     if any(user["n_rows"] < 1 or user["n_components"] < 1 for user in factored):
@@ -127,6 +129,8 @@ def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tu
 
 def _add_factors(profile: Any, lengths: Any, weights: Any, places: Any, counts: Any, components: Any) -> None:
     """Give a profile its sessions: lengths and weights one a session; places and counts one a command of each."""
+    # `places` are positions among the profile's commands. `components` (n_components, n_commands) know all of these
+    # sessions already.
     commands = list(profile.commands)
     if len(places) and places.max() >= len(commands):
         raise ValueError("rows must be of commands of the same user")

@@ -110,6 +110,7 @@ def train(
     unfitted = SessionScorer(**asdict(scorer), key=key)
     work = {name: (unfitted, list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
+    # fits a scorer for each user, and stores it in `fitted` by the user's name
     run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
     result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
@@ -126,6 +127,8 @@ def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionSc
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
     """Return what the report says about a user: numbers of sessions, known commands and doubtful sessions."""
+    # Doubtful sessions are unlike all others and may be another person's. `learning` is true while there are too few
+    # for alarms.
     return {
         "user": name,
         "sessions": n_sessions,
@@ -140,6 +143,7 @@ def collect_sessions(
     paths: Sequence[str], cutting: SessionCutting, source: LogSource
 ) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
     """Return the last MAX_SESSIONS sessions of each user, in order of time, and why files cannot be read."""
+    # A session is a tuple of commands, and a sentence tells each file that was skipped.
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 

@@ -212,7 +212,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
         """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all.
 
-        It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory.
+        It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory. During it frames
+        are only held, in `_held` with the seconds since the frame before. `time` is as for `partial_fit`.
         """
         self._check_parameters()  # each time, because they may have been set since
         if not hasattr(self, "n_frames_seen_"):
@@ -235,6 +236,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _advance(self, time: float | None) -> float:
         """Return the seconds since the previous frame, at most `longest_gap`; `time` None is one frame on."""
+        # It also sets `time_`, in seconds, and counts the frame. What was not seen for longer than the gap is not
+        # forgotten faster.
         first = self.time_ == -math.inf
         if time is None:
             time = 0.0 if first else self.time_ + 1 / self.frame_rate
@@ -249,6 +252,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _end_warm_up(self) -> Generator[Separated, None, None]:
         """Learn the scene from the frames of the warm-up, then track these frames and yield the results."""
+        # `_held` has each of these frames with the seconds since the frame before it.
         sample = FrameSample(tuning.TUNING.online.held_frames)
         for frame, _ in self._held:
             sample.add(frame)
@@ -271,6 +275,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
         """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
+        # `_registration` measures the shift of a frame against the scene, and is None if the camera does not shake.
+        # `index` is the frame's number, and `seconds` the time since the frame before.
         if self._registration is None:
             self._track_registered(index, frame, seconds)
         else:
@@ -281,7 +287,12 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return Separated(index, frame, self.background_, self.mask_)
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
-        """Set background and mask of a registered frame; then update the scene and its alternative in place."""
+        """Set background and mask of a registered frame; then update the scene and its alternative in place.
+
+        `_scene` and `_alternative`, the one other value of each pixel, are (height, width, channels), `_support` and
+        `_alternative_support` their weights, and `_noise` the standard deviations, all three (height, width). `_chosen`
+        are flat indices of some thousand pixels. `seconds` is the time since the frame before.
+        """
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         before = frame if self._before is None else self._before
@@ -320,7 +331,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.
 
         Of the previous gain, 1 and the median ratio, the candidate that explains most pixels is refined, so that a
-        large object does not pass for a change of illumination.
+        large object does not pass for a change of illumination. They are compared at the pixels `_chosen` (flat
+        indices): the frame with `_scene`, within twice `_noise`.
         """
         # At the chosen pixels: x values of the frame, b of the scene (n_chosen, channels); near (n_chosen, 1) the
         # difference below which a value counts as explained.
@@ -352,7 +364,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Forget the past if most of the picture is still and has been unexplained for long enough.
 
         `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
-        scene explains. Forgetting scales down weights, so that new values replace the scene soon.
+        scene explains. Forgetting scales down weights, so that new values replace the scene soon. `_support` and
+        `_alternative_support` are the weights of scene and alternative, `_unexplained` counts the seconds for which
+        this has lasted, and `_chosen` are the pixels that are looked at.
         """
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
