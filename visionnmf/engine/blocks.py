@@ -42,7 +42,7 @@ def n_threads() -> int:
 
 @cache
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    """Return the pool of threads of process `pid`, made on the first call: threads do not survive a fork."""
+    """Return the pool of threads of process `pid`, the key of the cache: threads do not survive a fork."""
     return ThreadPoolExecutor(size, thread_name_prefix="visionnmf", initializer=_mark_worker)
 
 
@@ -51,14 +51,14 @@ _here = threading.local()
 
 def _mark_worker() -> None:
     """Mark the current thread as a worker of the pool: :func:`map_blocks` then runs nested work in it alone."""
-    _here.is_worker = True
+    _here.is_worker = True  # thread-local
 
 
 class _Keeper:
-    """A thread that runs the functions passed to :meth:`call`, for one caller at a time.
+    """A thread that runs the functions passed to :meth:`call`, one after the other, and returns their results.
 
-    An executor would not do: if a signal arrives while it starts its thread, that thread is never ended, and the
-    process waits for it for ever when it exits.
+    Only one caller at a time may use it. An executor would not do: if a signal arrives while it starts its thread, that
+    thread is never ended, and the process waits for it for ever when it exits.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ def _hold_blas() -> threadpool_limits:
 
 @cache
 def _controller(pid: int) -> ThreadpoolController:
-    """Return the threadpoolctl controller of the process `pid`; a forked one must not use its parent's."""
+    """Return the threadpoolctl controller of BLAS in process `pid`; a forked process must not use its parent's."""
     import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be limited
 
     return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond
@@ -147,7 +147,7 @@ def _controller(pid: int) -> ThreadpoolController:
 @contextmanager
 def at_most(threads: int) -> Iterator[None]:
     """Let the calling thread use at most this number of threads in :func:`map_blocks`, inside the context."""
-    before = getattr(_here, "limit", None)
+    before = getattr(_here, "limit", None)  # thread-local
     _here.limit = threads
     try:
         yield

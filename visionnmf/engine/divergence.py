@@ -27,7 +27,7 @@ def floor_of(beta: float) -> float:
 
 
 def row_means(X: Array, M: Array | None) -> Array:
-    """Return the mean of the observed entries of each row; 0 if it is too small to divide by."""
+    """Return the mean of the observed entries (`M` > 0; None: all) of each row of `X`; 0 if too small to divide by."""
     if M is None:
         means = np.einsum("ij->i", X) / X.shape[1]
     else:
@@ -69,7 +69,11 @@ def curvatures(P: Array, beta: float) -> Array:
 
 
 def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: float, V: Array | None = None) -> Array:
-    """Return the weighted divergence of each row, in double precision; `powers` are :func:`powers_of` the data."""
+    """Return the weighted divergence ``sum m d(y | p)`` of each row, in double precision.
+
+    `Y` are the data and `P` > 0 the model, both (n_rows, n). `powers` comes from :func:`powers_of`, `M` are weights or
+    None, and `V` are the :func:`curvatures` of the model if they are already known.
+    """
     out = np.empty(len(Y))
     if beta == 1.0:
         kernels.kullback_leibler(Y, P, M, out)
@@ -100,9 +104,10 @@ def entries(x: Array, p: Array, beta: float) -> Array:
 
 
 def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
-    """Return the beta-divergence of each row, in double precision, for arrays of any library.
+    """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`.
 
-    Rows are divided by their means before powers are taken, and the model is raised to a tiny share of the mean, so
+    `X`, the model `P` and the weights `M`, or None, are (n_rows, n), arrays of NumPy or of another library. Rows are
+    divided by their means before powers are taken, and the model is raised to a tiny share of the mean (`floors`), so
     that it can be divided by.
     """
     beta = float(beta)

@@ -175,8 +175,8 @@ def _values_of(
 ) -> Callable[[Any, Any, Any, float], Any]:
     """Return the function `values` of a loss (see :class:`LossRecord`) that is a sum over the entries of each row.
 
-    ``entries(E, parameter)`` returns the losses of residuals ``E = X - P``, and ``finish(sums)`` the losses of the rows
-    from their sums.
+    ``entries(E, parameter)`` returns the losses of single entries with the residuals ``E = X - P`` (n_rows, n), and
+    ``finish(sums)`` the losses of the rows from the sums of these (n_rows,), each entry times its weight.
     """
 
     def values(X: Any, P: Any, M: Any, parameter: float) -> Any:
@@ -214,25 +214,25 @@ def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[A
 
 
 def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the elastic net, and its size at the model 0; residuals up to `tiny` count as 0."""
+    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0; `M` may be 1."""
     xp = namespace_of(X)
     E = P - X
     return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
 def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of half the squared residual, and its size at the model 0."""
+    """Return the derivative of half the squared residual by the model, and its size at the model 0; `M` may be 1."""
     return M * (P - X), M * X
 
 
 def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Huber loss, and its size at the model 0."""
+    """Return the derivative of the Huber loss by the model, and its size at the model 0; weights `M` may be 1."""
     xp = namespace_of(X)
     return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
 
 
 def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the norms of the rows, and its size at the model 0."""
+    """Return the derivative of the norms of the rows by the model, and its size at the model 0; `M` may be 1."""
     xp = namespace_of(X)
     sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
@@ -246,9 +246,11 @@ def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, An
 
 
 def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative ``M P^(beta - 1) (1 - X / P)`` of a beta-divergence, and the size it is compared with.
+    """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
 
-    The size is the positive part, because the derivative itself may be infinite at the model 0.
+    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
+    derivative itself may be infinite at the model 0. `X`, `P` and the weights `M` are (n_rows, n); `M` may be the
+    number 1. `tiny` belongs to the signature that all losses share.
     """
     # the same floor as in the loss; a smaller model counts as 0
     xp = namespace_of(X)
@@ -441,7 +443,7 @@ def named_losses() -> list[str]:
 
 
 def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None) -> float:
-    """Evaluate a loss of dense data in double precision, block by block, without storing ``W @ H``."""
+    """Evaluate a loss of dense data in double precision by blocks, without ``W @ H``; `Wt` (r, n_samples) is W.T."""
     out = np.empty(X.shape[0])
 
     def evaluate(block: tuple[int, int]) -> None:
@@ -457,10 +459,12 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | No
 def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
     """Evaluate a loss of sparse `X` (CSR) in double precision and O(nnz r), without a dense copy.
 
-    An entry of X that is not stored costs ``P`` or, for the Frobenius loss, ``P^2 / 2``. The sum of these over all
-    entries follows from the factors; the sum over the stored entries is subtracted from it. These two nearly cancel
-    where the fit is close, so the rounding error is relative to them and not to the loss. Raises ParameterError if the
-    loss has no sparse form or does not support this `zero_weight`.
+    `Wt` (r, n_samples) holds the codes, transposed, `H` (r, n_features) the components, and ``P = W @ H`` >= 0 is the
+    model. An entry of X that is not stored costs ``P`` or, for the Frobenius loss, ``P^2 / 2``. The sum of these over
+    all entries follows from the factors; the sum over the stored entries is subtracted from it. These two sums nearly
+    cancel where the fit is close, so the rounding error is relative to them and not to the loss. `zero_weight` is the
+    weight of the entries that are not stored, 0 if they are missing. Raises ParameterError if the loss has no sparse
+    form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
     if form is None or not loss.record.takes_sparse(zero_weight):
@@ -475,7 +479,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
         """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there."""
         start, stop = block
         first, last = X.indptr[start], X.indptr[stop]  # the range of stored entries of these rows
-        p = np.empty(last - first)
+        p = np.empty(last - first)  # the model at the stored entries
         model_entries(X.indices, X.indptr, codes, points, start, stop, p)
         x = X.data[first:last].astype(np.float64)
         floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))
@@ -491,6 +495,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
 
 def check_zero_weight(loss: Loss, zero_weight: float) -> None:
     """Raise ParameterError if the loss does not support this weight of the entries that are not stored."""
+    # missing, or as any other entry
     if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
         return
     able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)
@@ -503,5 +508,5 @@ def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
     """Return the sum of all entries of ``W @ H``, or of their squares, from sums and Gram matrices of the factors."""
     if not squared:
         return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
-    wide = [F.astype(np.float64) for F in (Wt, H)]
+    wide = [F.astype(np.float64) for F in (Wt, H)]  # sum of squares: the inner product of Gram matrices
     return float(np.einsum("ij,ij->", *(F @ F.T for F in wide)))

@@ -44,11 +44,12 @@ MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the 
 
 
 def optimality(problem: Problem, Wt: Array, H: Array) -> float:
-    """Return how far the factors are from a stationary point (formula at the top of this module); 0 at one.
+    """Return how far the factors are from a stationary point; 0 at one.
 
-    It is the change of the model that one projected gradient step on a factor would make, the larger of both, relative
-    to the data. For a loss with a kink, and simplex or group constraints, it is an upper bound, because the derivatives
-    at the kink are chosen without regard to these.
+    It is the change of the model that one projected gradient step on a factor would make, the larger one of both
+    factors, relative to the data. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components,
+    n_features) the components. For a loss with a kink, such as the absolute value at 0, and simplex or group
+    constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
     """
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
@@ -79,17 +80,18 @@ def sum_squares(X: Any) -> float:
 def penalty_gradient(penalty: Penalties, F: Array) -> Array:
     """Return the gradient of the penalty terms that are smooth on ``F >= 0``: in a box also linear ones."""
     G = penalty.gradient(F)
-    if isinstance(penalty.constraint, Box):
+    if isinstance(penalty.constraint, Box):  # otherwise the prox handles linear terms, such as l1
         for term in penalty.linear:
             G += term.slope(len(F))
     return G
 
 
 def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
-    """Return the squared norm of the change of the model after one projected gradient step on `F`.
+    """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points).
 
-    Component k has the step length ``1 / (sigma norms[k]^2)``, `sigma` the curvature of the loss. If the constraint is
-    not a box, all components share the shortest of these, because a prox may need one length for all.
+    `G` (r, n_points) is the gradient of the loss and `norms` (r,) are the norms of the components of the other factor.
+    `sigma` is the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint
+    is not a box, all components share the shortest of these, because a prox may need one length for all.
     """
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
     used = norms > 1e-30 * norms.max(initial=0)
@@ -107,9 +109,11 @@ def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: f
 
 
 def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss or of sparse data, and the norm of the derivative at the model 0.
+    """Return the gradients of a smooth loss or of sparse data by `Wt` and by `H`, and the size of the derivative.
 
-    Rows are processed in chunks, which threads share, and a chunk in blocks that stay in cache.
+    `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
+    (for a divergence, of its positive part at this model), which the record of the loss returns as `at_zero`. Rows are
+    processed in chunks, which threads share, and a chunk in blocks that stay in cache.
     """
     if problem.is_sparse:
         return _sparse_gradients(problem, Wt, H)
@@ -195,10 +199,11 @@ class Derivatives(NamedTuple):
 
 
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a kinked loss with respect to both factors, and the norm of its derivative at 0.
+    """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
 
-    At residuals of zero the subgradient is chosen so that the gradient is as small as possible, for each factor by
-    itself: by :func:`kinked_half` of the data for the codes, and of the transposed data for the components.
+    The norm is that of the derivative at the model 0. `Wt` (r, n_samples) and `H` (r, n) are in double precision. At
+    residuals of zero the subgradient is chosen so that the gradient is as small as possible, for each factor by itself:
+    :func:`kinked_half` is applied to the data for the codes, and to the transposed data for the components.
     """
     tiny = ZERO * float(problem.X.mean(dtype=np.float64))  # residuals up to this count as 0
     derivatives = Derivatives.of(problem, tiny)
@@ -209,10 +214,11 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 
 
 def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties, row_squares: float) -> Array:
-    """Return the gradient of a kinked loss with respect to `F` for the model ``F.T @ A`` of some data.
+    """Return the gradient of a kinked loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of some data.
 
-    At a zero residual the derivative may take any value up to a bound, and :class:`_Balance` picks the values that make
-    the gradient of the row smallest, to an accuracy relative to `row_squares`, the mean squared derivative of a row.
+    For the components, the caller passes the transposed data and the factors exchanged; `A` is (r, n). At a zero
+    residual the derivative may take any value up to a bound, and :class:`_Balance` picks the values that make the
+    gradient of the row smallest, to an accuracy relative to `row_squares`, the mean squared derivative of a row.
     """
     G = np.empty_like(F)
     balance = _Balance(F, A, penalty, row_squares)
@@ -222,7 +228,7 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
         part = slice(*block)
         D, zero, bounds = derivatives.rows(part, F, A)
         row_of, columns = np.nonzero(zero)
-        starts = np.searchsorted(row_of, np.arange(len(zero) + 1))
+        starts = np.searchsorted(row_of, np.arange(len(zero) + 1))  # where the zero residuals of each row begin
         G[:, part] = balance(part, A @ D.T, starts, columns, bounds)
 
     X = derivatives.X
@@ -236,8 +242,8 @@ class _Balance:
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
         """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
 
-        The gradient of a row is small enough if its norm is below `enough`, a share of the root of `row_squares`, the
-        mean squared derivative of a row. Of the penalty of the codes, the gradient and the bounds count.
+        `row_squares` is the mean squared derivative of a row. The gradient of a row is small enough if its norm is
+        below `enough`, a share of the root of that. Of the penalty of the codes, the gradient and the bounds count.
         """
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
@@ -250,11 +256,13 @@ class _Balance:
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
     def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
-        """Return these rows' gradient with the best choice of the derivative at zero residuals.
+        """Return the gradient of these rows with the best choice of the derivative at zero residuals.
 
-        `columns` lists the zero residuals, those of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest
-        absolute derivative at each; `part` is the range of rows. The penalty belongs to the gradient that is balanced,
-        and is subtracted again at the end. The gradient is divided by the `norms` of the components.
+        `G` (r, n_rows) is the gradient of the other entries. `columns` lists the columns of the zero residuals, those
+        of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each. `part` is the
+        range of rows, that is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to
+        the gradient that is balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the
+        components, by which the gradient is divided, and `self.unit` (n, r) the components of norm 1.
         """
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
@@ -273,6 +281,7 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     """Return the gradients for sparse data, and the norm of the loss's derivative at the model 0."""
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
+    # what entries that are not stored add to the squared derivative at the model 0
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
     squares = sum_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
     return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(squares))
@@ -281,9 +290,12 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     """Return the gradient with respect to `F`: as if all data were 0, plus the correction at the stored entries.
 
-    A `squared` loss costs ``p^2 / 2`` where the data are 0, so its gradient there is ``A A.T F``; the others cost p,
-    which gives the sums of the components. Both are times `zero_weight`. Where the loss has a kink and `X` is 0, the
-    derivative is `zero_weight` even if the model is 0, because the model can only grow.
+    `F` is (r, n_rows) and `A` (r, n) is fixed. A loss whose sparse form is `squared` costs ``p^2 / 2`` where the data
+    are 0, so its gradient there is ``A A.T F``; the others cost p, which gives the sums of the components. Both are
+    times `zero_weight`, the weight of the entries that are not stored.
+
+    Where the loss has a kink and `X` is 0, the derivative is `zero_weight` even if the model is 0, because the model
+    can only grow.
     """
     X, loss, weight = problem.X, problem.loss, problem.zero_weight
     form, kink = loss.record.sparse, loss.record.kink
@@ -304,6 +316,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
         stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight, loss.parameter)
         G = (elsewhere @ F[:, part] if form.squared else elsewhere) + (stored @ points).T
         if balance is not None:
+            # of zero residuals, by rows
             starts, columns = np.concatenate([[0], np.cumsum(zero)])[stored.indptr], stored.indices[zero]
             G = balance(part, G, starts, columns.astype(np.int64), np.full(len(columns), kink))
         result[:, part] = G
@@ -313,7 +326,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
 
 
 def _stored_model(X: Any, F: Array, points: Array) -> Array:
-    """Return the model ``F.T @ points.T`` at the stored entries of a sparse array, in their order."""
+    """Return the model ``F.T @ points.T`` (`points` (n, r)) at the stored entries of a sparse array, in their order."""
     model = np.empty(X.nnz)
     model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
     return model

@@ -30,9 +30,10 @@ NEWTON_STEPS = 100  # maximum number; the method is monotone and finite and need
 
 
 def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
-    """Return each row's largest entry and how far the t with ``sum max(v - t, 0) = radius`` is below it.
+    """Return the largest entry and the depth of the level below it for each row of `V`, both (n_rows, 1).
 
-    The level is kept in two parts, ``top - depth``, because their difference would be rounded.
+    The level of a row v is the number t with ``sum max(v - t, 0) = radius``. It is ``top - depth``, kept in two parts
+    because their difference would be rounded. `radius` is one number or one per row.
     """
     tops, depths = np.empty((2, len(V)), V.dtype)
     radii = np.array(np.broadcast_to(radius, len(V)), V.dtype)
@@ -117,10 +118,10 @@ def shrink_2(V: Array, threshold: float | Array) -> Array:
 
 
 def shrink_inf(V: Array, threshold: float | Array) -> Array:
-    """Clip the peaks of each row of `V` >= 0: the prox of ``sum_k threshold_k max_i x_ki``.
+    """Clip the peaks of each row of `V` >= 0 (n_rows, n): the prox of ``sum_k threshold_k max_i x_ki``.
 
-    The clipped parts of a row sum to its threshold: by Moreau's identity, the row minus its projection onto the l1
-    ball.
+    The clipped parts of a row sum to its threshold. By Moreau's identity, the result is the row minus its projection
+    onto the l1 ball of that radius. `threshold` is one number or one per row.
     """
     # clip at the level, above which the parts of a row sum to its threshold
     top, depth = _levels(V, threshold)

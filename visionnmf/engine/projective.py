@@ -187,7 +187,11 @@ def _scaled(H: Array) -> Array:
 
 
 def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B, loss and gradient divided by `size`; it never rises."""
+    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B and return the components; the objective never rises.
+
+    ``slope(H)`` returns the loss and its gradient as ``plus - minus``, and `size` is its scale, by which both are
+    divided.
+    """
     shape, size = H.shape, slope.size
 
     def value_and_gradient(h: Array) -> tuple[float, Array]:
@@ -224,7 +228,7 @@ def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
         quotient = found.minus / np.where(found.plus > 0, found.plus, 1)
         H = _scaled(H * quotient) if least_squares else H * np.sqrt(quotient)
         found = slope(H)
-        if log.add(found.objective):
+        if log.add(found.objective):  # records it, and says whether to stop
             break
     return H
 

@@ -214,8 +214,8 @@ def _curvatures(gram: Array, penalty: Penalties) -> Array:
     """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite.
 
     With ``gram = S C S`` for a diagonal S and correlations C, ``d`` is the largest eigenvalue of C times ``S^2``, so
-    that components of different norms get their own step length. If the penalty couples components, it is the largest
-    of `gram` for all.
+    that components of different norms get their own step length. If the penalty couples components, its prox needs one
+    number for all, the largest eigenvalue of `gram`.
     """
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))

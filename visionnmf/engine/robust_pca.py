@@ -60,7 +60,7 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
         # scaled so that its spectral norm is at most 1 and its entries at most `weight`, as at the optimum
         dual = X / X.dtype.type(max(norm, np.abs(X).max() / weight))
         sparse = np.zeros_like(X)
-        penalty = FIRST_PENALTY / norm
+        penalty = FIRST_PENALTY / norm  # weight of the squared violation of X = L + S
         for n_iter in range(1, max_iter + 1):  # noqa: B007 (returned)
             low, values, right = _shrunk_values(X - sparse + dual / X.dtype.type(penalty), 1 / penalty)
             rest, before = X - low, sparse

@@ -81,7 +81,10 @@ class Stopping:
         rounding: float = 1e-12,
         optimality: Callable[[], float] | None = None,
     ) -> None:
-        """Keep the limits of the rule: relative decreases `tol` and `rounding`, and an objective `exact`."""
+        """Keep the limits of the rule: relative decreases `tol` and `rounding`; an objective of `exact` ends a fit.
+
+        `optimality()`, called when the rule begins to hold, returns how far the factors are from a stationary point.
+        """
         self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
         self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
@@ -93,7 +96,8 @@ class Stopping:
 
         A solver that follows a path passes its `residual`, to which the relative decrease over the last iterations is
         added. For the others the rule compares the decreases `older` and `newer` over the two halves of a window, and
-        sums the geometric series of the decreases ahead.
+        sums the geometric series of the decreases ahead. It applies once the history is long enough. `change` becomes
+        the relative decrease that is predicted for as many iterations again, and `converged` whether it is below `tol`.
         """
         history = self.history
         history.append(objective)

@@ -132,7 +132,7 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
 
 
 def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, loss: str = "manhattan") -> Fit:
-    """Minimise the loss of ``S - H.T @ H`` (see the top of this module) over ``H >= 0``, in place from `H`."""
+    """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n); `c` (n,) are node weights."""
     sweep, objective = LOSSES[loss]
     # an objective of at most `exact` counts as an exact fit, which ends it
     stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
@@ -166,7 +166,7 @@ def fit_starts(
 def symmetric_optimality(S: Array, H: Array, c: Array, *, loss: str) -> float:
     """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`."""
     weights, counted = np.outer(c, c), S.copy()
-    if loss != "manhattan-paper":
+    if loss != "manhattan-paper":  # which alone counts the diagonal
         np.fill_diagonal(weights, 0)
         np.fill_diagonal(counted, 0)
     # by symmetry the gradient is twice that with respect to one of the two factors

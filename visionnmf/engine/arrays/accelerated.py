@@ -18,16 +18,17 @@ from .namespace import chunks, copied, doubled, moved, namespace_of, to_numpy
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place; yield the objective before each iteration.
+    """Update `Wt` (r, n_samples), then `H` (r, n), in place; yield the objective before each iteration.
 
-    An update stops when the norm of the projected gradient is below a tolerance, relative to the first one, which
-    shrinks whenever one step is enough.
+    An update stops when the norm of the projected gradient is below a tolerance, which is relative to the norm in the
+    first iteration. The tolerance is multiplied by a constant whenever an update needs no more than one step.
     """
     X, xp = problem.X, namespace_of(H)
     first, tolerances = 0.0, [FIRST_TOLERANCE, FIRST_TOLERANCE]
     for _ in range(max_iter):
         objective, sizes = factors.objective(problem, Wt, H), [0.0, 0.0]
         for side, (F, A, penalty) in enumerate(((Wt, H, problem.penalty_W), (H, Wt, problem.penalty_H))):
+            # the right-hand sides: `H X.T` for the codes, and `Wt X` for the components, chunk by chunk
             if side == 0:
                 right = xp.matmul(A, X.T)
             else:
@@ -37,14 +38,15 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
             steps, sizes[side] = accelerate(F, xp.matmul(A, A.T), right, penalty, tolerances[side] * first)
             if steps <= 1:
                 tolerances[side] *= TIGHTENING
-        first = first or (sizes[0] ** 2 + sizes[1] ** 2) ** 0.5
+        first = first or (sizes[0] ** 2 + sizes[1] ** 2) ** 0.5  # of both factors in the first iteration
         yield Iteration(objective)
 
 
 def accelerate(F: Any, gram: Any, right: Any, penalty: Penalties, tol: float) -> tuple[int, float]:
-    """Lower the quadratic plus penalty over `F` in place, as :func:`..quadratic.accelerate`; return steps and norm.
+    """Lower ``<F, gram F> / 2 - <right, F> + penalty(F)`` over `F` (r, n_points), in place.
 
-    It stops when the norm of the projected gradient is at most `tol`; the norm returned is that at the first point.
+    This is :func:`..quadratic.accelerate`, for whole arrays and a penalty of a box, l1 and l2. It stops when the norm
+    of the projected gradient is at most `tol`. Returns the number of steps, and that norm at the first point.
     """
     xp = namespace_of(F)
     l1, l2 = factors.penalty_weights(penalty, F)

@@ -23,6 +23,7 @@ class AdmmOnDevice:
     def __init__(self, problem: Problem, Wt: Any) -> None:
         """Take the problem and its codes, which change in place, and make room for the dual, as large as the data."""
         self.loss, alternate = problem.loss, admm.back_and_forth(problem)
+        # HALS sweeps over either factor
         self._codes = factors.Sweeps(problem.penalty_W, admm.SWEEPS, alternate=alternate)
         self._components = factors.Sweeps(problem.penalty_H, admm.SWEEPS, alternate=alternate)
         self._problem, self._Wt = problem, Wt
@@ -33,7 +34,12 @@ class AdmmOnDevice:
         return totals(self._problem)
 
     def step(self, H: Any, bound: float, decay: float) -> admm.Pass:
-        """Update the codes for fixed components; return what these need. `decay` multiplies the scaled dual."""
+        """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
+
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual `_U` is multiplied.
+        `V` is the target of least squares of some rows. A loss that `one_pass` does not evaluate (not `valued`) is
+        computed before.
+        """
         problem, Wt, U, xp = self._problem, self._Wt, self._U, namespace_of(H)
         loss = problem.loss
         assert loss.record.proximal is not None
@@ -56,9 +62,10 @@ class AdmmOnDevice:
         return admm.Pass(right, xp.matmul(Wt, Wt.T), value, residual, penalty)
 
     def improve_components(self, H: Any, found: admm.Pass, bound: float) -> float:
-        """Run HALS sweeps on the components for what the codes add (`found`); return their penalty before.
+        """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
 
-        The penalty is multiplied by `bound`, because least squares is the objective divided by rho.
+        `found` has the Gram matrix of the codes and their product with the target. The penalty is multiplied by
+        `bound`, because least squares is the objective divided by rho.
         """
         penalty = factors.penalty_value(self._problem.penalty_H, H)
         self._components(H, found.gram, found.right, bound)
@@ -88,7 +95,7 @@ def totals(problem: Problem) -> admm.Totals:
 
 
 def codes(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite the codes of fixed components by ADMM and, for the Manhattan losses, weighted medians."""
+    """Overwrite the codes `Wt` (r, n_samples) of components `H` by ADMM; weighted medians end the Manhattan losses."""
     system = _System(problem, H)
     # an iteration of a chunk needs several arrays as large as its rows
     for rows, M in parts_of(problem.weights, chunks(problem.X)):
@@ -124,6 +131,7 @@ class _System:
         xp = namespace_of(X)
         copy = self._start(problem)
         U, dual = xp.zeros_like(X), xp.zeros_like(copy)
+        # codes shrunk by l1 or l2 leave residuals as large as the data, and no medians correct them
         shrunk = problem.penalty_W.kinds & {"l1", "l2"} and loss.name not in rri.LOSSES
         model = xp.matmul(copy, unit)
         bounds = _row_scales(problem, xp.zeros_like(model) if shrunk else model)
@@ -166,7 +174,7 @@ class _System:
 def _row_scales(problem: Problem, V: Any) -> Any:
     """Return the first ``1 / rho`` of each row (n_rows, 1): its mean residual over the derivative of the loss there.
 
-    In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
+    `V` (n_rows, n) is the model. In this unit ADMM does not depend on the scale of the data or of the weights.
     """
     X, M, loss = problem.X, problem.weights, problem.loss
     assert loss.record.proximal is not None

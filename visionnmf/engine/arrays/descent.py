@@ -18,12 +18,12 @@ from .namespace import chunks, copied, doubled, moved, namespace_of, numpy_dtype
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, by HALS on least squares, or with `clip` Huber's loss; yield the objective before."""
+    """Update `Wt` (r, n_samples), then `H`, by HALS on least squares or (`clip`) Huber's loss; yield the objective."""
     return hals.descend(DescentOnDevice(problem, Wt, clip), H, problem.penalty_H, max_iter=max_iter)
 
 
 class DescentOnDevice:
-    """The rows of a problem on a device, and their codes, for :func:`..solvers.hals.descend`.
+    """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`.
 
     The target of least squares are the data; with weights, the data whose entries of small weight the model replaces in
     part, and with `clip` the model plus the clipped residuals. Both majorise the loss divided by the largest weight.
@@ -37,6 +37,8 @@ class DescentOnDevice:
         M, xp = problem.weights, namespace_of(Wt)
         self._plain = M is None and not clip
         self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0
+        # the squared norm of the data, from which the loss follows by products if there are neither weights nor
+        # clipping
         self._square = sum(total(problem.X[rows, :] ** 2) for rows in chunks(problem.X)) if self._plain else 0.0
         # only for the number of sweeps, so its data do not matter
         sweeps = hals.Gram(replace(problem, X=np.zeros((1, 1)), weights=None)).sweeps
@@ -49,7 +51,7 @@ class DescentOnDevice:
         return factors.objective(self._problem, self._best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
-        """Update the codes, extrapolate them by `momentum`, update `H_new` in place; return the objective of both."""
+        """Update the codes for fixed `H`, extrapolate them by `momentum`, update `H_new` in place; return the value."""
         problem, xp = self._problem, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
         self._new, self._next = copied(self._ahead), copied(self._ahead)
@@ -87,12 +89,17 @@ class DescentOnDevice:
         return loss if loss > self._square * hals.SMALL[numpy_dtype(H).itemsize] else None
 
     def accept(self, components: list[Any]) -> None:
-        """Keep the extrapolated codes, and rescale all versions of components of uneven factors, in place."""
+        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
+
+        `components` are all versions of the components that the caller keeps; without penalties they are multiplied by
+        powers of two, in place, and the codes divided by them.
+        """
         self._best[:, :] = self._next
         self._ahead, self._last = self._next, self._new
         if self._problem.penalty_W.kinds or self._problem.penalty_H.kinds:
             return
         xp = namespace_of(self._best)
+        # (r,) powers of two, or None if no component is uneven
         exponents = imbalance(*(to_numpy(xp.max(F, axis=1)) for F in (self._best, components[0])))
         if exponents is not None:
             for factor, sign in ((self._best, -1), (self._ahead, -1), (self._last, -1), *((F, 1) for F in components)):

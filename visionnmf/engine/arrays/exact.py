@@ -33,10 +33,10 @@ ROUNDING = 1e-15  # of the objective of a row
 
 
 def least_squares(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite `Wt` with the exact least-squares codes of fixed components, in a box."""
+    """Overwrite `Wt` (r, n_samples) with the exact least-squares codes of fixed components `H` (r, n), in a box."""
     xp, A = namespace_of(H), doubled(H)
     gram = xp.matmul(A, A.T)
-    width = max(problem.X.shape[1], H.shape[0] ** 2)
+    width = max(problem.X.shape[1], H.shape[0] ** 2)  # a row needs its data and, with weights, its own Gram matrix
     entries = CHUNK_ENTRIES[on_gpu(H)] * problem.X.shape[1] // width
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
         X = doubled(problem.X[rows, :])
@@ -122,7 +122,7 @@ def _exchange(box: _Box, start: Any) -> Any:
     part, mine = box, active
     for _ in range(ROUNDS):
         F = part.solve(sides)
-        slopes = part.slopes(F)
+        slopes = part.slopes(F)  # at a bound, a slope that points into the box frees the variable
         tolerance = CODES_TOLERANCE * xp.max(xp.abs(part.B), axis=1, keepdims=True)
         room = 1e-12 * xp.max(xp.abs(F), axis=1, keepdims=True)
         below, above = (sides == 0) & (F < part.low - room), (sides == 0) & (F > part.high + room)
@@ -133,6 +133,7 @@ def _exchange(box: _Box, start: Any) -> Any:
         better = count < fewest
         failures = xp.where(better, xp.zeros_like(failures), failures + 1)
         fewest = xp.minimum(fewest, count)
+        # all wrong variables of a row change sides, or only the last one if that has failed too often
         numbers = xp.cumulative_sum(xp.ones_like(F), axis=1)
         last = numbers == xp.max(xp.where(wrong, numbers, xp.zeros_like(F)), axis=1, keepdims=True)
         change = wrong & ((failures <= PATIENCE)[:, None] | last)
@@ -143,17 +144,18 @@ def _exchange(box: _Box, start: Any) -> Any:
         if not places.shape[0]:
             break
         if places.shape[0] < going.shape[0]:  # go on with the rows that are not solved
-            mine = mine & spread(going, mine)
+            mine = mine & spread(going, mine)  # `mine` marks the rows of `part` among all rows
             part = part.part(places)
             sides, fewest, failures = (xp.take(A, places, axis=0) for A in (sides, fewest, failures))
     return result
 
 
 def divergence(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite `Wt` with the codes of fixed components for a beta-divergence, in a box.
+    """Overwrite `Wt` (r, n_samples) with the codes of fixed components `H` (r, n) for a beta-divergence, in a box.
 
-    Multiplicative updates come near, and Newton's method ends it. The codes are the minimum for 1 <= beta <= 2, where
-    the problem is convex, and otherwise a stationary point.
+    Multiplicative updates come near, and Newton's method ends it: each step is a least-squares problem in the box,
+    shortened until the loss falls. The codes are the minimum for 1 <= beta <= 2, where the problem is convex, and
+    otherwise a stationary point.
     """
     xp, A = namespace_of(H), doubled(H)
     sums = xp.sum(A, axis=1)
@@ -192,10 +194,10 @@ def _multiplied(problem: Problem, F: Any, A: Any, updates: int) -> Any:
 
 
 def _newton(problem: Problem, F: Any, A: Any) -> Any:
-    """Return the codes (n_rows, r) by Newton's method in the box, multiplicative updates where that does not lower."""
+    """Return the codes (n_rows, r) by Newton's method in the box from `F`, or multiplicative updates where it fails."""
     xp, penalty, beta = namespace_of(A), problem.penalty_W, problem.loss.beta
     value = _row_objective(problem, F, A)
-    active = value == value
+    active = value == value  # rows whose codes still change: at first all
     for _ in range(NEWTON_ROUNDS):
         places = xp.nonzero(active)[0]
         if not places.shape[0]:
@@ -204,7 +206,7 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
         weights = None if problem.weights is None else xp.take(problem.weights, places, axis=0)
         part = replace(problem, X=x, weights=weights)
         P, M, ratio = _model(part, f, A)
-        fisher = M * P ** (beta - 2)
+        fisher = M * P ** (beta - 2)  # the curvature of the divergence at a perfect fit
         slopes = xp.matmul(fisher * P * (1 - ratio), A.T)
         bend = fisher * ((beta - 1) - (beta - 2) * ratio)
         grams = weighted_grams(A, xp.where(bend > 0, bend, fisher))  # Fisher's where Newton's is not convex
@@ -217,7 +219,7 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
             new, lowest = xp.where(stuck[:, None], other, new), xp.where(stuck, below, lowest)
         new = xp.where((lowest <= old)[:, None], new, f)
         still = xp.max(xp.abs(new - f), axis=1) <= STILL * xp.max(xp.abs(new), axis=1)
-        F = xp.where(active[:, None], spread(new, active), F)
+        F = xp.where(active[:, None], spread(new, active), F)  # `spread` puts the rows of `new` back in their places
         value = xp.where(active, spread(xp.minimum(lowest, old), active), value)
         active = active & spread(~still, active)
     return F

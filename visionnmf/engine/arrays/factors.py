@@ -61,7 +61,7 @@ def penalties_value(problem: Problem, Wt: Any, H: Any) -> float:
 
 
 def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
-    """Return the loss's derivative at entries of some rows, in double precision, and the size that sets its scale."""
+    """Return the loss's derivative at some rows, residuals up to `tiny` as 0, and the size that sets its scale."""
     loss = problem.loss
     P = model_of(doubled(Wt), doubled(H), rows)
     entries = 1.0 if M is None else doubled(M)
@@ -101,9 +101,9 @@ class Sweeps:
         self._run(F, system, inverse, right, number(penalty.low, F), number(penalty.high, F))
 
     def _plain(self, F: Any, system: Any, inverse: Any, right: Any, low: Any, high: Any) -> None:
-        """Run the sweeps on `F` in place; `system` is the Gram matrix and `right` has no l1 weights any more.
+        """Run the sweeps on `F` (r, n_points), in place, with the Gram matrix `system`, whose diagonal has `inverse`.
 
-        `inverse` is one over the diagonal of `system`; `low` and `high` are arrays of no dimension.
+        `right` are the right-hand sides less the l1 weights, and the bounds `low` and `high` arrays of no dimension.
         """
         xp, r = namespace_of(F), F.shape[0]
         size = next((b for b in range(MOST, LEAST, -1) if r % b == 0), MOST)  # equal blocks are compiled once
@@ -129,10 +129,10 @@ def _backward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: 
 
 
 def _block(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any, order: list[int]) -> Any:
-    """Return components `F` (b, n_points) of a block, each updated in this order, within the bounds.
+    """Return a block of components `F` (b, n_points) after each was updated in this order, within the bounds.
 
-    `right` and `product` are the right-hand sides and the products with the Gram matrix, whose part `system` (b, b)
-    belongs to the block; `inverse` (b,) is one over its diagonal.
+    `right` and `product` (b, n_points) are the right-hand sides and the products with the Gram matrix, whose part
+    `system` (b, b) belongs to the block; `inverse` (b,) is one over its diagonal.
     """
     xp = namespace_of(F)
     rows: list[Any] = [None] * len(order)

@@ -20,6 +20,7 @@ def fit(
     problem: Problem, Wt: Any, H: Any, *, solver: str, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
     """Minimise a problem over both factors, in place, by "admm", "hals", "nenmf" or "mu"; as :func:`..solving.fit`."""
+    # the objective of a divergence has long plateaus, so the stopping rule asks for the gradient as well
     confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
     stopping = Stopping(tol, exact=_exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     if solver == "admm":
@@ -47,9 +48,10 @@ def _exact_objective(problem: Problem) -> float:
 
 
 def solve_codes(problem: Problem, H: Any) -> Any:
-    """Return the codes of the data of a problem for fixed components; the penalty is a box, l1 and l2."""
+    """Return the codes (r, n_samples) of the data for fixed components `H` (r, n); penalties are a box, l1 and l2."""
     xp = namespace_of(H)
     Wt = xp.zeros((H.shape[0], problem.X.shape[0]), dtype=H.dtype, device=H.device)
+    # a loss with the same minimiser that is easier to minimise (least squares for L21); not with l1 or l2
     same = problem.loss.record.codes_as
     if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
         problem = replace(problem, loss=Loss(same))

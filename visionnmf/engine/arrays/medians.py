@@ -20,22 +20,25 @@ ROUNDS = 4  # and how often, before it goes from one jump to the next
 
 
 def polish(problem: Problem, Wt: Any, H: Any, *, sweeps: int) -> None:
-    """Run at most `sweeps` sweeps over the codes of each row in place, until one changes nothing."""
+    """Sweep over the codes `Wt` (r, n_rows) in place, at most `sweeps` times a row, until a sweep changes nothing."""
     xp = namespace_of(H)
-    active = xp.max(problem.X, axis=1) >= 0  # all rows
+    active = xp.max(problem.X, axis=1) >= 0  # all rows: data are >= 0, and so the mask is made on their device
     for _ in range(sweeps):
         places = xp.nonzero(active)[0]
         if not places.shape[0]:
             return
         rows = _Rows(problem, places, xp.take(Wt, places, axis=1), H)
         for k in range(H.shape[0]):
-            rows.update(k)
+            rows.update(k)  # moves code k of these rows to its minimiser
         Wt[:, :] = xp.where(active, spread(rows.codes.T, active).T, Wt)
         active = active & spread(rows.moved, active)
 
 
 def spread(values: Any, mask: Any) -> Any:
-    """Return `values` at the true entries of `mask` (n_rows,); other rows hold copies, which the caller replaces."""
+    """Return the rows of `values`, one for each true entry of `mask` (n_rows,), at these entries of n_rows rows.
+
+    The other rows hold copies of some of them, for the caller to replace; the array API has no other way.
+    """
     xp = namespace_of(values)
     places = xp.cumulative_sum(xp.asarray(mask, dtype=xp.int64)) - 1
     return xp.take(values, xp.clip(places, 0, None), axis=0)
@@ -59,13 +62,14 @@ class _Rows:
         self.residual = X - xp.matmul(codes.T, H)
         self.eps = sum_rounding(numpy_dtype(H))
         self.tiny = 4 * self.eps * xp.max(xp.abs(X), axis=1, keepdims=True)  # smaller residuals count as 0
-        self.moved = X[:, 0] < 0  # none yet
+        self.moved = X[:, 0] < 0  # rows with a code that has changed; none yet, because data are >= 0
         l1, l2 = self.penalty.weights(H.shape[0], np.float64)
         self.l1, self.l2 = l1.tolist(), l2.tolist()
 
     def update(self, k: int) -> None:
         """Move code k of all rows to its minimiser, and update the residuals with it."""
         xp, a, x = namespace_of(self.H), self.H[k, :], self.codes[k, :]
+        # sums of the weights above 0, below 0 and in all, and for the elastic net the terms of its square
         above, below, total, pull, squares = _compiled(_sums, a)(self.residual, a, self.M, self.tiny)
         at_zero = xp.clip(total - above - below, 0.0, None)
         slope, curvature = self.l1[k] + self.l2[k] * x, self.l2[k] + 0 * x
@@ -109,9 +113,10 @@ def _moved(E: Any, a: Any, change: Any) -> Any:
 
 
 def _steps(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any]:
-    """Return the steps (n_rows, n) at which residuals become 0, infinite where they do not, and the jumps there.
+    """Return the steps at which each residual becomes 0, infinite for those that do not, and the jumps there.
 
-    A step goes up or down with `sign` (n_rows, 1); the derivative then jumps by twice the weight, `a` times `M`.
+    All are (n_rows, n). A step goes up or down with `sign` (n_rows, 1), and the derivative then jumps by twice the
+    weight: the coefficients `a` (n,) times the entry weights `M`, or None.
     """
     xp = namespace_of(E)
     weights = a + xp.zeros_like(E) if M is None else M * a
@@ -153,11 +158,11 @@ class _Line:
         self.rows = rows
 
     def root(self, slope: Any, curvature: Any, rounding: Any, moving: Any) -> Any:
-        """Return the step at which each row's derivative is 0; infinite where it stays negative.
+        """Return the step at which the derivative of each row reaches 0; infinite where it stays negative.
 
         The derivative begins at `slope` and rises by `curvature` a unit besides its jumps. A search cuts the interval
-        that holds the root until few jumps are left in it, then goes from one to the next. Rows that are not `moving`
-        do not matter.
+        that holds the root into parts, until few jumps are left in it, and then goes from one to the next. Rows that
+        are not `moving` do not matter; `rounding` is the error of sums.
         """
         xp, like = namespace_of(slope), slope
         reached, following = _compiled(_reached, like), _compiled(_next, like)

@@ -17,10 +17,10 @@ from .namespace import chunks, namespace_of, numpy_dtype, parts_of, total
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, by quotients, in place; yield the objective before each iteration."""
+    """Update `Wt` (r, n_samples), then `H` (r, n), by quotients, in place; yield the objective before an iteration."""
     X, loss, xp = problem.X, problem.loss, namespace_of(H)
     update = _Update(problem, H)
-    columns = update.units(xp.sum(X, axis=0) / X.shape[0])
+    columns = update.units(xp.sum(X, axis=0) / X.shape[0])  # the units of the components: means of the features
     for _ in range(max_iter):
         value = factors.penalties_value(problem, Wt, H)
         negative, positive = xp.zeros_like(H), xp.zeros_like(H)
@@ -59,7 +59,7 @@ class _Update:
     def parts(self, X: Any, P: Any, M: Any, units: Any) -> tuple[Any, Any]:
         """Return the negative and the positive part of the derivative at each entry, divided by powers of the units.
 
-        `P` is the model of the data `X`, and `units` are what each point was divided by.
+        `X` are the data, `P` their model, `M` the weights or None, all (n_rows, n), and `units` broadcasts to them.
         """
         P = namespace_of(P).clip(P / units, self.floor, None)
         weights = P ** (self.beta - 2)

@@ -114,7 +114,7 @@ def total(array: Any) -> float:
 
 
 def chunks(array: Any, entries: int | None = None) -> list[slice]:
-    """Cut the rows of an array into slices of nearly equal size, because what is compiled is so for one shape."""
+    """Cut the rows into slices of at most `entries` entries, of nearly equal size: compiled code is for one shape."""
     n_rows = array.shape[0]
     most = max(1, (entries or CHUNK_ENTRIES[on_gpu(array)]) // max(1, array.shape[1]))
     size = -(-n_rows // -(-n_rows // most))
@@ -133,8 +133,8 @@ _compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
 def compiled(function: Callable[..., Any], like: Any, *, sizes_change: bool = False) -> Callable[..., Any]:
     """Return a function of arrays that PyTorch has compiled if the array `like` is on its GPU; otherwise unchanged.
 
-    Where the compiler is missing or fails, the function runs as it is. With `sizes_change` the first compilation is
-    already for arrays of any size.
+    One pass over the data then does what would take one for each operation. Where the compiler is missing or fails,
+    the function runs as it is. With `sizes_change` the first compilation is already for arrays of any size.
     """
     if not (is_torch(like) and on_gpu(like)):
         return function
@@ -164,7 +164,8 @@ def compiled(function: Callable[..., Any], like: Any, *, sizes_change: bool = Fa
 class Recorded:
     """A function that changes its first array in place; on a GPU of PyTorch it is recorded once for each shape.
 
-    Replaying a record (a CUDA graph) starts hundreds of small operations at once, faster than one by one.
+    Replaying a record (a CUDA graph) starts hundreds of small operations at once, which would take longer to start one
+    by one than to run. The records, and the arrays that belong to them, go with this object.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:

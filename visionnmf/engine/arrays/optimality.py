@@ -18,10 +18,10 @@ STEPS = 200  # maximum number of accelerated gradient steps that balance the der
 
 
 def optimality(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return how far the factors are from a stationary point; 0 at one.
+    """Return how far the codes `Wt` (r, n_samples) and components `H` (r, n) are from a stationary point; 0 at one.
 
-    Where a loss has a kink, accelerated gradient steps choose the derivatives at residuals of 0, perhaps a little
-    farther from the best choice than the descent of :func:`..optimality.optimality`.
+    Where a loss has a kink, the derivatives at residuals of 0 are chosen by accelerated gradient steps, which may end a
+    little farther from the best choice than the descent of :func:`..optimality.optimality`.
     """
     X, xp = problem.X, namespace_of(H)
     W64, H64 = doubled(Wt), doubled(H)
@@ -60,7 +60,7 @@ def _penalty_gradient(penalty: Penalties, F: Any) -> Any:
 
 
 def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
-    """Return the squared change of the model by one projected gradient step on `F`; `G` is the gradient.
+    """Return the squared change of the model by one projected gradient step on `F` (r, n); `G` is its gradient.
 
     `norms` (r,) are those of the components of the other factor, and `sigma` is the curvature of the loss.
     """
@@ -74,7 +74,7 @@ def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float)
 
 
 def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: float) -> Any:
-    """Return the largest derivative at each entry of a part of the data: 0 where its residual is above `tiny`."""
+    """Return the largest derivative at each entry of a `part` of the data: 0 where its residual is above `tiny`."""
     xp = namespace_of(H)
     zero = xp.abs(xp.matmul(W.T, H) - doubled(problem.X[part])) <= tiny
     weights = xp.ones_like(doubled(zero)) if problem.weights is None else doubled(problem.weights[part])
@@ -85,7 +85,7 @@ class _Balance:
     """Chooses the derivatives at residuals of 0 of some rows so that their gradients are small."""
 
     def __init__(self, A: Any, penalty: Penalties, row_squares: float) -> None:
-        """Take the fixed factor `A` and the penalty of the other one.
+        """Take the fixed factor `A` (r, n), and the penalty of the other one.
 
         A gradient is small enough when its norm is a small share of the root of `row_squares`, the mean squared
         derivative of a row.
@@ -98,7 +98,11 @@ class _Balance:
         self.step = 1 / (float(np.linalg.eigvalsh(to_numpy(xp.matmul(self.unit, self.unit.T)))[-1]) or 1.0)
 
     def __call__(self, G: Any, F: Any, bounds: Any) -> Any:
-        """Return the codes' gradient `G` with the best derivatives, within `bounds`, at residuals of 0."""
+        """Return the gradient `G` (r, n_rows) of the codes `F` (r, n_rows) with the best choice, by gradient steps.
+
+        `bounds` (n_rows, n) are the largest derivatives, 0 where a residual is not 0. Gradients that the bounds of the
+        codes absorb count as 0.
+        """
         xp, unit, penalty = namespace_of(G), self.unit, self.penalty
         slope = _penalty_gradient(penalty, F)
         fixed = (G + slope) / self.norms

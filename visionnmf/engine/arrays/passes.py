@@ -90,9 +90,9 @@ def pass_of(loss: Loss) -> Callable[..., tuple[Any, Any, Any]]:
     def one_pass(X: Any, P: Any, U: Any, M: Any, bound: Any, decay: Any) -> tuple[Any, Any, Any]:
         """Return the target of the next least-squares step, and each row's loss and primal residual.
 
-        `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, `bound` is ``1 / rho``, one
-        number or one a row, and `decay` the factor of the dual after rho has grown. The loss is 0 for a loss whose
-        value is computed separately.
+        `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, all (n_rows, n), and `M` the
+        weights or None. `bound` is ``1 / rho``, one number or one a row (n_rows, 1), and `decay` the factor of the dual
+        after rho has grown. The loss is 0 if it is computed separately, that is, if the loss is not `valued`.
         """
         xp = namespace_of(X)
         old, E = U * decay, X - P

@@ -126,7 +126,7 @@ class Block:
         """Take loss and penalties from a problem without data; its weights are None if no block has any.
 
         The block then has two problems: `given` of the data as they were given, for the final codes, and `problem` of
-        what weights of samples have made of them, for the fit.
+        what weights of samples have made of them, for the fit. Without weights of samples both are equal.
         """
         data, weights = self.data, self.data.weights
         if problem.weights is not None and weights is None:
@@ -169,28 +169,32 @@ class Block:
 
     def totals(self) -> admm.Totals:
         """Return the sums that set the scale of the path of ADMM, and prepare its pass with duals of 0."""
-        self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())
+        self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())  # the pass over the rows of this block
         return admm.Totals.of(self.problem)
 
     def _large_zeros(self) -> Array:
         """Return zeros in the shape and dtype of the data, in a mapped file if the data are in one."""
         X, directory = self.problem.X, self.data.directory
         zero = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
-        self._written = zero
+        self._written = zero  # each pass writes to it, so that its pages are worth loading before
         return zero
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes by one pass of ADMM; return the sums that the update of the components needs.
+        """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. The
+        dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
         """
         self._mapped.load(self._written)
         return self._half.step(self.Wt, H, bound, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
-        """Choose the updates: "gram" without weights, "filled" with weights, "clipped" for the Huber loss.
+        """Choose the updates of least squares for a descent with extrapolation.
 
-        `largest` is the largest weight of all blocks. "filled" and "clipped" need an array as large as the data.
+        `kind` is "gram" for data without weights, "filled" for data with weights, or "clipped" for the Huber loss.
+        `largest` is the largest weight of all blocks. `_halves` updates either factor while the other is fixed, and
+        `_codes` keeps the codes before and after extrapolation. "filled" and "clipped" need an array as large as the
+        data.
         """
         # the pass of ADMM is over, and its dual as large as the data
         self._half = None  # type: ignore[assignment]
@@ -205,10 +209,11 @@ class Block:
         self._codes = hals.ExtrapolatedCodes(self.Wt, self.problem.penalty_W)
 
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
-        """Update the codes by HALS, and extrapolate them; :meth:`accept` or :meth:`reject` settles that.
+        """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
 
-        Return the Gram matrix of the extrapolated codes, their product with the data, their penalty, and the largest
-        code of each component (r,).
+        `_codes` keeps the result as `next`, which :meth:`accept` or :meth:`reject` settles; `_halves` does the sweeps.
+        Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
+        with the data (r, n), their penalty, and the largest code of each component (r,).
         """
         self._mapped.load(self._written)
         self._codes.step(self._halves, H, momentum)
@@ -224,7 +229,7 @@ class Block:
         """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``."""
         self._codes.accept()
         if exponents is not None:
-            rescale(self._codes.kept, exponents)
+            rescale(self._codes.kept, exponents)  # all versions of the codes that outlast an iteration
 
     def reject(self) -> None:
         """Drop the last update of the codes, and go on from the best codes so far without extrapolation."""
@@ -237,10 +242,10 @@ class Block:
     # --- the report ---------------------------------------------------------------------------------------------------
 
     def finish(self, H: Array, codes_penalty: Any, penalty: Any) -> None:
-        """Find the codes of the final components for the given data; drop the solver's state.
+        """Find the codes `found` (r, n_rows) of the final components `H` for the given data; drop the solver's state.
 
         `codes_penalty` is the penalty of that search, `penalty` the one that the report counts. `Wt` then holds the
-        codes of the data that entered the fit.
+        codes of the data that entered the fit: `found`, each row times the number that multiplied that row of data.
         """
         # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
         self._half = self._halves = self._codes = None  # type: ignore[assignment]
@@ -252,8 +257,8 @@ class Block:
     def report(self, H: Array) -> tuple[Any, ...]:
         """Return what the report of a fit adds up over the blocks.
 
-        These are the loss, the penalty of the codes, which components are used (r,), the numbers of samples that are
-        not 0 and of those among them whose codes are all 0, and the number of entries that are not 0.
+        These are the loss, the penalty of the codes, whether each component is used (r,), as 0 or 1, the numbers of
+        samples that are not 0 and of those among them whose codes are all 0, and the number of entries that are not 0.
         """
         X = self.problem.X
         full = X.sum(axis=1, dtype=np.float64) > 0
@@ -264,16 +269,17 @@ class Block:
         )  # fmt: skip
 
     def code_squares(self) -> tuple[Array, float]:
-        """Return the squared norms of the codes, and at a kink the squared derivative at the model 0, for scales."""
+        """Return the squared norms of the codes (r,) and, at a kink, the squared derivative at the model 0: scales."""
         W = self.Wt.astype(np.float64)
         squares = Derivatives.of(self.problem, 0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
         return np.einsum("ij,ij->i", W, W), squares
 
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
-        """Keep the gradient of the codes; return that of `H`, residuals up to `tiny` as 0, and the squared derivative.
+        """Keep the gradient with respect to the codes; return that with respect to `H`, and the squared derivative.
 
-        `row_squares` is the mean squared derivative of a row. Where a loss has a kink the squared derivative is
-        returned as 0, because :meth:`code_squares` has already given it.
+        At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. `row_squares` is the
+        mean squared derivative of a row. For a loss with a kink the squared derivative is returned as 0, because
+        :meth:`code_squares` has already given it.
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:
@@ -289,7 +295,8 @@ class Block:
     def find_kinks(self, H: Array, first: int, last: int, tiny: float) -> None:
         """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
 
-        There the derivative of a loss with a kink may be any number of an interval.
+        There the derivative of a loss with a kink may be any number of an interval. `H` (r, n) are the components.
+        `_Zeros` finds these entries, in double precision, and keeps the derivatives that are chosen there.
         """
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]
@@ -299,9 +306,9 @@ class Block:
     def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
         """Find derivatives at the kinks that make the gradient of the components small; return by how much it changes.
 
-        `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1. The derivatives are
-        those that this block would choose if it were alone; :meth:`move` goes towards them. A feature whose gradient
-        has a norm below `enough` is left as it is.
+        `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1: `norms` (r,) are their
+        norms. The derivatives are those that this block would choose if it were alone; :meth:`move` goes towards them.
+        A feature whose gradient has a norm below `enough` is left as it is. `H` are the components.
         """
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
         return (self._zeros.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
@@ -311,7 +318,7 @@ class Block:
         self._zeros.move(shares)
 
     def moved(self, norms: Array, sigma: float) -> tuple[float]:
-        """Return the squared change of the model by one projected gradient step on the codes."""
+        """Return the squared change of the model by a gradient step on the codes; `norms` (r,) are the components'."""
         W = self.Wt.astype(np.float64)
         return (moved_squares(W, self._gradient, norms, self.problem.penalty_W, sigma),)
 
@@ -333,9 +340,9 @@ class _Zeros:
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
         """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).
 
-        `unit` (n_rows, r) are codes in units of their norms, and `box` the bounds of `H`, at which a gradient of one
-        sign is allowed. A feature whose gradient has a norm below `enough` is done. The derivatives become the `goal`;
-        `signs` stay until :meth:`move`.
+        `unit` (n_rows, r) are codes in units of their norms, `H` (r, n) the components and `box` their bounds, at which
+        a gradient of one sign is allowed. A feature whose gradient has a norm below `enough` is done. The derivatives
+        become the `goal`; `signs` stay until :meth:`move`.
         """
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)
@@ -350,4 +357,5 @@ class _Zeros:
 
     def move(self, shares: Array) -> None:
         """Move `signs`, the derivatives at the kinks, of feature j by the share ``shares[j]`` towards `goal`."""
+        # those of feature j are at `indptr[j]:indptr[j + 1]`
         self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

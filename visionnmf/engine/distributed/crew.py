@@ -33,11 +33,11 @@ class Crew(ABC):
 
     def ask(self, method: str, *arguments: Any) -> Answer:
         """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items."""
-        return self._send([*self._taken(), (method, arguments)], 0)
+        return self._send([*self._taken(), (method, arguments)], 0)  # none of the messages leaves blocks unchanged
 
     def look(self, method: str, *arguments: Any) -> Answer:
         """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one."""
-        return self._send([*self._taken(), (method, arguments)], 1)
+        return self._send([*self._taken(), (method, arguments)], 1)  # the last message leaves blocks unchanged
 
     def _taken(self) -> list[Message]:
         """Return the messages of :meth:`tell` that wait for the next question, and forget them."""

@@ -54,9 +54,12 @@ class RowsInBlocks:
         return self.problem.weights is not None
 
     def start(self, n_components: int, rng: RandomState, H: Array | None, given: bool) -> Array:
-        """Start all blocks, by codes if `given`, and return the components: `H`, or drawn first, as in memory.
+        """Start all blocks, and return the components (r, n_features) to start from.
 
-        A drawn factor beside a given one is scaled so that the model has a quarter of the mean of the data.
+        `H` are given components or None, and `given` says whether the blocks have given codes; what is not given is
+        drawn. As in memory (:func:`..starts.random`), the components are drawn first. A drawn factor beside a given one
+        is scaled so that the model has a quarter of the mean of the data. The crew passes each named message to all
+        blocks.
         """
         crew, sums, r = self.crew, self.sums, n_components
         mean = sums.total / (sums.n_observed or 1)
@@ -85,7 +88,8 @@ class RowsInBlocks:
         """Draw codes on all blocks, as absolute normal numbers of standard deviation `scale`.
 
         Up to :data:`ONE_STREAM` codes are those that a fit in memory draws: each worker runs through the whole stream
-        of random numbers. For more that would take too long, and each block draws from a seed of its own.
+        of random numbers, and returns the state of the generator after it. For more that would take too long, and each
+        block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
             state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]  # the answer is a tuple of one
@@ -112,9 +116,10 @@ class AdmmRowsInBlocks:
         return admm.Totals(*self._rows.crew.ask("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
-        """Update the codes for fixed components; return the sums over all blocks, in the dtype of `H`.
+        """Update the codes for fixed components `H`; return the sums over all blocks that the components need.
 
-        `bound` is ``1 / rho`` and `decay` the factor of its last change.
+        `bound` is ``1 / rho`` and `decay` the factor of its last change. The sums come in double precision and are
+        returned in the dtype of `H`.
         """
         found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
@@ -124,7 +129,10 @@ class AdmmRowsInBlocks:
         return admm.improve_components(self._rows.problem, H, found, bound)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss by descent on clipped data, from where ADMM ends, in place; yield progress."""
+        """Minimise the Huber loss by descent, over the codes and `H` in place, from where ADMM ends; yield progress.
+
+        Each iteration runs HALS on "clipped" data: the model plus the residuals, clipped at the parameter of the loss.
+        """
         rows = DescentRowsInBlocks(self._rows, "clipped")
         return hals.descend(rows, H, self._rows.problem.penalty_H, max_iter=max_iter)
 
@@ -149,10 +157,13 @@ class DescentRowsInBlocks:
         return self._rows.objective(H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components, and then `H_new` in place; return the objective of both.
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
 
-        Without weights the loss follows from the Gram matrix and products of the codes, unless it is so small that
-        rounding would show; otherwise the blocks evaluate it.
+        The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram` (r,
+        r), of the codes with themselves, and `right` (r, n), with the data. Without weights (`_kind` "gram") the loss
+        follows from these, unless it is so small that rounding would show; otherwise the blocks evaluate it. `_scale`
+        is the factor of the penalties that belongs to the loss that is majorised, and `_halves` knows how many sweeps
+        pay.
         """
         gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
@@ -167,9 +178,11 @@ class DescentRowsInBlocks:
         return float(loss + (penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and rescale all versions of components of uneven factors, in place.
+        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
 
-        Penalties exclude this, because they depend on the scale.
+        `components`, all versions of the components that the caller keeps, are multiplied by powers of two
+        (`exponents`), and the codes of the blocks are divided by them. Penalties exclude this, because they depend on
+        the scale. `_largest_codes` (r,) are those of the last update.
         """
         exponents = None
         if not (self._rows.problem.penalty_W.kinds or self._rows.problem.penalty_H.kinds):
@@ -204,7 +217,10 @@ class Report(NamedTuple):
 
 def report(rows: RowsInBlocks, H: Array) -> Report:
     """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
+    # `used` (r,): how many blocks use each component; the last are the numbers of samples that are not 0, of those
+    # whose codes are 0, and of entries that are not 0
     loss, penalty, used, n_full, n_lost, n_nonzero = rows.crew.look("report", H)
+    # no component that the codes use is nonzero
     is_zero = not (used.astype(bool) & H.any(axis=1)).any() and bool(rows.sums.total)
     return Report(
         float(loss), float(penalty + rows.problem.penalty_H.value(H)), is_zero, int(n_full), int(n_lost),
@@ -241,12 +257,13 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
 
 
 def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
-    """Return the gradient of components with the best choice at zero residuals.
+    """Return the gradient of the components `H` of some features with the best choice at zero residuals.
 
-    That is a bounded least-squares problem for each feature, which couples all samples. Each block takes its own
-    coordinate descent (:func:`..kernels.manhattan.balance_signs`), as if it were alone, and all move towards what they
-    have found by the share that is best for their sum, at least one over the number of blocks. A feature whose gradient
-    has a norm of at most `enough` needs no more rounds.
+    That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it in
+    memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone, and
+    all blocks move towards what they have found by the share that is best for their sum, at least one over the number
+    of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty, and `norms` (r,) are
+    those of the codes. A feature whose gradient has a norm of at most `enough` needs no more rounds.
     """
     penalty, crew = rows.problem.penalty_H, rows.crew
     low, high = penalty.box(np.float64)
@@ -255,6 +272,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
 
     def distances(total: Array) -> Array:
         """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
+        # at a bound, a derivative out of the box is optimal
         absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (H > low) & (total < 0))
         return np.square(np.where(absorbed, 0, total)).sum(axis=0)
 
@@ -274,6 +292,7 @@ def fit(
     rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
     """Minimise a problem over the codes of all blocks and `H`, by "admm" or "hals"; as :func:`..solving.fit`."""
+    # the objective of a divergence has long plateaus, so the stopping rule asks for the gradient as well
     confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
     exact = rows.crew.look("exact")[0] if tol > 0 else 0.0
     stopping = Stopping(tol, exact=exact, optimality=confirm)  # an objective of at most `exact` counts as 0

@@ -39,7 +39,7 @@ class Shard:
         answer: Answer = ()
         with at_most(self.threads), one_blas_thread():
             for method, arguments in messages:
-                own = getattr(self, method, None)
+                own = getattr(self, method, None)  # a method of this class sees all blocks together
                 answer = self._ask(method, arguments) if own is None else own(*arguments)
         return answer
 
@@ -50,8 +50,8 @@ class Shard:
     def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
         """Draw starting codes as a fit in memory does, and return the state of the generator afterwards.
 
-        Each shard draws the numbers of all `n_samples` rows, of the standard deviation `scale`, and keeps those of its
-        own.
+        `state` is that of the generator before, `n_samples` the number of rows of all shards, and `scale` the standard
+        deviation of the normal numbers. Each shard draws all numbers and keeps those of its rows.
         """
         rng = RandomState()
         rng.set_state(state)
@@ -78,7 +78,7 @@ class Shard:
             total: Answer | None = None
             for block in self.blocks[slice(*part)]:
                 answer = getattr(block, method)(*arguments) or ()
-                block.release()
+                block.release()  # gives back the memory of mapped files
                 total = tuple(map(widened, answer)) if total is None else added(total, answer)
             return total or ()
 

@@ -37,7 +37,12 @@ def _end(first, n):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``; names are those of the module."""
+    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``.
+
+    A part of one row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares,
+    scaled dual `u`, first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 /
+    rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
+    """
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
     for i in range(x.shape[0]):
@@ -56,7 +61,12 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
-    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``."""
+    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``.
+
+    A part of one row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares,
+    scaled dual `u`, first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 /
+    rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
+    """
     one = x.dtype.type(1)
     half = alpha / x.dtype.type(2)
     loss = x.dtype.type(0)
@@ -79,7 +89,12 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
-    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
+    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``.
+
+    A part of one row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares,
+    scaled dual `u`, first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 /
+    rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
+    """
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
     loss = x.dtype.type(0)
@@ -104,9 +119,12 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Kullback-Leibler: the model q is the root of ``q^2 + (m b - c) q - m b x = 0``, ``c = p - u``; ``u+ = q - c``.
+    """Kullback-Leibler: the new model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = p - u``.
 
-    Return 0 in place of the loss, which would need a logarithm for each entry and is computed by the caller.
+    Then ``u+ = q - c``, where b is `bound` = 1 / rho. All arrays are (n,), a part of one row: `x` the data, `p` the
+    model, overwritten by ``p + 2 u+ - u``, the target of the next least-squares step, `u` the scaled dual, first
+    multiplied by `decay` and then overwritten by u+, and `m` the weights or None. Return 0 in place of the loss, which
+    would need a logarithm for each entry and is computed by the caller, and ``sum |u+ - u|``, the primal residual.
     """
     number = x.dtype.type
     primal = number(0)
@@ -126,7 +144,12 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """L21 loss of a whole row: ``u+ = a m b / (t + m b)``; without weights ``t = max(0, |a| - b)``; return the norm."""
+    """L21 loss of a whole row: ``u+ = a m b / (t + m b)``, t its prox's norm; without weights ``t = max(0, |a| - b)``.
+
+    A row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares, scaled dual `u`,
+    first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 / rho and ``a = x
+    - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
+    """
     number = x.dtype.type
     zero = number(0)
     squares = 0.0  # sum of a^2, in double precision; used without weights only
@@ -164,10 +187,11 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Return the t >= 0 with ``sum m a^2 / (t + m b)^2 = 1``, the weighted norm of the row's L21 prox, or 0.
+    """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root.
 
-    Here ``a = x - p + decay u``. The sum is decreasing and convex in t, so Newton's iterates increase monotonically
-    from 0 to the root.
+    The root is the weighted norm of the prox of a row for the L21 loss. Here ``a = x - p + decay u``, with the data
+    `x`, the model `p`, the scaled dual `u` and the weights `m`, all (n,), and b is `bound` = 1 / rho. The sum is
+    decreasing and convex in t, so Newton's iterates increase monotonically from 0 to the root.
     """
     t = 0.0
     for _ in range(NEWTON_STEPS):
@@ -188,7 +212,13 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel
 def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Manhattan loss; `parameter` is not used."""
+    """Run the elementwise part of one ADMM iteration for the Manhattan loss, on rows ``start:stop``.
+
+    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
+    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    `parameter` is unused.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -202,7 +232,12 @@ def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, re
 
 @kernel
 def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the elastic net; `parameter` is alpha."""
+    """Run the elementwise part of one ADMM iteration for the elastic net (`parameter` alpha), on rows ``start:stop``.
+
+    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
+    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -216,7 +251,12 @@ def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, 
 
 @kernel
 def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Huber loss; `parameter` is delta."""
+    """Run the elementwise part of one ADMM iteration for the Huber loss (`parameter` delta), on rows ``start:stop``.
+
+    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
+    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -230,7 +270,12 @@ def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residu
 
 @kernel
 def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Kullback-Leibler divergence, with losses of 0."""
+    """Run the elementwise part of one ADMM iteration for Kullback-Leibler, on rows ``start:stop``, with losses of 0.
+
+    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
+    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -244,7 +289,12 @@ def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, los
 
 @kernel
 def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the rows' norms; a row is not split, as its prox needs it."""
+    """Run the elementwise part of one ADMM iteration for the norms of rows ``start:stop``, which are not split.
+
+    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
+    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
+    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    """
     for j in range(start, stop):
         m = None if M is None else M[j]
         losses[j], residuals[j] = _l21(X[j], P[j - start], U[j], m, bounds[j], decay)

@@ -162,7 +162,12 @@ def component_by_component(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
-    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2``, for the derivative of one code and its slope."""
+    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2`` for one row and one component.
+
+    `y` (n,) are data, `p` (n,) the model, `m` (n,) weights or None, and `a` (>= n,) the component. The derivative of
+    the Kullback-Leibler divergence with respect to the code is the first sum minus the second, and the third is its
+    slope.
+    """
     zero = y.dtype.type(0)
     target, total, slope = zero, zero, zero  # the three sums, in this order
     for i in range(y.shape[0]):

@@ -71,7 +71,10 @@ def log_double(x):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def log_single(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal float32, as :func:`log_double` with a shorter series."""
+    """Return the natural logarithm of a positive normal float32; :func:`log_double` explains the steps.
+
+    ``SHIFT[1]`` and ``ROOT[1]`` are the constants of single precision, for which a shorter series is enough.
+    """
     bits = same_bits(x)
     e = (bits - ROOT[1]) >> SHIFT[1]
     m = same_bits(int32(bits - (e << SHIFT[1])))
@@ -120,7 +123,11 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Do what :func:`power_double` does for float32, with a shorter series; `out` may be `values` itself."""
+    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float32 `values` (n,).
+
+    `out` may be `values` itself. :func:`power_double` explains the steps; here ``LIMIT[1]`` and ``SHIFT[1]`` are the
+    constants of single precision, for which a shorter series is enough.
+    """
     factor = float32(exponent * LOG2_E)
     for i in range(values.shape[0]):
         y = factor * log_single(values[i])  # the binary logarithm of the power
@@ -142,8 +149,8 @@ def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
 def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
     """Write ``sum m (y log(y / p) - y + p)`` of each row to `out` (n_rows,), in double precision.
 
-    Ratios below `tiny` are raised to it, because the logarithm needs a positive number; a y of 0 then contributes p, as
-    it should.
+    The data `Y`, the model `P` > 0 and the weights `M` (or None) are (n_rows, n). Ratios below `tiny` are raised to it,
+    because the logarithm needs a positive number; a y of 0 then contributes p, as it should.
     """
     tiny = Y.dtype.type(LEAST_RATIO)
     for j in range(Y.shape[0]):

@@ -39,12 +39,17 @@ def _columns(  # type: ignore[no-untyped-def]
 ):
     """Run one HALS pass, blocked over components and columns; the arguments are those of :func:`hals_columns`.
 
-    `padded` is r rounded up to a multiple of UNROLL; the padding has zeros in the Gram matrix and so affects nothing.
+    That is, minimise ``<F, G F> / 2 - <B, F> + l1 . F + l2 . F^2 / 2`` over one row of `F` (r, n) after the other,
+    within [`low`, `high`], for columns ``start:stop``. `padded` is r rounded up to a multiple of UNROLL. The
+    padding has zeros in the Gram matrix and so affects nothing.
+
     `system` (padded + 1, padded), zero on entry, receives the Gram matrix, and in its last row the inverse of the
     diagonal. `scratch` (2 padded + UNROLL, TILE), zero on entry, holds rows of one tile of `F`, of `B`, and of the
     sums. `few` and `many` select blocks of two or four components; numba omits the branch whose flag is None. It is a
-    single function because separate parts would not know the fixed width of a tile (20 % slower). k0 to k3 are the
-    components of a block, w0 to w3 their negative gradients, and g0 to g3 their rows of the Gram matrix.
+    single function because separate parts would not know the fixed width of a tile (20 % slower).
+
+    Within a block, k0 to k3 are its components, w0 to w3 their negative gradients, and g0 to g3 their rows of the Gram
+    matrix; a, e, c and d are Gram entries; f0 to f3 are rows of `F`, and i0 to i3 inverse diagonal entries.
     """
     r, padded, width = F.shape[0], system.shape[1], scratch.shape[1]
     if width != TILE:  # never true, but it tells LLVM the width and that rows do not overlap (6 times faster)

@@ -24,9 +24,10 @@ FULL_EXCHANGES = 3  # full exchanges that may fail to reduce the number of wrong
 
 @kernel(reassociate=True, part=True)
 def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``f g f / 2 - b f`` in the box, in place; `slope` is scratch for ``b - g f``.
+    """Run coordinate descent on ``f g f / 2 - b f`` over the box [`low`, `high`], for the codes `f` (r,) of one point.
 
-    It ends after `sweeps` sweeps, or when a sweep changes nothing.
+    `f` is updated in place; `g` (r, r) is positive definite, `b` is (r,), and `slope` (r,) is scratch for the negative
+    gradient ``b - g f``. It ends after `sweeps` sweeps, or when a sweep changes nothing.
     """
     r = f.shape[0]
     for k in range(r):
@@ -48,10 +49,11 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
-    """Minimise ``f g f / 2 - b f`` over the free variables by a Cholesky factorisation; return their number.
+    """Minimise over the free variables, with the others held at their bounds, by a Cholesky factorisation.
 
-    The free entries of `f` (r,) must be 0 on entry. `factor` (>= r, r) receives the Cholesky factor and `index` (r,)
-    the free variables; `x` (r,) is scratch.
+    The objective is ``f g f / 2 - b f`` with `g` (r, r) and `b` (r,), and variable k is free if ``state[k]`` is FREE.
+    The free entries of `f` (r,) must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky
+    factor and `index` (r,) the free variables; their number is returned. `x` (r,) is scratch.
     """
     count: Any = np.int64(0)  # a literal 0 would compile `short_dot` twice
     for k in range(f.shape[0]):
@@ -78,7 +80,8 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
     """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier.
 
     The correction is along the inverse Hessian of the free variables times a vector of ones, computed in the scratch
-    array `ones` (r,).
+    array `ones` (r,). `factor` is the Cholesky factor of the `count` free variables, which `index` lists. All other
+    entries of `f` (r,) are 0, the lower bound of the simplex.
     """
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
@@ -111,11 +114,12 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: ignore[no-untyped-def]
-    """Write to `wanted` (r,) the state that each variable should have; return the number of changes and the last.
+    """Write to `wanted` (r,) the state that each variable should have, and count those in another state.
 
-    The states are LOW (-1), FREE (0) and HIGH (1), for ``f g f / 2 - b f`` over the box. A free variable outside the
-    box should go to the bound it violates, and one at a bound be freed if the derivative, with the `multiplier` of the
-    constraint ``sum f = 1`` (0 without it), points into the box by more than `slack`.
+    The states are LOW (-1), FREE (0) and HIGH (1), and the objective is ``f g f / 2 - b f`` over [`low`, `high`]. A
+    free variable outside the box should go to the bound it violates. A variable at a bound should be freed if the
+    derivative, with the `multiplier` of the constraint ``sum f = 1`` (0 without it), points into the box by more than
+    `slack`. Return the count and the last of these variables.
     """
     count: Any = np.int64(0)
     last: Any = np.int64(0)
@@ -192,10 +196,11 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
 
 @kernel(reassociate=True, allocates=True)
 def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop``, in place.
+    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
 
-    Each row gets `sweeps` sweeps. Its weighted residual ``m (x - f A)`` is kept up to date in cache, so a code that
-    stays at its bound costs one inner product.
+    `X` and the weights `M` are (n_rows, n), `A` is (r, n), and the codes `Ft` (r, n_rows) are updated in place within
+    [`low`, `high`]; `l1` and `l2` (r,) are >= 0. Each row gets `sweeps` sweeps. Its weighted residual ``m (x - f A)``
+    is kept up to date in cache, so a code that stays at its bound costs one inner product.
     """
     number = A.dtype.type
     zero = number(0)
@@ -236,9 +241,11 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
 
 @kernel
 def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
-    """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``, with one over the largest weight.
+    """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``.
 
-    This is the majorisation step that reduces weighted to unweighted least squares.
+    `X`, `M` and `P` are (n_rows, n), and `scale` is one over the largest weight, so an entry of that weight becomes its
+    datum and a missing one stays the model. This is the majorisation step that reduces weighted to unweighted least
+    squares.
     """
     for j in range(start, stop):
         x, m, p = X[j], M[j], P[j]

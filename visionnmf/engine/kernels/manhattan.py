@@ -160,8 +160,9 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
     """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count.
 
     Along a step t > 0 the residual is ``residual - sign t a``, and the derivative of its weighted absolute value rises
-    by twice its weight where it vanishes. Each entry is written, but `count` grows only if the breakpoint is valid,
-    which avoids a branch. `weights` are `a` times the entry weights, and residuals within `tiny` of 0 count as 0.
+    by twice its weight where it vanishes. All arrays are (n,): `a` >= 0 are the coefficients and `weights` these times
+    the entry weights. Each entry is written at ``steps[count]``, but `count` grows only if the breakpoint is valid,
+    which avoids a branch. Residuals within `tiny` of 0 count as 0.
     """
     count: Any = np.int64(0)
     for i in range(a.shape[0]):
@@ -177,7 +178,9 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
     """Write the residual ``target - Ft[:, j] @ A`` of row j of the data to `residual` (n,).
 
-    Return the largest absolute entry of `target`, because the rounding error of a residual is proportional to it.
+    `target` (n,) is that row, column j of `Ft` (r, n_rows) holds its codes, and `A` (r, n) the components. Return the
+    largest absolute entry of `target`, because the rounding error of a residual is proportional to it: the caller
+    treats residuals below a small multiple of it as 0.
     """
     number = A.dtype.type
     largest = number(0)
@@ -259,7 +262,11 @@ def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
-    """Return ``sum_i S_ij F_ki`` and the degree of point `j`; `graph` has CSR arrays and degrees of the affinity S."""
+    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`.
+
+    `graph` holds the CSR arrays (indptr, indices, affinities) of S and its row sums, the degrees. `Ft` is (r, n_points)
+    and `k` the component.
+    """
     indptr, indices, affinities, degrees = graph
     total = 0.0
     for position in range(indptr[j], indptr[j + 1]):
@@ -412,10 +419,13 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
-    """Overwrite the model `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``, the smoothed derivative.
+    """Overwrite the model `p` with the derivative of the smoothed loss, for a contiguous part of one row.
 
-    All arrays are a contiguous part of one row. Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x -
-    p)^2)``, and the inner product of x and the clipped part, the dual variable.
+    The derivative is ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``; its clipped part is the dual variable.
+
+    The data `x`, the model `p`, the weights `m` (or None) and `widths`, the half-width of the parabola that smooths the
+    kink for each feature, are (n,). Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x - p)^2)``, and
+    the inner product of x and the clipped part.
     """
     zero = x.dtype.type(0)
     one = x.dtype.type(1)

@@ -17,9 +17,10 @@ TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays i
 
 @kernel(reassociate=True, part=True)
 def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
-    """Write the sum of ``data[e] * points[indices[e]]`` over a CSR row ``begin:end`` to `part` (r,).
+    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,): a sparse row times a factor.
 
-    Chunks of :data:`CHUNK` entries are summed in `part`, in its dtype, and added up in the scratch array `total` in
+    `data` and `indices` are those of a CSR array, of which ``begin:end`` is one row, and `points` is (n, r). Chunks of
+    :data:`CHUNK` entries are summed in `part`, in its dtype, and added up in the scratch array `total` (r,), in
     float64.
     """
     r = points.shape[1]
@@ -156,9 +157,10 @@ def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
-    """Write the model of one sparse row at its stored entries, the columns `support`, to `p`, at least `floor`.
+    """Write the model of one sparse row at its stored entries to `p` (count,), raised to at least `floor`.
 
-    The components at these columns are copied to `A` (r, >= count).
+    `f` (r,) are the codes of the row, `points` (n, r) is the fixed factor, and `support` (count,) holds the columns of
+    the stored entries. The components at these columns are copied to `A` (r, >= count).
     """
     count = support.shape[0]
     for e in range(count):

@@ -82,8 +82,10 @@ class Totals(NamedTuple):
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
 
-        The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
-        scale of the data or of the weights.
+        The first is the mean of the data over the derivative of the loss there, for rows of the length `n_features`, so
+        that the path does not depend on the scale of the data or of the weights. `total` is the sum of the data and
+        `weight` that of the entry weights, of which `n_observed` out of `n_entries` are not 0. `largest` is the loss of
+        the zero model.
         """
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
@@ -149,7 +151,8 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     path = min(max_iter, PATH)
     total = totals.total or 1.0
     for iteration in range(max_iter):
-        found = rows.step(H, bound, decay)
+        found = rows.step(H, bound, decay)  # updates the codes; the loss is that before
+        # updates H from the Gram matrix of the codes and their product with the target of least squares
         penalty = rows.improve_components(H, found, bound)
         loss = found.loss
         residual = found.residual / total * largest / max(loss, np.finfo(float).tiny)
@@ -181,13 +184,13 @@ def _growth(iteration: int, path: int) -> float:
 def _form(loss: Loss) -> ProximalForm:
     """Return the proximal form of a loss: the elementwise pass `rows`, whether `valued`, and `slope`."""
     form = loss.record.proximal
-    assert form is not None, "choose() asks for it"
+    assert form is not None, "choose() asks for it"  # ADMM is chosen only for losses that have one
     return form
 
 
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
     """Return the derivative with respect to an entry if all residuals of its row have the size `size` > 0."""
-    return _form(loss).slope(size, n_features, loss.parameter)
+    return _form(loss).slope(size, n_features, loss.parameter)  # only L21 depends on the length of rows
 
 
 def improve_components(problem: Problem, H: Array, found: Pass, bound: float) -> float:
@@ -259,7 +262,7 @@ class Half:
         self.size = size // TILE * TILE  # rows in a block: whole tiles of HALS
         # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
-        self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
+        self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS  # whether the work is worth threads
         self.back_and_forth = back_and_forth(problem)
         self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
         # written by each pass: the loss and the l1 norm of the primal residual of each row, before the update
@@ -277,7 +280,7 @@ class Half:
         if not _form(problem.loss).valued:  # the pass then reports a loss of 0
             loss = problem.loss_value(Wt, H)
         with one_blas_thread():
-            right = self(Wt, H, bound, decay)
+            right = self(Wt, H, bound, decay)  # updates the codes, and writes `losses` and `residuals`
             gram = Wt @ Wt.T
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
@@ -321,6 +324,7 @@ class Half:
         """
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
+        # the elementwise pass updates V, and these rows of the dual `U`, of `losses` and of `residuals`
         _form(problem.loss).rows(
             problem.X, V, self.U, problem.weights, problem.loss.parameter, step.bounds, step.decay, start, stop,
             self.losses, self.residuals,
@@ -341,7 +345,7 @@ class Half:
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
-            B = self._target(start, stop, Wt, step, V)
+            B = self._target(start, stop, Wt, step, V)  # writes the cleaned data to V, and returns H @ V.T
             hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, self.back_and_forth, start, stop)
             share = Wt[:, start:stop] @ V
             right = share if right is None else np.add(right, share, out=right)
@@ -480,14 +484,15 @@ class FixedComponents:
 
     def _linear(self, right: Array, bounds: Array) -> Array:
         """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes, over `right`; ``b = 1 / rho``."""
-        right -= self.lean * bounds
-        if self.inverse is not None:
+        right -= self.lean * bounds  # the l1 weights
+        if self.inverse is not None:  # no l2 penalty; otherwise `vectors` and `values` give the inverse for every b
             return _product(right, self.inverse)
         return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
 
     def _project(self, F: Array) -> Array:
         """Project scaled codes (n_rows, r) onto the box or the simplex."""
         if "simplex" in self.penalty.kinds:
+            # the scale is one number, and the sum of scaled codes
             return projections.project_simplex(F, float(self.scale[0]))
         return np.minimum(np.maximum(F, self.low), self.high)
 

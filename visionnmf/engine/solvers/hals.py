@@ -62,6 +62,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
+    # `_halves` selects the updates that suit the weights and the sparsity of the data
     yield from descend(DescentInMemory(problem, Wt, _halves(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
@@ -69,7 +70,7 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
     With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
-    loss, and is exact where no residual is clipped.
+    loss, and is exact where no residual is clipped. :class:`Clipped` computes V again in each iteration.
     """
     return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
@@ -93,8 +94,10 @@ class DescentRows(Protocol):
 def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Iteration]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
-    `H` always holds the best components so far. ``rows.accept`` keeps the codes, and rescales components whose factors
-    are too far apart in size, in place in the arrays it gets; ``rows.reject`` returns to the best codes.
+    `rows` has the data and the codes, and `H` always holds the best components so far. ``rows.improve`` updates the
+    codes for `H_ahead`, extrapolates them, updates `H_new` for these and returns the objective of both. ``rows.accept``
+    keeps the codes, and rescales components whose factors are too far apart in size, in place in the arrays it gets;
+    ``rows.reject`` returns to the best codes.
     """
     objective = rows.objective(H)
     H_last, H_ahead = copied(H), copied(H)  # the last accepted components, before and after extrapolation
@@ -128,7 +131,11 @@ class ExtrapolatedCodes:
     """
 
     def __init__(self, Wt: Array, penalty: Penalties) -> None:
-        """Start from the codes `Wt`, which :meth:`accept` overwrites, within the constraint of `penalty`."""
+        """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites: `best` are the best codes so far.
+
+        `last` and `ahead` are the last accepted codes before and after extrapolation, `new` and `next` those of the
+        present step. Extrapolated codes are projected onto the constraint of `penalty`.
+        """
         self.best, self.penalty = Wt, penalty
         self.last, self.ahead = Wt.copy(), Wt.copy()
         self.new, self.next = self.last, self.ahead
@@ -144,8 +151,8 @@ class ExtrapolatedCodes:
 
     def accept(self) -> None:
         """Keep the extrapolated codes of the last step; the next one measures its change from `new`."""
-        self.best[:] = self.next
-        self.ahead, self.last = self.next, self.new
+        self.best[:] = self.next  # the best codes so far
+        self.ahead, self.last = self.next, self.new  # the last accepted codes after and before extrapolation
 
     def reject(self) -> None:
         """Discard the last step: the next one starts from the best codes without extrapolation."""
@@ -172,7 +179,7 @@ class DescentInMemory:
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
         """Update the codes, extrapolate them, then update `H_new` in place; return the objective of both."""
         self._codes.step(self._halves, H, momentum)
-        self._halves.improve_components(H_new, self._codes.next)
+        self._halves.improve_components(H_new, self._codes.next)  # for the extrapolated codes
         return float(self._halves.objective(self._codes.next, H_new))
 
     def accept(self, components: list[Array]) -> None:
@@ -229,6 +236,7 @@ class Gram:
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Run HALS sweeps on the codes, in place; `scale` multiplies the penalty of a loss that was divided."""
+        # `data`: the target of least squares, that is, X or what a majorised loss puts in its place
         gram, right = product(H, H.T), right_sides(self.data, H)
         sweeps = self.sweeps(*H.shape)
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
@@ -249,6 +257,7 @@ class Gram:
         A sweep costs r multiplications for each entry of the other factor, and the product costs n. Sparse products are
         cheap, and other penalties than a box, l1 and l2 take another method, so they get the minimum.
         """
+        # about as many cost as much as the product
         share = n // r if self.separable and not self.problem.is_sparse else 0
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
@@ -359,8 +368,9 @@ def value_from_products(
 ) -> float:
     """Return the objective of least squares without weights from known products, in ``O(r^2 n)`` operations.
 
-    `F` is one of the factors, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is
-    computed from the residuals instead.
+    `F` is one of the factors `Wt` and `H`, `gram` the Gram matrix of the other one, `right` the product of that with
+    the data, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is computed from the
+    residuals instead.
     """
     loss = loss_from_products(F, gram, right, square)
     if loss is not None:
@@ -370,7 +380,11 @@ def value_from_products(
 
 
 def loss_from_products(F: Array, gram: Array, right: Array, square: float) -> float | None:
-    """Return ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact: below :data:`SMALL`."""
+    """Return ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact: below :data:`SMALL`.
+
+    `F` (r, n) is one factor, `gram` the Gram matrix of the other, `right` its product with the data; `square` is
+    ``|X|^2``.
+    """
     inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
     model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2

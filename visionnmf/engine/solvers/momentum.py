@@ -28,7 +28,11 @@ class Momentum:
     def __init__(
         self, first: float, *, growth: float, ceiling_growth: float, floor: float, cut: float = float("inf")
     ) -> None:
-        """Start with the momentum `first`; the class explains the numbers."""
+        """Start with the momentum `first`, the share of a factor's last change that is added once more.
+
+        A success multiplies it by `growth`, up to a ceiling that starts at 1, falls with each failure and recovers by
+        the factor `ceiling_growth`. A failure divides it by `cut`; below `floor` it becomes 0, and grows from `floor`.
+        """
         self.value, self.ceiling = first, 1.0
         self.growth, self.ceiling_growth, self.floor, self.cut = growth, ceiling_growth, floor, cut
 

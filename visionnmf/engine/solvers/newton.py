@@ -98,10 +98,11 @@ def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
         newton += beta - 1
         newton *= fisher
         gradient = _times(slope, A.T) + rows.l1 + rows.l2 * rows.codes
-        step, decrease = _newton_step(rows, A, newton, gradient)
+        step, decrease = _newton_step(rows, A, newton, gradient)  # the decrease that the step predicts
         flat = np.flatnonzero(~(decrease > 0))  # rows where Newton's curvature gives no descent use Fisher's
         if flat.size:
             step[flat], decrease[flat] = _newton_step(rows.take(flat), A, fisher[flat], gradient[flat])
+        # the share of its step that each row takes
         share = _search(rows, P, value, _times(step, A), step, np.where(decrease > 0, decrease, 0), beta)
         new = np.clip(rows.codes + share[:, None] * step, rows.low, rows.high)
         # A row goes on if its step was shortened, or if neither the predicted decrease nor the codes have settled. A
@@ -130,8 +131,9 @@ def _search(
 ) -> Array:
     """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0.
 
-    `step` (n_rows, r) changes the codes and `ahead` (n_rows, n) the model. `decrease` (n_rows,) is the first-order
-    prediction; rows where it is 0 are not tried. Rises up to `slack` count as rounding.
+    `P` is the model and `value` (n_rows,) the objective before; `step` changes the codes and `ahead` the model.
+    `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are not tried. Rises up to `slack` count as
+    rounding.
     """
     slack = ROUNDING * (rows.weight + np.abs(value))
     # `left`: numbers of the rows still searched; `going`: which of them go on

@@ -122,8 +122,9 @@ def half(
 
     A parabola replaces the kink of ``|e|``; its half-width is `smoothing` times the norm of the feature's column of
     `H`. In a finite box the duality gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to
-    one thread. `Y` is a gradient step from the current point, and `Z` a step from `centre` along the sum of all
-    gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point lies between them.
+    one thread. The loss is that before the first step. `Y` is a gradient step from the current point, and `Z` a step
+    from `centre` along the sum of all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point
+    lies between them.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
@@ -231,5 +232,6 @@ class _Smoothed:
         if not self.widths.all():
             return float("inf")  # features that are left out have u = 0, and their loss would count as a gap
         corners = np.where(gradient > 0, penalty.low, penalty.high)
+        # `gradient` is A u, and `inner` holds <x, u>
         lower = float(np.vdot(corners, gradient.astype(np.float64))) - float(self.inner.sum())
         return value - lower

@@ -67,11 +67,13 @@ def _sweep(
     The `penalty` may have a box, l1, l2 and a graph. `alpha` is that of the elastic net, None for the Manhattan loss.
     """
     dtype = X.dtype
+    # bounds, l1 and l2 weights, alpha, and the graph
     arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
     eps = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
+        # memory of the kernel: the components times a row's entry weights, and three vectors
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
         _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
 

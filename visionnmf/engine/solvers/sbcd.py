@@ -132,9 +132,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place.
 
-    Each code moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` with ``S(f) = sum(a x / p)``, which is nearly
-    straight; see ``docs/derivations/kullback_leibler.md``. Start, extrapolation and restarts are those of
-    :func:`iterate`.
+    Each code f, of the component a, moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` with ``S(f) = sum(a x / p)``
+    for data x and model p, which is nearly straight; see ``docs/derivations/kullback_leibler.md``. Start, extrapolation
+    and restarts are those of :func:`iterate`.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)

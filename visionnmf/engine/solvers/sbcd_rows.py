@@ -79,6 +79,7 @@ class Fixed:
 
     def slope(self, rows: _DescendedRows, codes: Array) -> Array:
         """Return the derivative ``l1 + l2 f`` of the penalty at the codes f (n_rows, r), in the rows' units."""
+        # rows 2 and 3 of `limits` are l1 and l2, and columns 1 and 2 of `units` convert them to the units of each row
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
     def penalty(self, rows: _DescendedRows, codes: Array) -> Array:
@@ -88,7 +89,7 @@ class Fixed:
 
     def model(self, codes: Array) -> Array:
         """Return the model (n_rows, n) of the codes (n_rows, r), bounded below by the floor."""
-        P = self.times(codes, self.units)
+        P = self.times(codes, self.units)  # (r, n) components of maximum 1
         return np.maximum(P, self.floor, out=P)
 
 
@@ -167,7 +168,7 @@ def _step(rows: _DescendedRows, fixed: Fixed) -> None:
     if fixed.exact:  # chosen for the Kullback-Leibler divergence only
         _polish(rows, fixed)
         if fixed.rounds > 1:
-            rows.P = fixed.model(rows.codes)
+            rows.P = fixed.model(rows.codes)  # further rounds start from it
         return
     # new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n)
     new, reached, model = _solve(rows, rows.Y, rows.V, rows.M, fixed.convex, fixed)
@@ -268,8 +269,9 @@ def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Arr
 def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Shorten the step of each row until its objective does not rise; return codes and divergences.
 
-    Each trial length `share` minimises the parabola with the slope at 0 and the last value, and is at least a tenth and
-    at most half of the length before. A row that still rises after all trials keeps its old codes.
+    The step leads from ``rows.codes`` to `new`, whose divergences are `reached` and whose model is `model`. Each trial
+    length `share` minimises the parabola with the slope at 0 and the last value, and is at least a tenth and at most
+    half of the length before. A row that still rises after all trials keeps its old codes.
     """
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)

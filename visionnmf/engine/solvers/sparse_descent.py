@@ -64,6 +64,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
 
     def sweep(block: tuple[int, int]) -> None:
         """Run all sweeps on the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
+        # the scratch arrays receive the components at the stored entries of a row, of which there are at most `longest`
         longest = _longest_row(X.indptr, *block)
         _kernels.rri_sparse_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
@@ -201,6 +202,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     def solve(block: tuple[int, int]) -> None:
         """Run ADMM for rows ``block[0]:block[1]`` and write their codes, divided by their scales."""
         start, stop = block
+        # (n_rows, 5, r): lower bound, upper bound, cost, ridge and scale of each code; codes come times their scales
         terms = _terms(problem, points, start, stop)
         codes, (low, scales) = np.empty((stop - start, len(H))), (terms[:, 0], terms[:, 4])
         r, longest = len(H), _longest_row(X.indptr, start, stop)

@@ -115,6 +115,7 @@ class _Model:
         for part in self.parts:
             self._improve_codes(part, momentum=0.0, sweeps=FIRST_SWEEPS)
             self.gram += _gram(part.codes.ahead)
+            # with 0 sweeps it only adds the part's share to the other sum, X.T @ W
             sweeps = 1 if part is self.parts[-1] else 0
             self._improve_components(part, part.codes.ahead, momentum=0.0, sweeps=sweeps)
 
@@ -148,8 +149,8 @@ class _Model:
     ) -> None:
         """Multiply the rows of a part by `points` (n, r), then run HALS sweeps on their codes and extrapolate these.
 
-        The products are added to `totals`, whose sums the sweeps then use; if `totals` is empty, they use the products
-        themselves. With `sweeps` 0 only `totals` changes.
+        `gram` is ``points.T @ points``. The products are added to `totals`, whose sums the sweeps then use; if `totals`
+        is empty, they use the products themselves. With `sweeps` 0 only `totals` changes.
         """
         codes, X = part.codes, self.X
 
@@ -224,7 +225,7 @@ class _Model:
         """Add the penalties to a loss; evaluate it again where it is so small that rounding would show."""
         H = self.H.last
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
-        if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:
+        if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:  # else rounding shows: a difference of such numbers
             return loss + penalty
         Wt, Ht = np.empty((H.shape[1], problem.X.shape[0]), H.dtype), np.empty_like(H.T)
         self.keep(Wt, Ht)
@@ -321,13 +322,13 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         before = objective
         with one_blas_thread():
             if iteration == 0 and found is not None:
-                model.enter()
+                model.enter()  # the first pass, from codes far from their minimum
             else:
                 model.improve_all(momentum.value)
             value = model.objective(problem, square)
             if value <= objective or momentum.is_none:
                 objective = min(value, objective)  # without momentum only rounding can raise it
-                model.keep(Wt, H)
+                model.keep(Wt, H)  # writes its factors there
                 momentum.grow()
             else:
                 momentum.restart()

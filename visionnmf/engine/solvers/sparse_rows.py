@@ -57,7 +57,7 @@ class DivergenceRows:
         """Return the model (n_stored,) at the stored entries, > 0, for codes (r, n_rows)."""
         p = np.zeros(len(self.x))
         for code, part in zip(codes, self.parts, strict=True):
-            p += code[self.own] * part
+            p += code[self.own] * part  # `own` is the row of each entry
         return np.maximum(p, divergence.floor_of(self.beta), out=p)
 
     def objective(self, codes: Array, p: Array) -> Array:
@@ -140,7 +140,7 @@ class DivergenceRows:
         code whose denominator is 0 stays as it is.
         """
         down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
-        above = np.array([self.sums(down * part) for part in self.parts])
+        above = np.array([self.sums(down * part) for part in self.parts])  # sums of entries by row
         below = np.array([self.sums(up * part) for part in self.parts]) + self.l1 + self.l2 * F
         ratio = np.divide(above, below, out=np.ones_like(F), where=below > 0)
         return np.clip(F * ratio ** divergence.exponent(self.beta), self.low, self.high)

@@ -77,12 +77,16 @@ class _Side:
         self.longest: Array = np.ones(1)
 
     def improve(self, A: Array) -> float:
-        """Take a few steps on `F` for fixed `A`, in place; return the loss plus the penalty of this factor.
+        """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
 
         Objectives, step lengths and tests have one value for each point if points are independent (`apart`), otherwise
         one in total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
-        of the gradient. A rejected step is shortened. At the trial point `new` the objectives are `found`, the numbers
-        of vanishing entries `lost`, and the gradient is `slope_new`.
+        of the gradient. A rejected step is shortened.
+
+        At `F` the objectives are `values`, the numbers of vanishing entries (see :meth:`_evaluate`) `vanishing`, and
+        the gradient in its `unit` is `slope`; at the trial point `new` they are `found`, `lost` and `slope_new`. `size`
+        and `steepness` are the norms of factor and gradient. `_sum` adds up the entries of each point, or of all.
+        `linear` says whether the l1 norm is in the gradient, and `longest` are the upper limits of the step lengths.
         """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
@@ -147,9 +151,10 @@ def gradient_parts(
 ) -> tuple[Array, Array, Array, Array]:
     """Return the loss of each row and the gradient with respect to its codes, as a difference of two parts.
 
-    The gradient is ``(positive - negative) * units**(beta - 1)``, without penalties: dividing each row by its unit
-    prevents overflow in powers. `vanishing`, if given, receives the number of positive entries of each row whose model
-    is almost 0.
+    `Ft` (n_components, n_rows) are the codes, `A` (n_components, n) is fixed; penalties are ignored. Returns `losses`
+    (n_rows,), `negative` and `positive`, which are non-negative in the shape of `Ft`, and `units` (n_rows,). The
+    gradient is ``(positive - negative) * units**(beta - 1)``: dividing each row by its unit prevents overflow in
+    powers. `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
     """
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
@@ -195,13 +200,14 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         with one_blas_thread():
             if iteration == 0:
                 _start_without(problem, Wt, H, objective)
-            sides[0].improve(H)
+            sides[0].improve(H)  # takes steps on the codes for fixed `H`
             objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
         yield Iteration(before)
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
     """Start from a short :mod:`.sbcd` fit without the penalties that it lacks, in place, if that is better."""
+    # without what coordinate descent lacks
     easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()
     for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):

@@ -45,6 +45,7 @@ FIRST_CHANGE = 0.01  # of a factor in the first step of gradient descent
 def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     """Multiply all codes in place by ``(G_minus / G_plus)^power``; return the loss before, without penalties."""
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
+    # of each row the loss, the parts G_minus and G_plus of its gradient, and the mean by which it was divided
     losses, numerator, denominator, units = gradient_parts(problem, Ft, A)
     # the gradient parts are in units of each row's mean, so the penalties' gradients are scaled to match
     scale = units.astype(dtype) ** dtype.type(1 - beta)

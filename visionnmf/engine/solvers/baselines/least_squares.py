@@ -87,7 +87,11 @@ def bpp(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Ite
 def alternate(
     problem: Problem, Wt: Array, H: Array, improve: tuple[Callable[..., None], Callable[..., None]], max_iter: int
 ) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before."""
+    """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before.
+
+    That changes the factor `F` in place, from the Gram matrix of the fixed factor and its product `right` with the
+    data.
+    """
     features, square = problem.features, squares(problem.X)
     objective = problem.objective(Wt, H)
     for _ in range(max_iter):

@@ -37,12 +37,13 @@ def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
         objective = value_from_products(problem, Wt, H, Wt, gram, right, square)
         if not tolerances:  # relative to the projected gradients of both factors at the start
             others = product(Wt, Wt.T), right_sides(problem.features, Wt)
+            # `at` returns the factor and its gradient, and `size` the norm of the projected gradient of these
             first = np.hypot(halves[0].size(*halves[0].at(gram, right)), halves[1].size(*halves[1].at(*others)))
             tolerances = [TOLERANCE * float(first)] * 2
         for side, half in enumerate(halves):
             if side:
                 gram, right = product(Wt, Wt.T), right_sides(problem.features, Wt)
-            if half.improve(gram, right, tolerances[side]) <= LEAST_STEPS:
+            if half.improve(gram, right, tolerances[side]) <= LEAST_STEPS:  # the number of its steps
                 tolerances[side] *= TIGHTENING
         yield Iteration(objective)
 
@@ -54,7 +55,7 @@ class _Half:
         """Keep the factor, which :meth:`improve` changes in place, and its penalty."""
         self.F, self.penalty = F, penalty
         self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]  # the second item holds the l2 weights
-        self.curvature = penalty.curvature()
+        self.curvature = penalty.curvature()  # the largest one of the smooth penalties, l2 and graph
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
         """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties."""

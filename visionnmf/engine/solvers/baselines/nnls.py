@@ -85,9 +85,9 @@ def gradient_projection(
 ) -> None:
     """Take projected gradient steps on `F` in place, each halved until the objective decreases enough.
 
-    It is compared with the largest of the last `memory` values. The first length is one over the largest curvature.
-    With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for the last change s of `F` and
-    y of the gradient.
+    The objective is compared with the largest of its last `memory` values. The first length is one over the largest
+    curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for the last change s
+    of `F` and y of the gradient.
     """
     largest = largest_eigenvalue(gram)
     if not largest > 0:
@@ -173,7 +173,7 @@ def conjugate_gradients(F: Array, gram: Array, right: Array, penalty: Penalties)
         free = (f > 0) | (gradient < 0)
         slope = np.where(free, gradient, 0)
         size = (slope * slope).sum(axis=0)
-        same = (free == face).all(axis=0) & (last > 0)
+        same = (free == face).all(axis=0) & (last > 0)  # points whose free variables have not changed
         # the new direction (Fletcher & Reeves), the length to the minimum along it, and to each bound
         direction = np.where(free, _quotient(size, last) * same * direction - slope, 0)
         length = _quotient(-(direction * slope).sum(axis=0), (direction * (G @ direction)).sum(axis=0))
