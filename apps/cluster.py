@@ -48,6 +48,7 @@ class UnseenError(ClusterError):
 @contextmanager
 def open_workers() -> Iterator[Executor | None]:
     """Open the pool of the workers of a block of :func:`.on_cluster`; yield None outside of one."""
+    # An exception in the block withdraws the jobs that have not begun.
     scheduler = cluster_address()
     if scheduler is None:
         yield None
@@ -117,6 +118,7 @@ def _check_workers(scheduler: str, client: Any) -> None:
 
 def _check_worker(worker: str, version: str | None, needed: str, threads: int) -> None:
     """Raise VisionNMFError if a worker has another version of visionnmf than is `needed`, or several threads."""
+    # Threads would share what jobs change for their process: the current folder and the filters of warnings.
     if version != needed:
         has = "no visionnmf" if version is None else f"visionnmf {version}"
         raise VisionNMFError(f"worker {worker}: has {has}; install {needed} there, the version of this command")
@@ -129,11 +131,13 @@ class _Workers(Executor):
 
     def __init__(self, scheduler: str, client: Any) -> None:
         self._scheduler, self._client = scheduler, client
+        # what workers must know of this process: its version, its folder, and when it began
         self._place = _Place(__version__, os.getcwd(), time.time())
         self._sent: dict[int, tuple[partial[Any], Any]] = {}  # by id: partial functions, and those on the cluster
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call. What is bound to a partial function is sent once for all its calls."""
+        # `_place` tells the worker about this process, and `seen` lists the files that it must see.
         seen: list[str] = []
         if upload.takes_files(fn):
             names = upload.names_of(fn, args, kwargs)
@@ -155,6 +159,8 @@ class _Workers(Executor):
         *more: Any,
     ) -> None:
         """Let a worker call ``do(place, fn, *more)``, then ``hand_on(found, outcome)`` with its outcome."""
+        # Dask would send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the
+        # cluster. `pure=False` keeps Dask from taking equal calls for one.
         import dask
 
         sent: Any = fn
@@ -192,6 +198,7 @@ class _Workers(Executor):
 
     def _result(self, task: Future[T]) -> T:
         """Return the result of a task of Dask, or raise an error of ours."""
+        # UnseenError says that a worker does not see a file; if the file is gone here too, only this job is lost.
         from distributed import KilledWorker
 
         try:
@@ -218,10 +225,10 @@ class _Uploads(_Workers):
             raise VisionNMFError("upload=True is not possible on Windows; use a shared path")
         super().__init__(scheduler, client)
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._change = threading.Condition()  # of these two
-        self._under_way, self._closed = 0, False
+        self._change = threading.Condition()  # guards what the threads share, and wakes `_wait`
+        self._under_way, self._closed = 0, False  # jobs that were sent and have not ended; whether no more are sent
         self._contents: dict[str, Any] = {}  # by name: inputs of several jobs, on the cluster; None after the first
-        self._look(PATIENCE)
+        self._look(PATIENCE)  # sets `_most`, the jobs that may be under way, and `_limit`, the bytes of each
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call, whose files are read when its turn has nearly come."""
@@ -239,6 +246,8 @@ class _Uploads(_Workers):
 
     def _send(self, found: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Send a call and its files, once there are fewer than `AHEAD` for each worker under way."""
+        # `_wait` returns the limit of bytes for one job. `_place` gets no folder, because the job works in a private
+        # one. `_content` returns the content of a file, or the task that keeps it on the cluster.
         try:
             limit = self._wait()
             found.add_done_callback(self._ended)
@@ -259,6 +268,8 @@ class _Uploads(_Workers):
 
     def _wait(self) -> float:
         """Wait until a job may be sent, and return how many bytes its files, and its results, may have."""
+        # `_change` guards `_under_way`, the number of jobs that were sent and have not ended, `_most`, how many there
+        # may be, and `_closed`. `_limit` is in bytes.
         with self._change:
             self._change.wait_for(lambda: self._closed or self._under_way < self._most)
             if self._closed:
@@ -268,6 +279,8 @@ class _Uploads(_Workers):
 
     def _look(self, patience: float) -> None:
         """Set how many jobs may be under way and the bytes of each, by the workers present in `patience` seconds."""
+        # They are `_most` and `_limit`. A scheduler that does not answer raises OSError. `_change` guards both, and
+        # wakes `_wait`.
         found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
         workers = found["workers"].values()
         limit = min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
@@ -277,12 +290,15 @@ class _Uploads(_Workers):
 
     def _ended(self, _found: Future[Any]) -> None:
         """Count a job that is not under way any more."""
+        # `_change` guards `_under_way`, and wakes `_wait`.
         with self._change:
             self._under_way -= 1
             self._change.notify()
 
     def _content(self, name: str) -> Any:
         """Return the content of an input, or the task that keeps it on the cluster from the second job on."""
+        # `_contents` has inputs by name: None after the first job, then the task. An input of a single job need not be
+        # kept.
         if self._contents.get(name) is not None:
             return self._contents[name]
         content = upload.content_of(name)
@@ -294,11 +310,13 @@ class _Uploads(_Workers):
 
     def _later(self, found: Future[Any], task: Future[Any]) -> None:
         """Let the other thread write what a task has sent back; this one is that of the client."""
+        # `_writer` is that thread.
         with suppress(RuntimeError):  # after `close` nobody waits for it
             self._writer.submit(self._take_back, found, task)
 
     def _take_back(self, found: Future[Any], task: Future[Any]) -> None:
         """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
+        # `_look` sets anew how many jobs may be under way, because workers may have come or gone.
         try:
             returned = self._result(task)
             with suppress(OSError):  # of a scheduler that was lost meanwhile
@@ -324,7 +342,8 @@ class _Place:
     """What a worker needs to know about the process that has submitted a job.
 
     Files written since `began` are results of this run: perhaps those of a worker that was lost before it could report
-    them, so they are replaced. The folder is None if files travel.
+    them, so they are replaced. The folder is None if files travel. Of that process it has the version, the folder, when
+    it began, and the names that the worker must see.
     """
 
     version: str
@@ -335,6 +354,7 @@ class _Place:
 
 def _do(place: _Place, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Call a function on a worker, in one thread and in the folder of the process that has submitted it."""
+    # `replacing_since` lets the job replace files written since the run began, perhaps by a worker that was lost.
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 
@@ -362,6 +382,7 @@ def _do_uploaded(
     place: _Place, function: Callable[..., Any], sent: upload.Parcel, *contents: dict[str, bytes]
 ) -> upload.Returned:
     """Call a function on a worker, on files that were sent to it; return what it has returned and written."""
+    # `contents` has the content of each input by file name.
     from distributed import get_worker
 
     work = partial(upload.work_in_private, function, sent, contents, get_worker().local_directory)

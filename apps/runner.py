@@ -34,6 +34,8 @@ Jobs = Mapping[str, tuple[Any, ...]]
 
 def settings_key(settings: Mapping[str, Any], *arrays: NDArray[Any]) -> str:
     """Return a digest of all that the rows of every job depend on: sixteen hexadecimal digits."""
+    # `settings` are values that JSON can represent, and `arrays` the data. Results of an earlier run are used again
+    # only under the same key.
     digest = hashlib.blake2b(digest_size=8)
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -58,7 +60,8 @@ def run_jobs(
     ``work(*arguments)`` returns rows, dicts with the keys `columns`. The folder `out` gets the table, ``results.csv``,
     and the rows of each job, ``jobs/NAME.json``; `also` names further files that the caller will write there. Rows of
     an earlier run are used if their `key` is the same. Without `force`, rows with another key, and a table or file of
-    `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError.
+    `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError. `jobs` has the arguments of
+    each job by its name.
     """
     folder = None if out is None else Path(out) / "jobs"
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
@@ -87,7 +90,8 @@ def _all_kept(
     """Return the rows of jobs that an earlier run has finished, by name; make `folder`, with a file for each.
 
     Files of another `key`, the digest of settings and data, and the files `also`, raise OutputExistsError without
-    `force`.
+    `force`. `folder` is ``jobs`` in that of the results. `_kept` returns the rows of a file with the same key, and None
+    if there is none.
     """
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
@@ -99,6 +103,7 @@ def _all_kept(
 
 def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
     """Return a finished job's rows, or None if it must be run; without `force` a wrong file raises an error."""
+    # `key` is the digest of settings and data, and `columns` are the keys of each row.
     if not path.is_file():
         return None
     try:

@@ -64,6 +64,7 @@ class OptionField:
 
     def check(self, value: Any) -> Any:
         """Return `value` in the field's type, or raise ParameterError if it is not allowed."""
+        # `optional` says whether None is allowed, and `option` has the range of numbers and the choices of texts.
         option = self.option
         if value is None and self.optional:
             return None
@@ -128,7 +129,8 @@ def settings(cls: type[T]) -> type[T]:
     def __post_init__(self: Any) -> None:
         """Check the fields of a new record, then call its method `check` if it has one.
 
-        Each value is replaced by the checked one, such as 1.0 for 1 in a field of floats.
+        Each value is replaced by the checked one, such as 1.0 for 1 in a field of floats. The class is frozen, and
+        refuses plain assignments.
         """
         for field in options_of(cls):
             object.__setattr__(self, field.name, field.check(getattr(self, field.name)))
@@ -151,6 +153,7 @@ def settings(cls: type[T]) -> type[T]:
 
 def check_record(value: Any, kind: type, name: str) -> None:
     """Raise ParameterError, with the call that makes one, unless `value` is a record of a kind."""
+    # A dict whose keys are fields of the record is shown as that call.
     if isinstance(value, kind):
         return
     from visionnmf._checks import shown

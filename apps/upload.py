@@ -59,6 +59,8 @@ def takes_files(function: Callable[..., Any]) -> bool:
 
 def names_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Names:
     """Return the names in the arguments of a function that takes files; see :func:`visionnmf.io.takes_files`."""
+    # An argument called "source" is an input, perhaps a folder or a pattern, and "out" a folder for results; other
+    # texts are inputs if they name a file.
     inputs: dict[str, None] = {}
     outs, stems = [], []
     for role, name in _texts(inspect.signature(function).bind(*args, **kwargs).arguments):
@@ -190,6 +192,7 @@ def _without(root: str, content: bytes) -> bytes:
 
 def take_back(returned: Returned) -> tuple[Any, Exception | None]:
     """Write what a job has written on its worker, all or none, and return its result, or None and its error."""
+    # The job knew which files exist, and has refused to replace what it must not, so `force` is right here.
     with transaction():
         for path, content in returned.files.items():
             output_folder(os.path.dirname(path))
@@ -210,6 +213,8 @@ class _Packer(pickle.Pickler):
 
     def persistent_id(self, value: Any) -> bytes | None:
         """Return the mark of a name: a letter for its type, and the name without `root`; None for anything else."""
+        # Pickle calls this for each value. `_root` is the private folder of a worker; it is empty here, where every
+        # absolute name is marked.
         if not isinstance(value, str | PurePath):
             return None
         text = str(value)
@@ -227,6 +232,7 @@ class _Unpacker(pickle.Unpickler):
 
     def persistent_load(self, mark: bytes) -> str | Path:
         """Return the name of a mark."""
+        # Pickle calls this for each mark. `_root` is the private folder on a worker, and empty here.
         text = self._root + mark[1:].decode("utf-8", "surrogatepass")
         return text if mark[:1] == b"t" else Path(text)
 

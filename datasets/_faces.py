@@ -160,7 +160,7 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
             f"{', '.join(PICTURE_SUFFIXES)} files in it."
         )
     images: list[NDArray[np.uint8]] = []
-    used: list[tuple[str, Path]] = []
+    used: list[tuple[str, Path]] = []  # name of the person, empty if unknown, and file of each image read
     for name, picture in pictures:
         try:
             with warnings.catch_warnings():
@@ -255,6 +255,7 @@ def _faces(
     size: tuple[int, int] | None,
 ) -> Faces:
     """Return faces whose people are numbered from 1 in the order of `labels`, numbers or strings; None if unknown."""
+    # `labels` are (n_images,), and `names` has one entry for each different label.
     if size:
         check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
         images = np.stack([resize_grey(image, size) for image in images])

@@ -168,6 +168,7 @@ def fetch_yaleb() -> Faces:
 
 def _fetch(name: str) -> Faces:
     """Return a data set from the cache folder, or from the first address that serves the expected content."""
+    # `reasons` collects why the file in the folder and each address did not do, for the error at the end.
     remote, path = _REMOTES[name], cache_folder() / f"{name}.mat"
     reasons = []
     if path.is_file():

@@ -95,6 +95,8 @@ def make_mosaic(
 
 def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Label each pixel by the nearest of `n_segments` scattered pixels (`homes`) in a warped plane."""
+    # The warp makes borders irregular. `homes` are flat indices, and `nearest` is the squared distance of each pixel
+    # from the nearest home so far; -1 marks a home.
     size = max(height, width)
     y, x = np.mgrid[:height, :width].astype(np.float32)
     for scale in (0.1, 0.03):  # shares of the longer side: large bends, and small ones on them
@@ -119,6 +121,7 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
 
 def _one_piece_each(labels: NDArray[np.int32], homes: list[int]) -> NDArray[np.int32]:
     """Assign the pieces of a segment that are not connected to its home, a flat index, to the nearest segment."""
+    # `apart` marks these pieces.
     apart = np.zeros(labels.shape, bool)
     for segment, home in enumerate(homes):
         inside = labels == segment
@@ -127,6 +130,7 @@ def _one_piece_each(labels: NDArray[np.int32], homes: list[int]) -> NDArray[np.i
             apart |= inside & (pieces != pieces.flat[home])
     if not apart.any():
         return labels
+    # the position of the nearest pixel that is not apart
     rows, columns = distance_transform_edt(apart, return_distances=False, return_indices=True)
     return labels[rows, columns]
 

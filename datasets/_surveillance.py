@@ -143,6 +143,8 @@ class _Scene:
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
         """Yield each frame (height, width, 3) and the mask of its objects; values are shares of the full range."""
+        # `illumination` is the largest relative change of the light, `_pattern` (height, width) its strength at each
+        # pixel, and `_phase` where its wave begins, in radians. `_seeds` has the seed of the noise last.
         noise_rng = np.random.default_rng(self._seeds[-1])
         for t in range(self.n_frames):
             frame = self.background.copy()
@@ -187,6 +189,7 @@ def _light_pattern(height: int, width: int, rng: np.random.Generator) -> Image:
 
 def _street(height: int, width: int, rng: np.random.Generator) -> Image:
     """Return the background (height, width, 3) within [0, 0.85]: sky, houses, a tree, pavements and a road."""
+    # Places are shares of the height (`y`, from the top) and of the width (`x`).
     y, x = _grid(height, width)
     # The sky changes from `high`, its colour at the top, to `low`, that at 0.4 of the height.
     low, high = np.array([0.74, 0.76, 0.77], np.float32), np.array([0.45, 0.57, 0.72], np.float32)
@@ -221,6 +224,8 @@ def _fill(scene: Image, where: NDArray[np.bool_], colour: Image) -> None:
 
 def _house(scene: Image, y: Image, x: Image, left: float, right: float, rng: np.random.Generator) -> None:
     """Paint a house front with rows of windows between two shares of the width, `left` and `right`."""
+    # `y` (height, 1) and `x` (1, width) are the places of the pixels as shares. `across` and `down` count the windows
+    # from the left and the floors from the top; their fractions are places within a window's share of the wall.
     top, floors = rng.uniform(0.04, 0.24), int(rng.integers(2, 5))
     wall = np.array([0.60, 0.50, 0.40], np.float32) * rng.uniform(0.75, 1.2) + rng.uniform(-0.06, 0.06, 3).astype(
         np.float32
@@ -280,7 +285,8 @@ class _Object:
         """Paint the object at its place in frame `t` into `frame` and `mask`.
 
         It crosses the scene in `_crossing` frames, rests for `_rest` frames after `_rest_at`, and is then out of sight
-        until its cycle ends.
+        until its cycle ends. `_cycle` is in frames, and `_lead` is how far the object is in it at frame 0. `_patch`
+        (height, width, 3) has its colours, and `_shape` (height, width) is true where they belong to it.
         """
         # The frames that it has moved since it entered, without those of its rest, and the share of its way.
         moved = (t + self._lead) % self._cycle
@@ -321,6 +327,7 @@ def _paint(height: int, width: int, rng: np.random.Generator) -> Image:
 
 def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
     """Return the patch (height, width, 3) of a car seen from the side, and its silhouette (height, width)."""
+    # Places are shares of height and width; `across` is the distance from the vertical middle line.
     y, x = _grid(height, width)
     across = np.abs(x - 0.5)
     body = (y > 0.36) & (y < 0.86) & (across + 0.12 * np.abs(y - 0.6) < 0.48)
@@ -337,6 +344,7 @@ def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDAr
 
 def _pedestrian(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
     """Return the patch (height, width, 3) of a pedestrian, and its silhouette (height, width)."""
+    # Places are shares of height and width; `across` is the distance from the vertical middle line.
     y, x = _grid(height, width)
     across = np.abs(x - 0.5)
     head = ((x - 0.5) * width / height) ** 2 + (y - 0.09) ** 2 < 0.085**2

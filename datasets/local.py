@@ -117,6 +117,7 @@ def data_file(name: str) -> Path:
 
 def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
     """Read frames, masks and perhaps ``background_gt.png`` of a clip from an archive like those of CDnet."""
+    # They are ``input/inNNNNNN.jpg`` and ``groundtruth/gtNNNNNN.png``. `name` is that of the clip.
     try:
         with zipfile.ZipFile(path) as archive:
 

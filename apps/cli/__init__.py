@@ -90,6 +90,7 @@ class _Commands(TyperGroup):
 @functools.cache
 def _load(name: str) -> Any:
     """Import a command, and give it and its sub-commands the common options and usage written without rich."""
+    # Returns the command as click runs it. rich takes long to load.
     command = import_module(f".{COMMANDS[name].module}", __name__).command
     if isinstance(command, typer.Typer):
         for part in command.registered_commands:
@@ -150,6 +151,7 @@ def _common(
 
 def _with_common(function: Callable[..., None], has_json: bool) -> Callable[..., None]:
     """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler and --upload."""
+    # Typer reads options from the signature and the annotations. `has_json` says whether the command can print JSON.
     signature = inspect.signature(function, eval_str=True)
     shares = "jobs" in signature.parameters  # its work
     printing = ({"json_": Json} if has_json else {}) | {"debug": Debug, "quiet": Quiet, "verbose": Verbose}
@@ -185,6 +187,7 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 def _open_standard_streams() -> None:
     """Open closed standard streams on the null device, because the next file opened would take their place."""
+    # Python sets a stream that was closed at the start to None; its number, 0 to 2, is that of the system.
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -249,6 +252,7 @@ def _ignore_signals() -> None:
 
 def _flush() -> bool:
     """Write out the standard streams; return False if that fails, as on a full disk."""
+    # Left to itself, the interpreter would then end with an exit code of its own.
     written = True
     try:
         sys.stdout.flush()

@@ -147,6 +147,8 @@ def separate_videos(
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
     """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged."""
+    # `run` reports arguments that mean no input, and the others go on. With `recursive` a folder is searched for
+    # videos.
     from visionnmf.io import is_live, pictures_of
 
     inputs: list[Input] = []
@@ -161,12 +163,14 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
 
 def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Follow a source until it ends or a signal comes; print frames as JSON, or events."""
+    # `options` are the keyword arguments of `follow_source`.
     from visionnmf.apps.background import LiveCallbacks, follow_source
     from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence
 
     def print_frame(part: Any, at: float) -> None:
         """Print the boxes of one frame's foreground, at least of the smallest area, as a line of JSON."""
+        # `part` is what the model found in the frame, which is shown at `at` seconds.
         typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))  # not an input, so not counted
 
     def print_event(event: dict[str, Any]) -> None:

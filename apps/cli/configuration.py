@@ -49,6 +49,7 @@ def read_configuration(path: Path, records: Iterable[type]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise UnsupportedError(f"{path}: not TOML ({reason}); --save-config writes an example") from error
+    # the fields that may stand in the file, by table and key
     known = _by_table(records)
     values = {}
     for table, entries in tables.items():
@@ -98,6 +99,7 @@ def _by_table(records: Iterable[type]) -> dict[str, dict[str, OptionField]]:
 
 def _unknown(name: str, known: dict[str, dict[str, OptionField]]) -> str:
     """Return what is wrong with an unknown name of a table or ``table.key``, and which one may be meant."""
+    # `known` has the fields by table and key.
     table_of = {key: table for table, fields in known.items() for key in fields}
     near = get_close_matches(name.rpartition(".")[2][:WIDTH], table_of, n=1)
     cure = f"{near[0]} stands under [{table_of[near[0]]}]" if near else "--save-config writes a file with all names"
@@ -106,6 +108,7 @@ def _unknown(name: str, known: dict[str, dict[str, OptionField]]) -> str:
 
 def _checked(field: OptionField, value: Any) -> Any:
     """Return a field's value from the file, parsed by `option.parse` if it has one; ValueError says what it must be."""
+    # A tuple without that function is a list of texts in the file. Other fields have their own type.
     option, form = field.option, field.type if field.type in FORMS else str
     kinds = (int, float) if form is float else (form,)
     if get_origin(field.type) is tuple and option.parse is None:
@@ -135,6 +138,7 @@ def _shown(value: Any) -> str:
 
 def _toml(field: OptionField, value: Any) -> str:
     """Return a value of a field as TOML; None, which stands for no value, as the placeholder of the help."""
+    # A field with a function `option.parse` is written as a text that this function reads.
     if value is None:
         placeholder = field.option.metavar or "..."
         return placeholder if field.type in (int, float) else f'"{placeholder}"'

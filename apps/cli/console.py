@@ -79,6 +79,7 @@ def say(message: str) -> None:
 
 def with_safe_names(text: str, names: Sequence[str]) -> str:
     """Return a text of several lines, in which `names` of files cannot begin a line or steer the terminal."""
+    # Line breaks and escape sequences in them are made visible.
     for name in names:
         # A report may show the whole path, the name of the file, or that name without its suffix.
         for part in (name, os.path.basename(name), os.path.splitext(os.path.basename(name))[0]):
@@ -157,6 +158,7 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
 @contextmanager
 def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
     """Show progress without the times of stages; yield a function (stage, done, total), None if nothing is shown."""
+    # `rate_of` names what is counted, such as images; an empty text shows no rate.
     if is_quiet():
         yield None
         return
@@ -218,7 +220,11 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
 
 
 def _recent_rate(marks: list[tuple[float, int]], now: float, done: int) -> float:
-    """Return the steps a second over the last third of the time since the first step, which compiled kernels."""
+    """Return the steps a second over the last third of the time since the first step; 0 where they are too few.
+
+    `marks` are earlier times, the first one at the end of the first step, and how much was done then; now it is `done`.
+    Kernels are compiled in the first step, so it says nothing about the rest.
+    """
     begin = now - (now - marks[0][0]) * RECENT if marks else now
     for then, before in reversed(marks):
         if then <= begin < now and done - before >= ENOUGH_STEPS:

@@ -21,6 +21,7 @@ class Input(NamedTuple):
 
 def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
     """Raise UnreadableError for the first path, if none leads to a file, before imports; names in `known` exist."""
+    # So no seconds are spent on imports. Patterns, samples and ``-`` count as existing too.
     for path in map(str, paths):  # one that exists is enough: a batch reports the others
         if path in known or path == "-" or path.startswith("sample:") or glob.has_magic(path):
             return
@@ -92,6 +93,7 @@ def results_folder(out: Path) -> Iterator[None]:
 
 def result_name(source: str, out: Path | None, used: dict[str, str]) -> str:
     """Return the common beginning of an input's result files; raise MediaError if another, in `used`, has it."""
+    # `used` has inputs by the beginnings of their results' names; the caller adds this one.
     from visionnmf.io import stem_of
 
     stem = str((out or Path()) / stem_of(source))

@@ -195,6 +195,8 @@ class _ResultPrinter:
 
     def add(self, result: SessionResult) -> None:
         """Count a session, and print it if it is wanted: now, or with ``--top`` at the end."""
+        # `done` counts the rows of the run. In the heap `highest` the number of sessions counted so far decides between
+        # equal scores.
         self.run.done += 1
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
@@ -214,6 +216,8 @@ class _ResultPrinter:
 
     def end(self) -> None:
         """Print the highest scores, if these are wanted, and the number of sessions."""
+        # `highest` has a score, the number of the session and the result; `verdicts` counts how often each verdict
+        # came.
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
             self._print(result)
         self.highest.clear()

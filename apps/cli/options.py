@@ -69,6 +69,8 @@ class _Context(typer.Context):
     @property
     def command_path(self) -> str:
         """The command as a user types it: the name of a group's default command is left out."""
+        # A group of :func:`with_default` has that name as its attribute `default`. `parent` is the group's context, and
+        # `info_name` what this command is called in it.
         is_default = self.parent is not None and self.info_name == getattr(self.parent.command, "default", None)
         return self.parent.command_path if self.parent is not None and is_default else super().command_path
 
@@ -82,7 +84,8 @@ class PlainUsage(TyperCommand):
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
 
         Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
-        Words after ``--`` are inputs.
+        Words after ``--`` are inputs. `alone`, which `with_records` sets on the command's function, has these options
+        by their flags.
         """
         words = list(args)
         for flag, option in getattr(self.callback, "alone", {}).items():

@@ -107,6 +107,8 @@ def in_flags(message: str) -> str:
 
 def _saved(arguments: dict[str, Any], records: list[type]) -> dict[str, Any]:
     """Return the values of a configuration file, by field, without those that stand on the command line."""
+    # `arguments` are all of the command, and `records` the classes of its settings. Without ``--config`` there are no
+    # values.
     if Configuration not in records or arguments["config"] is None:
         return {}
     from .configuration import read_configuration
@@ -128,6 +130,8 @@ def given_on_command_line(context: typer.Context) -> set[str]:
 
 def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
     """Return the typer parameter of a field, under the heading `panel` unless its option names another."""
+    # Typer gets the text of a field that has its own function `option.parse`, and a list for a tuple of any length, an
+    # option that can be repeated; :func:`_value` makes the field's value of it.
     option, default = field.option, field.default
     kind: Any = field.type
     if option.parse is not None:

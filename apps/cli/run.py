@@ -68,6 +68,7 @@ class Run:
 
     def report(self, report: Any) -> None:
         """Print the one report of a command, as text or as JSON. Inputs that it skipped count as failed."""
+        # `done` and `_failed` count inputs, for the exit code.
         self.done += 1
         self._failed += len(report.skipped)
         if self.as_json:
@@ -119,6 +120,7 @@ class Run:
 
     def _position(self) -> str:
         """Return which input of a batch is being worked on, as " (3/10)"; empty for a single input."""
+        # `_number` counts inputs from 1, and `_total` is how many there are.
         return f" ({self._number}/{self._total})" if self._total > 1 else ""
 
     # --- a batch of inputs --------------------------------------------------------------------------------------------
@@ -191,6 +193,8 @@ class Run:
         self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
     ) -> list[Any]:
         """Process inputs in several processes or on a cluster; print their reports in the order of the inputs."""
+        # `options` has the keyword arguments for each input. `_number` is how many were printed, because `_working_on`
+        # sets it to the number, from 1, of the input that it prints.
         for source in sources:  # the JSON document keeps this order
             self._entry(source)
         waiting: dict[int, Outcome] = {}  # outcomes of inputs that have ended, while an earlier input has not
@@ -233,6 +237,8 @@ class Run:
     @contextmanager
     def _working_on(self, source: str, number: int) -> Iterator[dict[str, Any]]:
         """Work on input `number`; yield its JSON entry; errors become its failure, and existing results skip it."""
+        # `attempt` reports a failure, and `_skip` existing results. `_current` is the input that an interrupt would
+        # name.
         self._current, self._number = source, number
         self.detail(f"{source}{self._position()}")
         entry = self._entry(source)
@@ -246,6 +252,8 @@ class Run:
 
     def _skip(self, source: str, reason: str, entry: dict[str, Any]) -> None:
         """Report that an input is left out because its results exist; for a single input hint at ``--force``."""
+        # `_existing` counts such inputs, `entry` is the input's part of the JSON document, and `_skip_existing` says
+        # that the user asked for it. :meth:`end` gives the hint for a batch.
         self._existing += 1
         sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
         entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
@@ -280,6 +288,7 @@ class Run:
         self, arguments: Sequence[str], suffixes: Sequence[str] = (), recursive: bool = False, out: Path | None = None
     ) -> Iterator[Input]:
         """Yield each input that arguments mean once; an argument that means none counts as a failure."""
+        # `suffixes`, `recursive` and `out` say which files of folders are inputs; see :meth:`inputs`.
 
         def found() -> Iterator[Input]:
             """Yield the inputs of all arguments, perhaps repeatedly; a failing argument does not stop the others."""
@@ -305,6 +314,7 @@ class Run:
 
     def _entry(self, source: str) -> dict[str, Any]:
         """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""
+        # `_entries` are those of the document, and `_entry_of` finds them by input.
         if source not in self._entry_of:
             self._entry_of[source] = {}
             self._entries.append(self._entry_of[source])
@@ -315,6 +325,8 @@ class Run:
     @contextmanager
     def attempt(self, source: str = "", entry: dict[str, Any] | None = None) -> Iterator[None]:
         """Turn an exception into the failure of an input (in its JSON `entry`), or of the run, except with --debug."""
+        # `_cut_short` says that the cluster was lost, and `_ours` that a failure is a fault of visionnmf, for the exit
+        # code.
         try:
             yield
         except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
@@ -340,7 +352,8 @@ class Run:
         """Print what is known only at the end: the JSON document of a batch, and how many inputs failed.
 
         `interrupted` says that a signal has ended the work on the `_current` input. A command without a batch has no
-        `_kind` of inputs.
+        `_kind` of inputs. `_failed` and `_existing` count inputs that failed, and those that were skipped because their
+        results exist.
         """
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
@@ -359,6 +372,8 @@ class Run:
 
     def exit_code(self, interrupted: bool) -> int:
         """Return the exit code: 0 to 3, or 128 plus the number of the signal that has `interrupted` the run."""
+        # `done`, `_failed` and `_existing` count inputs that were used, that failed, and that had results already.
+        # `_cut_short` says that the cluster was lost, `_ours` that a failure is a fault of visionnmf.
         if interrupted:
             return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:  # there was an alarm, and the command was asked to report that by its exit code
@@ -392,11 +407,13 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
 
 def _with_flags(text: str) -> str:
     """Return a text with command-line options for ``name=True``; it may be an option of another command."""
+    # An argument that the running command lacks belongs to another one, as in "train with detect=True".
     return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
 
 
 def error_line(error: Exception, source: str = "") -> str:
     """Return an exception as one line that names the cure in options; one that is not ours is our fault."""
+    # Messages of the library name arguments of Python, which become options here. `source` is the input, if known.
     where = f"{source}: " if source else ""
     message = one_line(error)
     if isinstance(error, MemoryError):

@@ -53,6 +53,7 @@ def _is_loading_a_kernel(frame: FrameType | None) -> bool:
 
 def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
     """Return the exit code of an ended run, or 128 and the signal's number, which typer reports as Ctrl-C."""
+    # `_come` is the number of the signal that was received last, or 0.
     interrupted = 128 + signal.SIGINT
     if isinstance(ended, SystemExit) and ended.code != interrupted:
         return ended.code
@@ -71,6 +72,7 @@ class Ending:
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Ask for the end; a second signal ends the process at once."""
+        # `number` is that of the first signal, or 0. The function of the same name raises the exception that ends all.
         if self.number:
             on_signal(number, frame)
         self.number = number
@@ -80,7 +82,8 @@ class Ending:
 def until_signal() -> Iterator[Ending]:
     """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising.
 
-    Yields the function that says whether the end was asked for; its `number` is that of the signal, or 0.
+    Yields the function that says whether the end was asked for; its `number` is that of the signal, or 0. A second
+    signal ends the process at once. An error of ours after SIGTERM or SIGHUP counts as that signal.
     """
     ending = Ending()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -61,7 +61,7 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         raise ValueError("users must have all counts")
     if len({user["name"] for user in users}) != len(users):
         raise ValueError("users must have different names")
-    factors = _factors(users, arrays)
+    factors = _factors(users, arrays)  # an item for each user of a factorisation, in the order of the users
     data, ends = arrays["text"].tobytes(), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
     command, pair = 0, 0  # where the next user's commands and pairs begin

@@ -37,6 +37,7 @@ def mixtures(
     seed: int, n_mixtures: int = N_MIXTURES, n_parts: int = N_PARTS, active: int = ACTIVE, n_images: int = N_IMAGES
 ) -> tuple[Array, Array]:
     """Return mixtures of `active` out of `n_parts` images with uniform coefficients, and the images, all as rows."""
+    # The images are drawn from the first `n_images` of MNIST.
     rng = np.random.default_rng(seed)
     pixels = digits(n_images)
     parts = pixels[rng.choice(len(pixels), n_parts, replace=False)]
@@ -68,6 +69,7 @@ def made_mixtures(sizes: Sizes) -> Result:
 
 def found_images(sizes: Sizes) -> Result:
     """Repeat figure 3 of Elser's notes: the error by the number of data, and how many of the mixed images are found."""
+    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
     n_mixtures, passes, n_parts, active = sizes.pick((N_MIXTURES, 200, N_PARTS, ACTIVE), (1000, 60, 16, 4))
     X, parts = mixtures(0, n_mixtures, n_parts, active)
     model = ConservativeNMF(n_parts, w=1.0, batch_size=len(X), max_iter=passes, random_state=0).fit(X)
@@ -92,6 +94,7 @@ def found_images(sizes: Sizes) -> Result:
 @cache
 def learnt(n_components: int, seed: int, quick: bool) -> ConservativeNMF:
     """Return the model of MNIST images of norm 1, with the default w = 1e-5, kept for several figures."""
+    # A `quick` model has fewer images and passes.
     X = digits(10000 if quick else N_IMAGES)
     X /= np.linalg.norm(X, axis=1)[:, None]
     passes = 2 if quick else 10
@@ -108,7 +111,8 @@ def last_error(model: ConservativeNMF) -> float:
 def mnist_errors(sizes: Sizes) -> Result:
     """Repeat the errors in the text of Elser's notes: by the number of components, and of two starts.
 
-    The norm of an error is divided by 28, the root of the number of pixels, which agrees with the published ones.
+    The norm of an error is divided by 28, the root of the number of pixels, which agrees with the published ones. A row
+    has what is compared, the published error, and ours.
     """
     rows = []
     for n_components, published in REPORTED.items():
@@ -120,6 +124,7 @@ def mnist_errors(sizes: Sizes) -> Result:
 
 def features(sizes: Sizes) -> Result:
     """Repeat figure 4 of Elser's notes: 100 features of MNIST, with exponentiated contrast."""
+    # 100 components, from a start of seed 0
     H = learnt(100, 0, sizes.quick).components_
     scaled = H / np.maximum(H.max(axis=1, keepdims=True), 1e-300)
     grey = grey_pictures(255 * scaled**CONTRAST, SHAPE)
@@ -128,6 +133,7 @@ def features(sizes: Sizes) -> Result:
 
 def detectors(sizes: Sizes) -> Result:
     """Repeat figure 5 of Elser's notes: the detectors of 100 features, positive in red and negative in blue."""
+    # A detector is a row of the encoder, which maps an image to the code of one feature.
     E = learnt(100, 0, sizes.quick).encoder_
     scaled = (E / np.maximum(np.abs(E).max(axis=1, keepdims=True), 1e-300)).reshape(-1, *SHAPE)
     colours = np.full((*scaled.shape, 3), 255.0)
@@ -139,6 +145,7 @@ def detectors(sizes: Sizes) -> Result:
 
 def starts(sizes: Sizes) -> Result:
     """Compare the features of two random starts, which the notes only look at."""
+    # A row has what is compared, what the notes say of it, and our figure.
     first, second = (learnt(100, seed, sizes.quick).components_ for seed in (0, 1))
     cosines = match(first, second)
     mean = float(cosines.mean())

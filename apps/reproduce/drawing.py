@@ -31,7 +31,8 @@ class Panel:
 def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) -> Any:
     """Return a figure with these panels, `across` in a row, and one legend of `columns` below.
 
-    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
+    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels. A panel's
+    curves are x, y and perhaps the deviation of y, which is drawn as a band, by name.
     """
     across = min(across, len(panels))
     down = -(-len(panels) // across)

@@ -39,7 +39,7 @@ def cluster_people(
     truth = faces.labels[chosen]
     images = corrupt(faces.images[chosen], *condition, random_state=trial)
     X = images.reshape(len(images), -1).astype(np.float32)
-    shown = ~flat_blocks(images, 255).reshape(X.shape) if masked else None
+    shown = ~flat_blocks(images, 255).reshape(X.shape) if masked else None  # 0 in opaque, even blocks; 255 is white
     found = {}
     for name, model in models.items():
         model.set_params(random_state=trial)

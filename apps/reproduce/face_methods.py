@@ -125,6 +125,8 @@ class DirectMethod:
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return a row per test set: ``test`` and ``accuracy`` (%). All arguments but `split` are for other methods."""
+        # `learn` fits the method to the training images of `split`, and `tests` are the clean and perhaps corrupted
+        # test sets by name.
         distances = self.learn(split)
         return [{"test": test, "accuracy": split.accuracy(distances(images))} for test, images in split.tests.items()]
 
@@ -142,6 +144,7 @@ class Factorisation:
 
     def fit(self, split: FaceSplit, rank: int, iterations: int = 100) -> FittedFactorisation:
         """Fit the model that ``make(rank, seed, iterations)`` returns to what it sees of the training images."""
+        # `split` goes with the result, to classify the test images.
         model = self.make(rank, split.seed, iterations)
         with _without_convergence_warnings():
             return FittedFactorisation(self, model, model.fit_transform(self.seen(split.train, split)), split)
@@ -163,7 +166,9 @@ class FittedFactorisation(NamedTuple):
     def score(self, rules: tuple[str, ...], clean: Array) -> Rows:
         """Classify the test sets by these rules; `clean` are the training images before corruption.
 
-        Errors are the squared distance of the reconstructions from the clean images over the square of these.
+        Errors are the squared distance of the reconstructions from the clean images over the square of these. A row has
+        ``rule``, ``test``, ``accuracy`` (%), ``train_error`` and ``test_error``. `gallery` returns the codes of
+        training images to compare with.
         """
         split = self.split
         train_error = _error(self.model.inverse_transform(self.codes), clean)
@@ -185,6 +190,8 @@ class FittedFactorisation(NamedTuple):
 
     def gallery(self, rule: str) -> Array:
         """Return projections of the training images ("pseudo-inverse"), or the model's codes for unit components."""
+        # Of PCA both are the same. `codes` are those that the model found in training, and `_norms` the components'
+        # norms, by which codes are multiplied as if components had unit norm.
         if rule == "pseudo-inverse" and not isinstance(self.model, PCA):
             return self.project(self.split.train)[0]
         return np.asarray(self.codes * self._norms)
@@ -202,6 +209,7 @@ class FittedFactorisation(NamedTuple):
 
     def encode(self, images: Array) -> tuple[Array, Array]:
         """Return the codes of images by the model's own loss, for components of unit norm, and reconstructions."""
+        # `seen` hides pixels of opaque blocks from some models. `_norms` are those of the components.
         with _without_convergence_warnings():
             codes = self.model.transform(self.method.seen(images, self.split))
         return codes * self._norms, self.model.inverse_transform(codes)
@@ -264,6 +272,7 @@ class ChosenFactorisation:
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return for each rule of the plan the rows of the candidate that identifies most left-out training images."""
+        # `clean` are the training images before corruption. `fit` sees all training images, but no names.
         assert rank is not None
         rules = tuple(dict.fromkeys(plan.rules))
         fits = [candidate.fit(split, rank, plan.iterations) for candidate in self.candidates]
@@ -277,6 +286,8 @@ class ChosenFactorisation:
 
 def cross_validated(fitted: FittedFactorisation, rule: str) -> float:
     """Return the share of left-out training images that a rule identifies; 0 if somebody has a single image."""
+    # `gallery` are the codes to compare with, and `new` those of the images to identify, which differ if the rule
+    # projects test images only.
     people = fitted.split.people
     folds = min(FOLDS, int(np.bincount(people).min()))
     if folds < 2:
@@ -311,6 +322,7 @@ def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
     """Fit a method of the faces application without a rank; return its function from images to distances of people."""
+    # 0 stands for no rank.
     return application.METHODS[name](split, 0).distances
 
 
@@ -339,6 +351,8 @@ ALL_METHODS: dict[str, FaceMethod] = {
 
 def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -> Rows:
     """Return the rows of all methods of the plan on split `number` with one corruption; data limit the ranks."""
+    # `clean` are the training images uncorrupted. A row has the keys COLUMNS, with None where a method has no such
+    # figure.
     split = make_split(faces, text_of(condition), number, plan.splitting)
     clean = make_split(faces, "none", number, plan.splitting).train
     rows: Rows = []
@@ -368,6 +382,7 @@ def compare(faces: Faces, plan: FacePlan, *, out: str | Path | None = None, jobs
 
 def means_of(rows: Rows, column: str = "accuracy") -> Means:
     """Return mean and deviation of a column over the splits, by GROUP, without rows where it is None."""
+    # Errors are None for methods that reconstruct nothing.
     groups: dict[tuple[Any, ...], list[float]] = {}
     for row in rows:
         if row[column] is not None:

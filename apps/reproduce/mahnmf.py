@@ -94,7 +94,8 @@ def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[s
     """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case.
 
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
-    Objectives are shares of the sum of the data. One arrives at most RACE_NEAR above the lowest.
+    Objectives are shares of the sum of the data. One arrives at most RACE_NEAR above the lowest. `track_panels` draws
+    objectives unchanged (`np.asarray`), and `arrival_rows` compares when methods arrive.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -160,6 +161,7 @@ def face_race(sizes: Sizes) -> Result:
 
 def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions."""
+    # PUBLISHED has six errors for each kind of noise: of the three methods on the training set, then on the test set.
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
     plan = FacePlan(  # `sizes.pick` has the value of a full run and that of a quick one; FIRST is the first split
         corruptions=TABLE1, methods=methods, ranks=(80,), rules=("pseudo-inverse",), splits=sizes.pick(10, 1),
@@ -190,6 +192,7 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`.
 
     Clean test images are recognised by the rule "pseudo-inverse", Algorithm 4, corrupted ones by "codes", Algorithm 5.
+    PCA is compared in the curves only.
     """
     conditions = sizes.pick(FIGURE, FIGURE[:4])  # kinds and severities of corruption, in a full and in a quick run
     methods, ranks = (
@@ -303,6 +306,7 @@ def reconstructions(sizes: Sizes) -> Result:
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:
     """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people."""
+    # `counts` are the numbers of people, and `each` is the largest number of images of a person.
     faces = load(name)
     conditions, trials = FIGURE, sizes.pick(20, 2)
     counts = sizes.pick(tuple(counts), tuple(counts[:2]))  # in a full run, and in a quick one
@@ -343,6 +347,7 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
 
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
     """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts."""
+    # Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone.
     count = sizes.pick(count, min(count, 2))  # a quick run shows two at most
     sheet: list[list[Array]] = []
     scores: dict[str, list[float]] = {"manhattan": [], "ncut": []}

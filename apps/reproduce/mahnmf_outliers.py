@@ -34,6 +34,8 @@ ALIKE = 5.0  # grey levels: below this mean difference two backgrounds count as 
 
 def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
     """Return the low-rank part of data `X`, samples as rows, and the CPU seconds, by the name of a method."""
+    # The rank is that of MahNMF and GoDec; robust PCA finds its own. SPARSE is the share of the entries that GoDec
+    # takes for outliers.
     found = {}
     for name in METHODS:
         begin = time.process_time()
@@ -50,6 +52,7 @@ def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
 
 def scene(name: str, sizes: Sizes) -> Array:
     """Return grey frames (n, height, width) of a video, at most FRAMES; a quick run has 40 of half the size."""
+    # `name` is "Bootstrap", or a key of SCENES, the videos of I2R. Grey levels are 0 to 255.
     if name == "Bootstrap":
         frames = load_video_with_masks(BOOTSTRAP).frames
     else:
@@ -63,6 +66,8 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
     """Repeat figure 16 or 17 of the MahNMF paper: frame, background and foreground by each method, two frames a video.
 
     The paper judges by eye; the rows compare the mean difference of two backgrounds, the low-rank parts, with ALIKE.
+    The foreground is how far a frame is from it. `parts` has for each method the low-rank part (n_frames, n_pixels) and
+    the CPU seconds.
     """
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
@@ -89,7 +94,9 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
 def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
     """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
 
-    The low-rank part of one person's images is the face, and what is left is the light.
+    The low-rank part of one person's images is the face, and what is left is the light. `people` are positions among
+    the people of Extended Yale B. `parts` has for each method the low-rank part (n_images, n_pixels) and the CPU
+    seconds.
     """
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])

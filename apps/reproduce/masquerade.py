@@ -54,7 +54,7 @@ def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]
     """Return the sessions of the 50 users of SEA, the labels (50, 100) of the test sessions, and the commands' names.
 
     Schonlau et al. (2001): 50 training and 100 test sessions of 100 commands for each user; 231 of the test sessions
-    are another person's.
+    are another person's. Only the first `commands` of each session are returned.
     """
     found = read_arrays(data_file(FILE), ["commands", "labels", "vocabulary"])
     blocks = found["commands"].reshape(USERS, SESSIONS, COMMANDS)[..., :commands].tolist()
@@ -64,7 +64,8 @@ def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]
 def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tuple[Array, float]:
     """Return the scores of one user's test sessions, and the user's threshold, from the training sessions alone.
 
-    With `update` the detector learns each test session that its threshold accepts.
+    With `update` the detector learns each test session that its threshold accepts. `make` returns a detector, and the
+    first TRAINING of `sessions`, which are in order of time, train it.
     """
     training, test = sessions[:TRAINING], sessions[TRAINING:]
     model = make().fit(training)
@@ -112,6 +113,8 @@ PLOTTED = {  # the names of figure 2, our default, and which of SEA_METHODS each
 
 def roc(sizes: Sizes) -> Result:
     """Repeat figure 2 of Mex-Perera et al.: missing alarms against false alarms of all methods, pooled over users."""
+    # PLOTTED has by the name of a curve a key of SEA_METHODS, which has the function that makes the detector, and
+    # whether it learns on.
     users, labels, _ = load_sea()
     n = sizes.pick(USERS, 20)
     users, labels = users[:n], labels[:n]
@@ -141,6 +144,7 @@ def roc(sizes: Sizes) -> Result:
 
 def _roc_rows(scores: Mapping[str, Array], labels: Array) -> list[Row]:
     """Return a row for each claim that the paper reads from its figure: the claim, its figure, ours, the verdict."""
+    # `scores` are those of the test sessions by the names in PLOTTED, and `labels` are true for masquerades.
 
     def at(name: str, rate: float) -> float:
         """Return the masquerades that a method misses, in %, at a false alarm rate in %, by its scores in `scores`."""

@@ -49,6 +49,7 @@ def load_words(most: int | None = None) -> WordTask:
     """Return roots of shares of Corel5k's four published features, and the words, of training and test images.
 
     Of histograms of colours only the MOST_BINS fullest bins are kept, and of the words only those of a training image.
+    At most `most` images are read of each part, all for None.
     """
     parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]  # only features and words
     views: list[dict[str, Array]] = [{}, {}]
@@ -62,6 +63,7 @@ def load_words(most: int | None = None) -> WordTask:
 
 def score_words(task: WordTask, method: str, rank: int) -> WordScore:
     """Learn a model of METHODS and a linear classifier for each word, and score the words of the test images."""
+    # METHODS are those of the multi-view application, and `rank` is the number of components.
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -37,6 +37,8 @@ ANNOTATING: dict[str, dict[str, Any]] = {
 
 def transferred(codes: Array, others: Array, labels: Array) -> Array:
     """Return five words (n_others, n_words) for images, by greedy transfer from the 50 nearest rows of `codes`."""
+    # `others` are the codes of these images, and `labels` (n, n_words) the words of the rows of `codes`. The result
+    # marks words.
     which, _ = nearest(np.ascontiguousarray(codes, np.float32), np.ascontiguousarray(others, np.float32), 50)
     scores = transfer_greedy(which, labels, WORDS)  # (n_others, n_words), the highest for the first word handed on
     given = np.zeros(scores.shape, bool)
@@ -50,7 +52,8 @@ def annotation_scores(
     """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method.
 
     `shares` are numbers of components as shares of the number of features. Images are coded by the pseudo-inverse of
-    the components of an online model of DenseHue. "features" are the features themselves.
+    the components of an online model of DenseHue. "features" are the features themselves. It learns for `epochs`
+    epochs, with the options in `methods`.
     """
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
@@ -74,6 +77,8 @@ def annotation_scores(
 
 def annotation(sizes: Sizes) -> Result:
     """Repeat figure 12 of the paper of OR-NMF: scores of predicted words against the number of components."""
+    # ANNOTATING has the options of each online method. `sizes.pick` returns its first argument in a full run, and its
+    # second in a quick one.
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
     test = load_corel("test", pictures=False)
     shares = sizes.pick(tuple(np.arange(1, 10) / 10), (0.2, 0.5, 0.8))
@@ -98,6 +103,7 @@ def annotation(sizes: Sizes) -> Result:
 
 def keywords(sizes: Sizes) -> Result:
     """Repeat table III of the paper of OR-NMF: predicted and manual keywords of the best predicted images."""
+    # Codes are features times the pseudo-inverse of the components of OR-NMF, and SHOWN images are shown.
     train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
     test = load_corel("test")
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))

@@ -102,7 +102,8 @@ def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks
     """Learn two epochs of the samples `X` (n, m) by one method, from components `start` (r, m).
 
     Returns the components, and at each of `marks`, ascending numbers of samples, the CPU seconds of learning and the
-    mean loss of all samples with their best codes, (n_marks, 2).
+    mean loss of all samples with their best codes, (n_marks, 2). `setting` names the method and its options, and `seed`
+    draws the order of the samples in each epoch.
     """
     method = METHODS[setting.method]
     size = setting.chunk or len(start)  # samples that are learnt together
@@ -138,6 +139,7 @@ def objective_tracks(
     X: Array, r: int, settings: Sequence[Setting], loss: str, n_starts: int, marks: Sequence[int]
 ) -> dict[str, Array]:
     """Return what :func:`follow` finds for each setting from the same starts of rank `r`, (n_starts, n_marks, 2)."""
+    # The last axis has CPU seconds and mean loss at each of `marks`, which are numbers of samples.
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
     for setting in settings:  # loads the kernels, which is not to be timed
         follow(X[: 2 * r], starts[0], setting, loss, 0, [])
@@ -157,7 +159,8 @@ def objective_curves(
 ) -> Result:
     """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
-    `claims` are pairs of methods of which the paper finds that the first has the lower objective.
+    `claims` are pairs of methods of which the paper finds that the first has the lower objective. Each rank of
+    RANKS[name] has a panel against samples and one against CPU seconds, CURVE_AXES.
     """
     X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X
@@ -189,6 +192,8 @@ def objective_curves(
 
 def data_sets(sizes: Sizes) -> Result:
     """Repeat table II of the paper of OR-NMF: sizes and Hoyer's sparseness of the data sets and of samples."""
+    # Hoyer's sparseness of the whole matrix is that of one vector. A row has what is compared, the published figure,
+    # and ours.
     published = {"CBCL": (361, 500, 0.131), "ORL": (1024, 400, 0.042), "sparse": (100, 500, 0.745)}
     rows = []
     for name, (m, n, share) in published.items():
@@ -206,7 +211,8 @@ def data_sets(sizes: Sizes) -> Result:
 def bases(sizes: Sizes) -> Result:
     """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them.
 
-    The paper judges by eye; the rows have Hoyer's sparseness of the components as well.
+    The paper judges by eye; the rows have Hoyer's sparseness of the components as well. SEVEN has the methods with
+    their options, and `follow` learns the components of each.
     """
     sheets: dict[str, Array] = {}
     found: dict[str, list[float]] = {setting.name: [] for setting in SEVEN}
@@ -237,6 +243,8 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
     """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits).
 
     `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank.
+    `follow` learns the components for each method of SEVEN; it records nothing, as no marks are given. Codes are
+    products with their pseudo-inverse.
     """
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
     drawn = [drawn_each(people.labels, each, seed) for seed in range(n_splits)]
@@ -254,6 +262,7 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
 
 def _nearest(codes: Array, labels: Array, train: Array) -> float:
     """Return the accuracy, in %, of the nearest training image's label for the other images."""
+    # `codes` and `labels` are of all images, and `train` are the positions of the training images.
     test = np.setdiff1d(np.arange(len(labels)), train)
     found = KNeighborsClassifier(1).fit(codes[train], labels[train]).predict(codes[test])
     return float(100 * (found == labels[test]).mean())
@@ -261,6 +270,8 @@ def _nearest(codes: Array, labels: Array, train: Array) -> float:
 
 def recognition(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 10 or 11 of the paper of OR-NMF: accuracy against the number of components, on the faces `name`."""
+    # There is a panel for each number in EACH of training images a person. The paper finds that the methods called
+    # `better` recognise more than those called `worse`.
     people = load_face_set(name)
     n_splits, ranks = sizes.pick(SPLITS, 1), sizes.pick(FACE_RANKS, QUICK_RANKS)
     panels, rows = [], []
@@ -296,6 +307,7 @@ SPARSE = "DenseHue features of 499 photographs of Corel5k; IAPR TC12 is not at h
 
 def _figure(number: int, name: str, title: str, claim: str, **options: Any) -> Experiment:
     """Return the experiment of a figure of objective curves; `options` are those of :func:`objective_curves`."""
+    # `name` is the data set, `title` says what is compared, and `claim` what the paper finds.
     run = partial(objective_curves, name=name, **options)
     replaced = SPARSE if name == "sparse" else ""
     title = f"objective of {title}, {'sparse data' if name == 'sparse' else name}"

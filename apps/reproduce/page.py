@@ -56,6 +56,8 @@ def write_page(
     out: str | Path, found: Sequence[Experiment], outcomes: Mapping[str, Outcome], *, command: str, quick: bool
 ) -> list[str]:
     """Write ``index.html`` and ``index.md`` about the experiments `found` to a folder, and return their paths."""
+    # `outcomes` has those that were run, by name. `command` repeats the run, and the page warns of the figures of a
+    # `quick` one.
     blocks = _blocks(found, outcomes, command, quick)
     texts = {"index.html": _html(blocks), "index.md": _markdown(blocks)}
     for name, text in texts.items():

@@ -38,6 +38,7 @@ def faces(n_faces: int | None = None) -> Array:
 
 def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
     """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X."""
+    # The model is ``W H`` for NMF, and for projective NMF ``X H^T H``, whose codes are projections.
     options: dict[str, Any] = {"solver": "mu", "init": "random", "max_iter": steps, "tol": 0, "random_state": 0}
     if method == "NMF":
         model = NMF(rank, loss="frobenius", **options)
@@ -71,6 +72,7 @@ def bases(sizes: Sizes) -> Result:
 
 def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components."""
+    # STEPS are the numbers of steps after which iterative methods are shown. The paper judges by eye.
     X = faces(sizes.pick(None, 400))
     models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}
     for method in METHODS:
@@ -88,6 +90,7 @@ def reconstructions(sizes: Sizes) -> Result:
 
 def distances(sizes: Sizes) -> Result:
     """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
+    # Each method starts again for each number of steps in MARKS.
     X = faces(sizes.pick(None, 400))
     curves: dict[str, tuple[Any, Any]] = {}
     seconds = {}

@@ -201,6 +201,7 @@ def _item(one: Experiment, outcome: Outcome) -> dict[str, Any]:
 @contextmanager
 def _environment(data: str | Path | None) -> Iterator[None]:
     """Let the block read data from this folder, if given, and use one thread; raise UnreadableError without it."""
+    # Both are set as environment variables, which are restored at the end.
     from threadpoolctl import threadpool_limits
 
     if data is not None and not Path(data).is_dir():
@@ -222,6 +223,8 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
     """Run one experiment, or without `force` read its result from an earlier run with the same key.
 
     The result is kept as ``<name>.json``, beside its pictures. Unless `stop_at_error`, an error becomes the outcome.
+    `_key` is a digest of what the result depends on, `_kept` reads a result of the same key, and `_with_files` writes
+    the pictures and puts their names in their place.
     """
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that

@@ -63,6 +63,7 @@ ALPHA = 0.1  # weight of the l1 penalty of figure 5
 
 def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array, Array, Array]:
     """Return data uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H, whose product has their mean."""
+    # H is (rank, n_columns), drawn like the data and then scaled.
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.5, 15, shape)
     Wt, H = rng.uniform(0.5, 15, (rank, shape[0])), rng.uniform(0.5, 15, (rank, shape[1]))
@@ -75,6 +76,7 @@ def count_iterations(
     """Return the iterations until one gains less than the share `enough` of the start's divergence, and what is left.
 
     The second number is the divergence that was reached over that of the start; there are at most `most` iterations.
+    `step.objective` is that before the step.
     """
     X, Wt, H = uniform_problem(shape, rank, 0)
     objectives: list[float] = []
@@ -95,6 +97,7 @@ def tracks_of(
     problem: Problem, methods: Sequence[str], starts: Sequence[Start], budget: float
 ) -> dict[str, list[Track]]:
     """Follow methods from the same starts, for `budget` CPU seconds each; objectives are shares of the start's."""
+    # `methods` are names in SOLVER_NAMES, and a start is the factors Wt (r, m) and H (r, n).
     compile_solvers([SOLVER_NAMES[name] for name in methods], problem, starts[0])
     found: dict[str, list[Track]] = {}
     for name in methods:
@@ -117,6 +120,7 @@ class Case(NamedTuple):
 
 def shown(cases: Sequence[Case], budget: float) -> Result:
     """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim."""
+    # Curves show the decimal logarithm of the share of the start's objective that is left.
     panels, rows, tracks = [], [], {}
     for case in cases:
         tracks[case.title] = tracks_of(case.problem, case.methods, case.starts, budget)
@@ -130,6 +134,7 @@ def uniform_case(
     loss: str, shape: tuple[int, int], rank: int, n_starts: int, methods: tuple[str, ...], claims: Any, **penalty: Any
 ) -> Case:
     """Return the case of random data of a shape and rank; `claims` are pairs of which the first is faster."""
+    # `loss` is a name in LOSSES, and `penalty` that of :class:`Penalties` for H.
     X = uniform_problem(shape, rank, 0)[0]
     starts = [uniform_problem(shape, rank, seed)[1:] for seed in range(n_starts)]
     problem = Problem(X, LOSSES[loss], penalty_H=Penalties(**penalty))
@@ -138,6 +143,7 @@ def uniform_case(
 
 def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **penalty: Any) -> Case:
     """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel."""
+    # The other arguments are those of :func:`uniform_case`.
     images = load_face_set(FACES.removesuffix(".npz")).images
     X = images.reshape(len(images), -1).T[:: sizes.pick(1, 5)] + 1.0  # the IS divergence is infinite for zeros
     rank = 20
@@ -152,6 +158,7 @@ def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **
 
 def random_curves(sizes: Sizes) -> Result:
     """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
+    # By divergence, COMPARED has the methods, and CLAIMS pairs of which the paper finds the first faster.
     problems = sizes.pick((((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), (((400, 200), 15),))
     cases = [
         uniform_case(loss, shape, rank, sizes.pick(3, 1), COMPARED[loss], CLAIMS[loss])
@@ -163,6 +170,7 @@ def random_curves(sizes: Sizes) -> Result:
 
 def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
+    # The last two claims of each divergence are about the multiplicative updates and gradient descent.
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
     return shown(cases, sizes.pick(60.0, 2.5))
 
@@ -179,6 +187,8 @@ def variant_curves(sizes: Sizes) -> Result:
 
 def sparse_curves(sizes: Sizes) -> Result:
     """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3."""
+    # `sizes.pick` returns its first argument in a full run, and its second in a quick one. A claim is that the first
+    # method is faster.
     shape, rank = sizes.pick(((1500, 1000), 30), ((300, 200), 15))
     claims = [("sBCD", "sBCD AL-B"), ("sBCD AL-B", "sBCD AL-A")]
     cases = [
@@ -211,6 +221,7 @@ def signal_to_interference(truth: Array, found: Array) -> float:
 
 def recovery(sizes: Sizes) -> Result:
     """Repeat figure 2 of the sBCD paper: how well the factors of mixtures of smooth signals are recovered."""
+    # `sizes.pick` returns its first argument in a full run, and its second in a quick one.
     n_draws, budget = sizes.pick(10, 3), sizes.pick(10.0, 0.5)
     panels, rows = [], []
     table = [["divergence", "method", "SIR of the signals, dB", "SIR of the weights, dB"]]
@@ -251,6 +262,7 @@ def recovery(sizes: Sizes) -> Result:
 
 def _recovery_rows(loss: str, last: dict[str, Array]) -> list[Row]:
     """Return a row for each claim about the SIR of both factors; `last` (n_draws, 2) has it in dB by method."""
+    # The claims are that sBCD and CCD, which only some divergences have, recover more than the other two.
     rows = [
         compared(
             f"{loss}: {better} has the higher SIR of the {factor} than {worse}",
@@ -274,7 +286,9 @@ def growing_rank(sizes: Sizes) -> Result:
     """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank.
 
     A row compares how much they grow from the lowest to the highest rank; in a full run the data have the paper's
-    shape, so there are rows for the iterations themselves as well.
+    shape, so there are rows for the iterations themselves as well. PUBLISHED_ITERATIONS has the paper's iterations at
+    each of RANKS. An iteration that gains less than the share ENOUGH of the start's divergence ends a run, and so do
+    `most` iterations.
     """
     shape, ranks, most = sizes.pick((SHAPE, RANKS, MOST), ((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]

@@ -100,7 +100,8 @@ def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[
     """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
 
     `show` maps objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs
-    have had their first look to where the first one ends.
+    have had their first look to where the first one ends. `tracks` has the runs of each method, with iterations, CPU
+    seconds and objectives at their looks.
     """
     curves = {}
     for name, runs in tracks.items():
@@ -120,6 +121,7 @@ def track_panels(
     title: str, tracks: Mapping[str, Sequence[Track]], y: str, axes: Sequence[str], show: Callable[[Array], Array]
 ) -> list[Panel]:
     """Return a panel with the curves of all methods for each of `axes`, "iterations" or "seconds"."""
+    # `tracks` are the runs of each method, `y` names the vertical axis, and `show` maps objectives to what is drawn.
     labels = {"iterations": "iterations", "seconds": "CPU seconds"}
     return [Panel(title, labels[axis], y, curves_of(tracks, axis, show), log_x=True) for axis in axes]
 
@@ -128,7 +130,8 @@ def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEA
     """Return after how many iterations or seconds, the `axis`, each run of each method is near the lowest objective.
 
     That is the lowest of all methods from the same start, and near is at most the share `near` above it. A run that
-    never arrives has the end of the longest run, multiplied by its lowest objective over that of all.
+    never arrives has the end of the longest run, multiplied by its lowest objective over that of all. Run k of all
+    methods has the same start; ``best()[0]`` is a run's lowest objective.
     """
     found: dict[str, list[float]] = {name: [] for name in tracks}
     for runs in zip(*tracks.values(), strict=True):
@@ -148,6 +151,7 @@ def arrival_rows(
     near: float = NEAR,
 ) -> list[Row]:
     """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
+    # `what` names the problem, and near is at most the share `near` above the lowest objective.
     found = arrivals(tracks, axis, near)
     return [
         compared(f"{what}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse])
@@ -157,6 +161,7 @@ def arrival_rows(
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
     """Return what each method reached, as mean and deviation of its runs: a line for each problem and method."""
+    # `tracks` has the runs by problem and method. Entry 0 of a run is its start, and the last one its end.
     table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
     for problem, methods in tracks.items():
         for name, runs in methods.items():

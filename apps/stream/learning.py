@@ -170,6 +170,7 @@ def learn_stream(
 
 def _unfitted(learning: StreamLearning) -> Any:
     """Return the unfitted estimator of the chosen method, with the given number of components and seed."""
+    # `learning.w`, how much the decoder changes, is for the conservative method; None leaves its default.
     common: dict[str, Any] = {"n_components": learning.n_components, "random_state": learning.random_state}
     if learning.method != CONSERVATIVE:
         return OnlineNMF(method=learning.method, **common)
@@ -190,6 +191,7 @@ def _after_batch(
     chunks: Chunks, drawing: ComponentsPicture, progress: Progress | None, done: int, total: int | None
 ) -> None:
     """Report progress; raise an error after the first batch, not the last, if components cannot be drawn."""
+    # `fit_stream` calls this with the number of samples done and of all, None if that is not known.
     if drawing.picture is not None and chunks.n_features is not None:
         _shape(chunks.n_features, drawing.picture_shape or chunks.image_shape)
     if progress is not None:
@@ -204,6 +206,7 @@ def _shape(n_features: int, given: tuple[int, int] | None) -> tuple[int, int]:
 
 def _write(learner: Any, model: str | Path, picture: Path | None, shape: tuple[int, int] | None, force: bool) -> None:
     """Write the model and its picture, both or none; `shape` None makes the components square."""
+    # `shape` is height and width. No picture is drawn if `picture` is None.
     drawn = None
     if picture is not None:
         drawn = components_picture(learner.components_, _shape(learner.n_features_in_, shape), most=MAX_SHOWN)
