@@ -16,7 +16,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF
-from visionnmf._checks import RandomState, brief, check_callable, check_count, check_seed, shown
+from visionnmf._checks import RandomState, brief, check_callable, check_count, check_image_shape, check_seed, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
@@ -26,7 +26,7 @@ from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .classifiers import whitening
 from .cleaning import flat_background, hidden, missing_pixels
-from .input_checks import check_values, checked_mask, image_rows
+from .input_checks import check_values, checked_mask, image_rows, white_of
 from .reading import as_rows, open_faces
 from .settings import FaceClustering, FaceReading
 
@@ -44,6 +44,7 @@ def cluster_faces(
     *,
     model: Any = None,
     mask: ArrayLike | None = None,
+    image_shape: tuple[int, int] | None = None,
     random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> NDArray[np.intp]:
@@ -65,6 +66,9 @@ def cluster_faces(
         and up to 100 components; with a model of your own only its codes are compared.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
         Missing pixels, for models that take ``weights``. Their values, even NaN, do not matter.
+    image_shape : tuple of (int, int), optional
+        Height and width of the images. With it, opaque blocks are searched for and count as missing, too. Without it
+        and without `mask`, images with blocks are grouped by the blocks.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the default model and of the clustering.
     progress : callable, optional
@@ -94,6 +98,11 @@ def cluster_faces(
     given = checked_mask(mask, data.shape)
     if given.all():
         raise ParameterError("mask must leave pixels of the images; got True for all of them")
+    if image_shape is not None:
+        check_image_shape(image_shape, n_pixels=data.shape[1])
+        given = given | _missing(
+            data.reshape(-1, *image_shape), "blocks", white_of(float(data.max(initial=0)))
+        ).reshape(data.shape)
     data = hidden(data, given, 0)
     check_values(data)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
@@ -127,6 +136,12 @@ def cluster_faces(
         features.append(normalize(np.where(given, codes @ fitted.components_, data)))
     groupings = [_group_by_neighbours(rows, n_clusters, seed) for rows in features]
     return max(groupings, key=lambda grouping: grouping[1])[0]
+
+
+def _missing(images: Array, kind: str, white: float) -> NDArray[np.bool_]:
+    """Return the pixels of images (n_images, height, width) that are missing by the search `kind`, such as "blocks"."""
+    brightest = float(np.nanmax(images, initial=0))
+    return missing_pixels(images, kind, white, brightest, flat_background(images, brightest))
 
 
 def whitened_codes(codes: Array, components: Array) -> Array:
@@ -232,12 +247,11 @@ def cluster(
     if clustering.n_clusters is None and not known:
         raise ParameterError("n_clusters must be given if the people are not known; got None")
     wanted = len(np.unique(faces.labels)) if clustering.n_clusters is None else clustering.n_clusters
-    images, brightest = faces.images.astype(np.float32), float(faces.images.max())
-    mask = missing_pixels(images, clustering.missing, 255, brightest, flat_background(images, brightest))
+    mask = _missing(faces.images.astype(np.float32), clustering.missing, 255)
     found = cluster_faces(
         as_rows(faces.images),
         wanted,
-        mask=mask.reshape(len(images), -1),
+        mask=mask.reshape(len(mask), -1),
         random_state=clustering.random_state,
         progress=progress,
     )
