@@ -237,7 +237,7 @@ def _is_compressed(matrix: Any) -> bool:
     rows, columns = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
     if matrix.format == "bsr":
         rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
-    starts, indices = matrix.indptr, matrix.indices
+    starts, indices = matrix.indptr, matrix.indices  # starts[i] is where row i begins in `indices`
     if (
         starts.ndim != 1
         or indices.ndim != 1

@@ -65,11 +65,11 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
         """Compile `f` on its first call, cached unless it is a `part`, no folder can be written or numba is off."""
         import numba
 
-        _listen()
+        _listen()  # pauses garbage collection while numba compiles
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
         options["pipeline_class"] = _compiler()
         if not allocates:
-            options["_nrt"] = False
+            options["_nrt"] = False  # without numba's memory manager
         if part:
             options["no_cpython_wrapper"] = True
         if reassociate:
@@ -82,7 +82,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
                 compiled = numba.njit(cache=True, **options)(f)
             # numba uses another folder, without the digest, if it cannot find the source file
             if Path(compiled.stats.cache_path).is_relative_to(folder):
-                _guard_cache(compiled._cache, folder)
+                _guard_cache(compiled._cache, folder)  # lets one process at a time use it
                 return compiled
         return numba.njit(**options)(f)
 
@@ -149,7 +149,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
         """Load a compiled signature under the lock, because another process may be writing; None if that fails."""
         with _locked(folder / "lock"):
             try:
-                return load(*arguments)
+                return load(*arguments)  # numba's own method
             except Exception:  # a damaged pickle can raise anything; without its index the kernel is recompiled
                 with suppress(OSError):
                     Path(cache._cache_file._index_path).unlink()
@@ -159,7 +159,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
         """Save a compiled signature under the lock; if that fails, warn and go on without."""
         with _locked(folder / "lock"):
             try:
-                save(*arguments)
+                save(*arguments)  # numba's own method
             except OSError as error:
                 _warn(folder, error.strerror or type(error).__name__)
 

@@ -67,6 +67,7 @@ class BagOfWords(Extractor):
     def _learn(self, images: Images) -> None:
         """Cluster descriptors of about `n_samples` patches of randomly chosen images to at most `n_words` words."""
         rng = check_generator(self.random_state)
+        # `_points` finds row, column and scale of patches (n, 3), and `_descriptors` describes each (n, d)
         descriptors = sample_rows(
             images, self.max_pixels, self.n_samples, rng, lambda image: self._descriptors(image, self._points(image))
         )
@@ -85,8 +86,8 @@ class BagOfWords(Extractor):
 
     def _describe(self, image: PreparedImage) -> Array:
         """Return how often each word occurs in each cell of the layout, as shares of the points."""
-        points = self._points(image)
-        words = nearest_words(self._descriptors(image, points), self.dictionary_)
+        points = self._points(image)  # row, column and scale of patches, in pixels (n, 3)
+        words = nearest_words(self._descriptors(image, points), self.dictionary_)  # the number of each one's word
         places = points[:, :2] / image.grey.shape  # row and column as shares of height and width
         return count_in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
 
@@ -123,7 +124,7 @@ def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> ND
     # Seen as one value of its bytes, a row can be compared as a whole, which is much faster than ``unique(axis=0)``.
     rows = np.ascontiguousarray(descriptors).view(np.dtype((np.void, descriptors.itemsize * descriptors.shape[1])))
     distinct = descriptors[np.sort(np.unique(rows, return_index=True)[1])]
-    if len(distinct) <= n_words:
+    if len(distinct) <= n_words:  # they are the words themselves
         return distinct
     means = MiniBatchKMeans(
         n_words, batch_size=4096, init="random", n_init=1, max_iter=30, random_state=seed, compute_labels=False
@@ -133,6 +134,7 @@ def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> ND
 
 def nearest_words(descriptors: NDArray[np.float32], dictionary: NDArray[np.float32]) -> NDArray[np.intp]:
     """Return the nearest word, a row of `dictionary` (n_words, d), of each descriptor (n, d), in blocks."""
+    # the nearest word w of x has the largest x . w - |w|^2 / 2
     squares = np.einsum("ij,ij->i", dictionary, dictionary) / 2
     step = max(1, BLOCK // len(dictionary))
     found = [np.empty(0, np.intp)]

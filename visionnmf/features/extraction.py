@@ -254,6 +254,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         images = check_images(images)
         with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
+            # each image with the numbers of the extractors whose features of it the cache does not have
             batches = (cache.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
             work = partial(_describe, cache.extractors, self.max_pixels)
             if pool is not None:
@@ -263,7 +264,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                 described = workers(delayed(work)(batch) for batch in batches)
             try:
                 for parts in described:
-                    yield from cache.rows(parts)
+                    yield from cache.rows(parts)  # completes the rows from the cache, and keeps what is new
             except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
                 raise VisionNMFError(
                     "a process was ended from outside, perhaps because memory ran out; fewer at a time (n_jobs) may fit"
@@ -340,7 +341,7 @@ class FeatureCache:
         tasks: list[Task] = []
         for image, each in zip(images, keys, strict=True):
             found = {i: kept[key] for i, key in enumerate(each) if self._fits(i, kept.get(key))}
-            self._waiting.append((each, found))
+            self._waiting.append((each, found))  # for :meth:`rows`: its keys, and what the file holds
             tasks.append((image, [i for i in range(len(self.extractors)) if i not in found]))
         return tasks
 
@@ -349,7 +350,7 @@ class FeatureCache:
         new: dict[str, NDArray[np.float32]] = {}
         rows: list[NDArray[np.float32] | MediaError] = []
         for parts in described:
-            keys, found = self._waiting.popleft()
+            keys, found = self._waiting.popleft()  # what :meth:`tasks` has found in the file
             if isinstance(parts, MediaError):
                 rows.append(parts)
                 continue

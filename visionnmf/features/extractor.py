@@ -208,7 +208,7 @@ def sample_rows(
 ) -> Array:
     """Return about `n_rows` of the rows that `describe` finds in at most a thousand images, drawn at random."""
     chosen = rng.permutation(len(images))[:FIT_IMAGES]
-    quota = math.ceil(n_rows / len(chosen))
+    quota = math.ceil(n_rows / len(chosen))  # of each image
     found = []
     with one_blas_thread():
         for i in chosen:
@@ -248,7 +248,7 @@ def named_in_cells(names: Sequence[str], layout: tuple[int, int]) -> Iterator[st
 
 
 def check_descriptor_count(names: str, count: int, size: int) -> None:
-    """Raise ParameterError, naming `names`, if the descriptors of an image take more than 1 GiB."""
+    """Raise ParameterError, naming `names`, if `count` descriptors of `size` float32 numbers take more than 1 GiB."""
     if 4 * count * size > MOST_BYTES:
         raise ParameterError(
             f"{names} must leave at most {MOST_BYTES // (4 * size)} places in an image; got {count}; "

@@ -96,6 +96,8 @@ class GIST(Extractor):
         margin = int(MARGIN * self.size)
         spectrum = fft2(np.pad(grey, margin, mode="symmetric"))
         found = []
+        # coarse filters are applied to the low frequencies only, which subsamples the response by `shrink` and is
+        # faster
         for filters, shrink in _filters(self.size + 2 * margin, self.n_scales, self.n_orientations):
             responses = np.abs(ifft2(_low_frequencies(spectrum, shrink) * filters)) / np.float32(shrink**2)
             inner = slice(margin // shrink, (margin + self.size) // shrink)

@@ -208,7 +208,7 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
         if image.format in ("JPEG", "MPO"):
-            check_scans(data, name)
+            check_scans(data, name)  # each scan takes a pass over the whole picture
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
         # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
@@ -268,7 +268,7 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
     if mode == "F":
         return rgb_on_white(from_float(np.asarray(image), name), None, notes)
     if mode == "RGBa" or image.has_transparency_data:
-        rgba = np.asarray(image.convert("RGBA"))
+        rgba = np.asarray(image.convert("RGBA"))  # also of "RGBa", multiplied by alpha already
         return rgb_on_white(rgba[..., :3], rgba[..., 3], notes)
     if mode not in ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV"):
         raise UnsupportedError(f"{name}: colours of mode {mode} are not supported; convert the picture to RGB")
@@ -292,6 +292,7 @@ def _chunks(data: bytes, wanted: tuple[bytes, ...]) -> Iterator[bytes]:
     """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder."""
     position = len(_PNG)
     while position + 12 <= len(data):
+        # a chunk: length of its content (4 bytes), kind (4 letters), content, checksum (4 bytes)
         (length,) = struct.unpack_from(">I", data, position)
         end = position + 12 + length
         if data[position + 4 : position + 8] in wanted:

@@ -133,7 +133,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
     flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
     (first,) = struct.unpack_from(f"{order}I", flags)  # the lowest byte is the class; _COMPLEX is one of the flags
     text = bytes(name).decode("latin-1")
-    if depth and first & 0xFF == _CELL:
+    if depth and first & 0xFF == _CELL:  # these are read only down to `depth` levels
         return text, [_inner(part, order, depth - 1) for part in parts]
     if depth and first & 0xFF == _STRUCTURE:
         return text, _structures(parts, order, depth - 1)

@@ -53,7 +53,7 @@ class Place:
 
     def fits(self, dimension: str, size: int) -> bool:
         """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on."""
-        if dimension.isidentifier() and dimension not in self._sizes:
+        if dimension.isidentifier() and dimension not in self._sizes:  # a name, not a product or a number
             self._sizes[dimension] = size
         return self.size(dimension) == size
 
@@ -330,7 +330,7 @@ class Value(Field):
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, list):
-            return [self.pack(item, place / i) for i, item in enumerate(value)]
+            return [self.pack(item, place / i) for i, item in enumerate(value)]  # place / i: that of item i
         if isinstance(value, tuple):
             return {"tuple": self.pack(list(value), place)}
         if isinstance(value, slice):
@@ -338,7 +338,7 @@ class Value(Field):
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return {"dict": [list(value), self.pack(list(value.values()), place)]}
         if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS and value.dtype.itemsize <= 8:
-            place.arrays[place.name] = np.ascontiguousarray(value).reshape(value.shape)
+            place.arrays[place.name] = np.ascontiguousarray(value).reshape(value.shape)  # a member of the file
             return {"array": None}
         if isinstance(value, np.ndarray) and value.ndim == 1 and all(isinstance(item, str) for item in value.tolist()):
             return {"strings": value.tolist()}
@@ -365,7 +365,7 @@ class Value(Field):
         if isinstance(item, list):
             found = [self.unpack(part, place / i) for i, part in enumerate(item)]
         elif isinstance(item, dict):
-            ((form, content),) = item.items()
+            ((form, content),) = item.items()  # always one key: the form of a value that JSON cannot hold
             found = self._unpack_form(form, content, place)
         place.require(isinstance(found, kind), f"a {kind.__name__}", item)
         return found
@@ -456,7 +456,7 @@ class Estimator(Field):
         return model
 
     def _apart(self, place: Place) -> Place:
-        """Return the place of the fitted attributes, where only the dimensions in `sizes` are known, by new names."""
+        """Return the place of the fitted attributes, where only the `sizes` are known: (name inside, size outside)."""
         return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 
 

@@ -147,12 +147,12 @@ def _remove(path: Path) -> None:
     """Remove a temporary file if possible. An error is ignored, because the one that led here matters more."""
     with suppress(OSError):
         path.unlink()
-    _unfinished.discard(path)
+    _unfinished.discard(path)  # so not again at the end of the process
 
 
 def _create(temporary: Path, path: Path) -> None:
     """Create the empty temporary file of the output `path`, after removing what killed processes left there."""
-    _unfinished.add(temporary)
+    _unfinished.add(temporary)  # removed at the end of the process if it is still there
     try:
         _remove_leftovers(path.parent.absolute())
         # Not by tempfile, whose files only their owner may read.

@@ -82,7 +82,7 @@ def rgb_on_white(
 ) -> NDArray[Any]:
     """Return three channels, with transparent parts (`alpha` 0) blended onto white, which `notes` then says.
 
-    The colours of a `premultiplied` picture are multiplied by alpha already.
+    `colour` is (height, width[, 1 or 3]), and in a `premultiplied` picture multiplied by alpha already.
     """
     if colour.ndim == 2 or colour.shape[2] == 1:
         colour = np.repeat(colour.reshape(*colour.shape[:2], 1), 3, axis=2)

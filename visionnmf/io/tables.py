@@ -89,7 +89,10 @@ def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
 
 
 def read_column(path: str | Path, column: str | None = None) -> tuple[list[str], list[str] | None]:
-    """Read a column of text of a ``.csv`` or text file, by default the last, and the first as keys if another."""
+    """Read a column of text of a ``.csv`` file, the last one by default, or a text file with one value a line.
+
+    Returns the values, and the first column as keys if there are several columns.
+    """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
     rows = _rows(file)
@@ -144,6 +147,7 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
 
 def _cell(value: Any) -> Any:
     """Return a value for a CSV file, with an apostrophe before text that a spreadsheet would run as a formula."""
+    # a number such as "-1" stays; apostrophes before such a sign get another one, because reading takes one off
     if isinstance(value, str) and FORMULA.match(value) and (value[0] == "'" or _number(value) is None):
         return f"'{value}"
     return value
@@ -240,13 +244,13 @@ class _Texts:
 
     def check(self, count: int, letters: int = 0) -> None:
         """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all."""
-        if self._size + TEXT_BYTES * count + letters > MOST_TEXT:
+        if self._size + TEXT_BYTES * count + letters > MOST_TEXT:  # `_size`: bytes of the texts so far
             raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
 
 
 def _rows(file: Path) -> Iterator[list[str]]:
     """Yield the non-empty rows of a ``.csv`` file, all of one width. A row's length is limited, as it is in memory."""
-    count = width = letters = 0
+    count = width = letters = 0  # rows so far, cells of the first row, letters of the current row
 
     def lines() -> Iterator[str]:
         """Yield the lines of the file, and raise as soon as a row, which may span several lines, is too long."""

@@ -155,7 +155,7 @@ class _LineSplitter:
         if self.skipping:
             _, end, data = data.partition(b"\n")
             self.skipping = not end  # the end of the skipped line may come with later data
-        *whole, rest = data.split(b"\n")
+        *whole, rest = data.split(b"\n")  # `self.rest` is the beginning of a line whose end had not come
         for part in whole:
             yield _text(self.rest + part[:LINE_BYTES])  # _text cuts the sum again
             self.rest = b""

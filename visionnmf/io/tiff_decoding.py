@@ -43,7 +43,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
         segments = _checked_segments(page, data, name, max_pixels)
         if page.compression in _JPEG:
             for start, count in segments:
-                check_scans(data, name, start, start + count)
+                check_scans(data, name, start, start + count)  # each scan takes a pass over the whole picture
         bits = page.bitspersample
         if _has_second_picture(tiff):
             notes.append("has several pages; only the first is read")
@@ -117,7 +117,7 @@ def _tiff_samples(
     predictors = (1,) if page.compression == 1 else (1, 2)
     if page.compression in _TIFFFILE_COMPRESSIONS and page.predictor in predictors:
         if page.compression != 1:
-            _check_decoded_size(page, data, segments, name, max_pixels)
+            _check_decoded_size(page, data, segments, name, max_pixels)  # because tifffile unpacks without a limit
         samples = page.asarray()
         if page.planarconfig == 2 and channels > 1:  # each channel is stored as a plane of its own
             samples = np.moveaxis(samples, 0, -1)
@@ -158,12 +158,12 @@ def _packbits_size(data: memoryview, limit: int) -> int:
     position, size = 0, 0
     while position < len(data) and size <= limit:
         head = data[position]
-        if head < 128:
+        if head < 128:  # head + 1 bytes are copied
             # a run that the data cut off has fewer bytes
             position, size = position + head + 2, size + min(head + 1, len(data) - position - 1)
-        elif head > 128:
+        elif head > 128:  # the next byte is repeated 257 - head times
             position, size = position + 2, size + 257 - head
-        else:
+        else:  # 128 does nothing
             position += 1
     return size
 

@@ -97,7 +97,7 @@ class BlockSamples(Samples):
         data = DaskBlocks(model, X, weights, reset=reset)
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), data.dtype
         self._X, self._weights = data.X, data.weights
-        self._ends = np.cumsum(data.sizes)
+        self._ends = np.cumsum(data.sizes)  # the first row after each block
         largest = max(data.sizes)
         if not data.is_sparse:  # Dask does not know how many entries sparse blocks store
             need = AT_ONCE * largest * self.shape[1] * X.dtype.itemsize
@@ -108,12 +108,13 @@ class BlockSamples(Samples):
         """Return the samples in their order, or the blocks in random order and the samples of each shuffled."""
         if rng is None:
             return kept
-        parts = np.split(kept, np.searchsorted(kept, self._ends[:-1]))
+        parts = np.split(kept, np.searchsorted(kept, self._ends[:-1]))  # the samples of each block
         return np.concatenate([rng.permutation(parts[number]) for number in rng.permutation(len(parts))])
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
         """Yield the data and the weights of each batch; the samples of a block must follow each other in `order`."""
-        of_row = np.searchsorted(self._ends, order[: work[-1][1]], side="right")
+        of_row = np.searchsorted(self._ends, order[: work[-1][1]], side="right")  # block of a sample
+        # the numbers of the blocks, in the order in which they are needed
         numbers = of_row[np.flatnonzero(np.diff(of_row, prepend=-1))].tolist()
         reading = self._blocks(numbers)
         number = -1

@@ -96,7 +96,7 @@ class DaskBlocks:
         self.X = X.rechunk({1: -1})  # one chunk along the features, so that blocks hold whole rows
         self.X = self.X.rechunk({0: tuple(size for size in X.chunks[0] if size)}) if 0 in X.chunks[0] else self.X
         rows = self.X.chunks[0]
-        self.model = light(model, X, reset=reset)
+        self.model = light(model, X, reset=reset)  # a copy without its callback; the number of features is checked
         self.weights = None if weights is None else _like(weights, "weights", self.X)
         self.sample_weight = None
         if sample_weight is not None:
@@ -222,8 +222,9 @@ def active_client() -> Any:
 def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew:
     """Read all blocks, on the workers of the active Dask client or here, and return them as a crew.
 
-    Blocks go to files if they would take more than the share :data:`ROOM` of the memory; the fit needs `need` bytes.
-    Raises TooLargeError if a block is too large or the files find no room.
+    A crew passes messages to all blocks and adds up their answers. Blocks go to files if they would take more than the
+    share :data:`ROOM` of the memory; the fit needs `need` bytes. Raises TooLargeError if a block is too large or the
+    files find no room.
     """
     import dask
 
@@ -272,7 +273,7 @@ def _check_disk(need: MemoryEstimate) -> None:
 
 def checked_sums(crew: Crew, dtype: Any) -> Sums:
     """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes."""
-    sums = Sums(*crew.look("sums"))
+    sums = Sums(*crew.look("sums"))  # asks all blocks, whose answers are added up
     check_mean(sums.total / sums.n_entries, dtype)
     if not sums.n_given:
         raise ParameterError("X must not be missing in all entries; got no observed entry")
@@ -314,7 +315,7 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
             if start.components is None:
                 raise ParameterError("components_init must be given with update_components=False; got None")
             result, H = None, start.components.copy()
-            crew.tell("begin", problem)
+            crew.tell("begin", problem)  # the blocks learn the loss and the penalties from it
         return _finish(rows, solver, result, H, with_codes)
     finally:
         crew.close()
@@ -374,6 +375,7 @@ def refuse(model: Any) -> None:
 def refuse_coupled(penalty: Any, resolved: Any) -> None:
     """Raise ParameterError if a penalty of the codes ties samples together, which may lie in different blocks."""
     kinds = resolved.beyond((*SEPARABLE, Simplex))
+    # the engine's form, made without training samples, lacks graph and groups
     kinds = [*kinds, *[word for word in ("graph", "groups") if getattr(penalty, word, None) is not None]]
     if kinds:
         raise ParameterError(

@@ -175,7 +175,7 @@ class ConservativeNMF(LinearModel):
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
         self.last_encoder_, self.last_components_ = found
-        self.errors_, self.best_error_ = np.empty(0), float("inf")
+        self.errors_, self.best_error_ = np.empty(0), float("inf")  # mean error of each full batch, and the least one
         self.n_samples_seen_ = self.n_iter_ = 0
         self._open_batch = (0, 0.0)  # samples in the unfinished batch, and the sum of their errors
 
@@ -194,7 +194,7 @@ class ConservativeNMF(LinearModel):
             self._open_batch = (count + len(found), float(total))
             if self._open_batch[0] >= self.batch_size:
                 self._close_batch()
-        if not len(self.errors_):
+        if not len(self.errors_):  # until a batch is full, the last factors are also the best ones
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
     def _close_batch(self) -> None:
@@ -203,7 +203,7 @@ class ConservativeNMF(LinearModel):
         `components_` and `encoder_` are those of the best batch, `last_components_` and `last_encoder_` the current
         ones.
         """
-        count, error = self._open_batch
+        count, error = self._open_batch  # samples, and the sum of their errors
         self._open_batch = (0, 0.0)
         self.errors_ = np.append(self.errors_, error / count)
         if self.errors_[-1] < self.best_error_:

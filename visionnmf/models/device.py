@@ -207,7 +207,8 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
 def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[Any, Any]:
     """Return codes and components to start from, the same as those of a fit in memory.
 
-    A drawn factor beside a given one is scaled so that the model has a quarter of the mean of the data.
+    `start` holds the random generator and given components, and `codes` (n_samples, r) are given or None. A drawn
+    factor beside a given one is scaled so that the model has a quarter of the mean of the data.
     """
     X, xp, r = problem.X, namespace_of(problem.X), start.n_components
     observed = X.shape[0] * X.shape[1] if problem.weights is None else float(xp.count_nonzero(problem.weights))

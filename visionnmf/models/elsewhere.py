@@ -31,7 +31,7 @@ def fit_elsewhere(
     check_parameters(model)
     check_nuclear(model)
     given, n_components = given_components(model, tuple(X.shape), H)
-    model.ridge_ = float(model.nuclear) * math.sqrt(max(X.shape))
+    model.ridge_ = float(model.nuclear) * math.sqrt(max(X.shape))  # stands for the nuclear norm
     report = PrintedProgress(model.callback, model.verbose)
     rng = check_random_state(model.random_state)
     if is_on_device(X):

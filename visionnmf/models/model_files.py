@@ -254,6 +254,7 @@ def same_parameters(one: Any, other: Any) -> bool:
     """Return whether two models are of one class and have the same parameters, as files hold them."""
     first: dict[str, Any] = {}
     second: dict[str, Any] = {}
+    # `pack` makes plain values of parameters, and moves arrays among them to the dict by their places
     packed = [
         PARAMETERS.pack(model.get_params(deep=False), Place("", arrays, ChainMap()))
         for model, arrays in ((one, first), (other, second))

@@ -315,6 +315,7 @@ class NMF(WithPenalties, LinearModel):
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
             """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
+            # `codes` and `components` are those given or None; `init` then makes them
             factors = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
             return found, factors  # which `fit` has changed in place
@@ -485,7 +486,7 @@ class NMF(WithPenalties, LinearModel):
         """
         W = np.ascontiguousarray(Wt.T)
         if row_scale is not None:
-            Wt = Wt * row_scale
+            Wt = Wt * row_scale  # the rows of `problem` were multiplied by it
         norms = self.component_norms_.astype(np.float64)
         scaled = problem
         if problem.penalty_W.kinds or problem.penalty_H.kinds:  # otherwise spare a second transposed copy of the data

@@ -250,7 +250,7 @@ class _Stream:
         restore(self.model, saved)
         self.done = stream["done"]
         self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
-        self.skip = 0 if live else self.samples
+        self.skip = 0 if live else self.samples  # samples left out at the beginning of the source
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:

@@ -202,7 +202,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         if isinstance(self.init, str) and check_choice(self.init, "init", STARTS) == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]
         starts = [spread_symmetric(S, c, n_components, rng) for _ in range(n_init)]
-        if self.loss == "frobenius":
+        if self.loss == "frobenius":  # starts may be far too large, and then end in poor minima
             for start in starts:
                 scale_to_fit(S, start, c)
         if not isinstance(self.init, str):

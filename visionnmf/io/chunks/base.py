@@ -285,7 +285,7 @@ class DaskRows(_InBlocks):
 
 
 def _checked(piece: Any, number: int, n_features: int | None) -> Any:
-    """Return chunk `number` of a source as a numeric matrix with `n_features` columns; raise ParameterError."""
+    """Return chunk `number` of a source as a matrix of numbers with `n_features` columns (None: any), or refuse it."""
     if sp.issparse(piece):
         check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)

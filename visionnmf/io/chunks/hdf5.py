@@ -56,6 +56,7 @@ class HDF5Rows(StoredRows):
     def read(self, start: int, stop: int) -> Array:
         """Return the samples ``start:stop`` by one read, after checking the large chunks in it."""
         with readable(self._path):
+            # `_large`: offsets of the chunks that may unpack to too much and were not checked yet, by their first row
             for row in [row for row in self._large if row < stop and row + self._dataset.chunks[0] > start]:
                 for offset in self._large.pop(row):
                     self._check_unpacked(offset)
@@ -69,7 +70,7 @@ class HDF5Rows(StoredRows):
         """
         skipped, packed = self._dataset.id.read_direct_chunk(offset)
         used = [code for number, code in enumerate(self._filters) if not skipped >> number & 1]
-        if used[-1:] == [h5py.h5z.FILTER_FLETCHER32]:
+        if used[-1:] == [h5py.h5z.FILTER_FLETCHER32]:  # the last filter is undone first
             used, packed = used[:-1], packed[:-CHECKSUM]
         if used[-1:] == [h5py.h5z.FILTER_DEFLATE]:
             most = math.prod(self._dataset.chunks) * self._dataset.dtype.itemsize + CHECKSUM
@@ -131,6 +132,7 @@ def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> N
             raise UnsupportedError(f"{path}: {where!r:.60} is a link to another file; name that file")
         if isinstance(link, h5py.SoftLink):
             target = link.path if link.path.startswith("/") else "/".join([*parts[:i], link.path])
+            # again, with the target in place of the link
             _check_links(path, file, "/".join([target, *parts[i + 1 :]]), followed + 1)
             return
 
@@ -155,6 +157,7 @@ def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int
     large: dict[int, list[tuple[int, ...]]] = {}
     if dataset.chunks is None:
         return large
+    # `end`: bytes of the file; `least`: bytes that a chunk has at least
     end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
 
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk

@@ -66,7 +66,7 @@ class PictureRows(Sequential):
         for picture in self._pictures():
             height, width = picture.shape[:2]
             count += 1
-            others += (height, width) != self._first_shape
+            others += (height, width) != self._first_shape  # the size of the first picture
             distorted += abs(height * self.image_shape[1] / (width * self.image_shape[0]) - 1) > DISTORTED
             rows.append(resize_grey(to_grey8(picture), self.image_shape).ravel())
             if len(rows) == size:

@@ -61,8 +61,8 @@ class _Folder(LocalStore):
         zarr leaves the reading of the other chunks behind, and asyncio would print a traceback for each at the end of
         the process.
         """
-        self._abandoned = True
-        if self._loop is not None:
+        self._abandoned = True  # `get` refuses to read meanwhile
+        if self._loop is not None:  # the event loop of zarr, None before the first reading
             asyncio.run_coroutine_threadsafe(_other_tasks(), self._loop).result()
         self._abandoned = False
 
@@ -133,19 +133,20 @@ class ZarrRows(StoredRows):
             try:
                 return super().read(start, stop)
             except BaseException:
-                self._store.abandon()
+                self._store.abandon()  # waits until zarr reads nothing more
                 raise
 
 
 def open_zarr(path: Path, dataset: str | None = None) -> ZarrRows:
     """Open the array of a Zarr folder, or the one that `dataset` names (None: the only one), with all limits set."""
     with readable(path):
-        store = _Folder(path, read_only=True)
+        store = _Folder(path, read_only=True)  # refuses links and files that are too large
         found = zarr.open(store, mode="r", path=dataset or "", zarr_format=_version(path, dataset or ""))
         if isinstance(found, zarr.Group):
             names = _arrays_of(path, found)
             dataset = only_dataset(path, names)
             found = zarr.open(store, mode="r", path=dataset, zarr_format=found.metadata.zarr_format)
+        # `_bounded` makes codecs refuse chunks that unpack to too much
         return ZarrRows(_bounded(found, path), path, dataset or "")
 
 
@@ -309,7 +310,7 @@ def _zstd(data: bytes, most: int) -> bytes:
     """Unpack Zstandard to at most `most` bytes; without a declared size its blocks bound it (RFC 8878, 3.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":  # the magic number of a frame
         raise ValueError("a chunk is cut off or damaged")
-    flags = data[4]
+    flags = data[4]  # widths of the dictionary's number and of the size, and whether there is a single segment
     single, width = flags >> 5 & 1, (0, 2, 4, 8)[flags >> 6]
     place = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # where the field with the size begins
     if width or single:

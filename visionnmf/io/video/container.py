@@ -126,6 +126,7 @@ def most_samples(file: BinaryIO) -> int:
     of what holds it.
     """
     began, length = file.tell(), file.seek(0, os.SEEK_END)
+    # `left`: how many more boxes are looked at; `todo`: the ranges of bytes that are still to be searched for boxes
     most, left, todo = 0, MOST_BOXES, [(0, length)]
     while todo and left:
         start, stop = todo.pop()

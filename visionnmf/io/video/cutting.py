@@ -144,6 +144,7 @@ def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zer
     shown = sorted(times)
     places = [bisect_left(shown, start - ROUNDING) for start in starts]
     if late := [start for start, place in zip(starts, places, strict=True) if place == len(shown)]:
+        # `zero` is where the video's clock begins, and users count from there
         raise UnsupportedError(f"{path}: holds no frame after {late[0] - zero:.3f} s, where a part begins")
     first = [shown[place] for place in places]
     # The last in the order of decoding: a key frame may come before pictures that are shown before it.
@@ -180,14 +181,14 @@ class _Part:
             # picture is needed.
             decoded = _time(packet, packet.dts)
             wanted = wanted and number >= self.beginning.number and (decoded <= self._end or time <= self._last)
-            self._last = max(self._last, time) if wanted else self._last
+            self._last = max(self._last, time) if wanted else self._last  # the latest picture that was written
             self.closed = decoded > max(self._end, self._last) + SOUND_BEHIND
         else:
             wanted = wanted and time <= self._end
         if wanted:
             self._write(packet, streams)
         if self.closed:
-            self._files.close()
+            self._files.close()  # finishes the file of this part
 
     def _write(self, packet: Packet, streams: list[Any]) -> None:
         """Copy a packet into its output stream; its times count from the beginning of the part."""
@@ -196,10 +197,11 @@ class _Part:
         assert packet.time_base is not None
         shift = round(self.beginning.time / packet.time_base)
         copy = Packet(bytes(packet))
+        # `pts` is when a picture is shown, `dts` when it is decoded, both in units of `time_base`
         copy.pts = None if packet.pts is None else packet.pts - shift
         copy.dts = None if packet.dts is None else packet.dts - shift
         copy.duration, copy.time_base, copy.is_keyframe = packet.duration, packet.time_base, packet.is_keyframe
-        copy.stream = self._targets[packet.stream_index]
+        copy.stream = self._targets[packet.stream_index]  # output streams, by the index of the copied one
         try:
             self._container.mux(copy)
         except CODEC_ERRORS as error:

@@ -139,7 +139,10 @@ class Decoder:
             self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
 
     def declared_duration(self, counted: bool) -> float | None:
-        """Return the duration in seconds from the header, None without one, or a guess if not `counted`."""
+        """Return the duration in seconds from the header; None if it has none, or would be a guess.
+
+        `counted` says that the header also has a number of frames; then the container's duration is not a guess.
+        """
         if self.stream.duration and self.stream.time_base:
             return float(self.stream.duration * self.stream.time_base)
         if self.container.duration and (counted or self.declares_itself()):
@@ -148,6 +151,7 @@ class Decoder:
 
     def missed(self, counted: bool, frame_rate: float) -> float | None:
         """Return the declared duration if the packets end by more than 1 % and two frames before it, else None."""
+        # the headers of good files are a little off
         duration = self.declared_duration(counted)
         return duration if duration is not None and self.end < 0.99 * duration - 2 / frame_rate else None
 
@@ -171,9 +175,9 @@ class Clock:
     def read(self, frame: VideoFrame) -> float:
         """Return the time of the next frame in seconds from the beginning of the file; times always increase.
 
-        A frame without a time stamp, or one not later than the last or more than a day after it, gets the last time
-        plus a step. A first frame before the declared beginning becomes the beginning, and one without a valid time
-        gets 0.
+        A time stamp counts ticks of `_unit` seconds. A frame without one, or whose time is not later than the last one
+        or is more than a day after it, gets the last time, `_last`, plus `_step`. A first frame that lies before the
+        declared beginning (`_start`) becomes the beginning, and a first frame without a valid time gets 0.
         """
         ticks = frame.pts if frame.pts is not None else frame.dts
         if ticks is None or self._unit is None:

@@ -109,7 +109,12 @@ class LiveReader:
         until: Callable[[], bool] | None = None,
         **wanted: Any,
     ) -> None:
-        """Check the arguments and keep them. `wanted` are the fields of :class:`FramesWanted`."""
+        """Check the arguments and keep them.
+
+        `timeout` is how many seconds a frame is waited for, and `patience` how long a lost source is tried again, also
+        after the end of a stream if `again_after_end`. Reading ends when `until` returns true. `wanted` are the fields
+        of :class:`FramesWanted`.
+        """
         self._wanted = FramesWanted(**wanted)
         check_number(timeout, "timeout", without_low=True)  # > 0
         check_number(patience, "patience")
@@ -169,10 +174,13 @@ class LiveReader:
             yield resized(frame, (self.width, self.height))
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
-        """Yield the time in seconds and the picture of every undamaged frame; reconnect when a URL is lost.
+        """Yield the time in seconds and the picture of every undamaged frame, and reconnect when a URL is lost.
 
-        Times go on over all connections, gaps included. Errors are raised before the first frame. Later a lost source
-        is tried again after pauses that double, until `_patience` seconds are over or `until` returns True.
+        Times go on over all connections and include the gaps between them. Before the first frame, errors are raised.
+        Later a lost source is tried again after pauses that double, until `_patience` seconds are over or `until`
+        returns True. `_error` is the latest error in words, `_said` collects sentences about what was lost, and `_step`
+        is the time between two frames. After a stream that ended by itself, `_again_after_end` decides whether to
+        connect again.
         """
         if camera := CAMERA.fullmatch(self.source):
             yield from self._of_camera(int(camera[1] or camera[2]))
@@ -233,7 +241,7 @@ class LiveReader:
 
     def _judge(self, decoder: Decoder) -> None:
         """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error."""
-        counted = bool(decoder.stream.frames)
+        counted = bool(decoder.stream.frames)  # if the header has a number of frames, its duration is not a guess
         missed = None
         if counted or decoder.declares_itself():
             missed = decoder.missed(counted, float(self.frame_rate))
@@ -258,7 +266,7 @@ class LiveReader:
         if not self.frames_read:
             self.frame_rate = rate_of(decoder.stream)
             self.has_sound = bool(decoder.container.streams.audio)
-        self._step = float(1 / self.frame_rate)
+        self._step = float(1 / self.frame_rate)  # seconds between two frames
         clock = Clock(decoder, self._step)
         bad = 0  # damaged packets that are counted already; the decoder counts them from its own beginning
         came = time.monotonic()  # when the last frame came, or when the caller asked for the next one
@@ -285,7 +293,7 @@ class LiveReader:
             came = time.monotonic()
         # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.
         self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)
-        self._error = decoder.first_error
+        self._error = decoder.first_error  # in words, or None
 
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
@@ -300,7 +308,7 @@ class LiveReader:
             if _is_mp4(file):  # reported where it cannot be opened and where no frame comes
                 what = self._nothing = _MP4_IN_A_PIPE
             options |= {"protocol_whitelist": "", "format_whitelist": f"{CONTAINERS},rawvideo"}
-            if self._raw is not None:
+            if self._raw is not None:  # raw frames, which have no header
                 more["format"] = "rawvideo"
                 options |= self._raw
         else:
@@ -336,7 +344,7 @@ class LiveReader:
             while True:
                 good, frame = camera.read()
                 if not good:
-                    self._said.append("the camera was lost")
+                    self._said.append("the camera was lost")  # sentences for `notes`
                     return
                 last = max(time.monotonic() - began, last + 1e-3)  # times must increase, by 1 ms at least
                 self.frames_read += 1

@@ -122,7 +122,11 @@ class VideoReader:
         end: float | None = None,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
-        """Check the arguments and decode the first frame, from which the size and the rate are known."""
+        """Check the arguments and decode the first frame, from which the size and the rate are known.
+
+        Every `every`-th frame from `start` on and before `end`, in seconds, is delivered, `max_frames` at most, with
+        both sides multiplied by `scale`. Frames of more than `max_pixels` are refused.
+        """
         # `_probe` sets the other attributes, which follow from the first frame. `FramesWanted` checks the arguments and
         # chooses frames by their times.
         self._wanted = FramesWanted(every, max_frames, scale, start, end)
@@ -194,13 +198,14 @@ class VideoReader:
         with self._opened() as decoder:
             for time, frame in self._wanted.choose(self._decoded(decoder)):
                 self.time = time
+                # `_turn`: whether to swap axes, mirror columns and mirror rows
                 yield upright_frame(self.path, frame, converter, self._turn, (self.width, self.height))
 
     def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
         """Yield all frames, which must have the first one's size, with their times in seconds; then judge the file."""
         clock = Clock(decoder, float(1 / self.frame_rate))  # the times of frames; those without one come a step later
         for frame in decoder.frames():
-            if (frame.width, frame.height) != self._coded_size:
+            if (frame.width, frame.height) != self._coded_size:  # that of the first, before rotation and scaling
                 raise UnsupportedError(
                     f"{self.path}: the size changes from {self._coded_size[0]} x {self._coded_size[1]} to "
                     f"{frame.width} x {frame.height} at frame {self.frames_read + 1}; re-encode it to one size"
@@ -263,7 +268,10 @@ class PictureSequence:
     begins_anew, has_sound, truncated, reconnections = True, False, False, 0
 
     def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
-        """List the pictures of a folder or pattern, and read the first one, whose size all others must have."""
+        """List the pictures of a folder or pattern, and read the first one, whose size all others must have.
+
+        `wanted` are the fields of :class:`FramesWanted`; `frame_rate`, in frames per second, gives the pictures times.
+        """
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
         self._pictures = pictures_of(source)
@@ -294,7 +302,7 @@ class PictureSequence:
         """Yield the wanted pictures as RGB frames, from the first again in each loop; damaged ones are left out."""
         self.frames_read = self.damaged = 0
         self.problem = None
-        self._said = {}
+        self._said = {}  # by note: the first picture that has it, and how many
         left_out: list[str] = []
         timed = ((float(number / self.frame_rate), path) for number, path in enumerate(self._pictures))
         for time, path in self._wanted.choose(timed, counting=False):  # counted below, where unreadable ones are known
@@ -302,7 +310,7 @@ class PictureSequence:
                 frame = self._read(path)
             except MediaError:
                 frame = None
-            if frame is None or frame.shape[1::-1] != self._size:
+            if frame is None or frame.shape[1::-1] != self._size:  # (width, height) of the first picture
                 left_out.append(os.path.basename(path))
                 self.damaged = len(left_out)
                 more = ", ..." if self.damaged > SHOWN else ""
@@ -321,6 +329,7 @@ class PictureSequence:
         """Read a picture as 8-bit RGB (16-bit values are divided by 257), and remember the notes on it."""
         picture, notes = read_with_notes(path)
         for note in notes:
+            # the first picture with this note, and how many
             first, count = self._said.get(note, (os.path.basename(path), 0))
             self._said[note] = first, count + 1
         return picture if picture.dtype == np.uint8 else ((picture.astype(np.uint32) + 128) // 257).astype(np.uint8)

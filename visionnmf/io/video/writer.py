@@ -91,7 +91,12 @@ class VideoWriter:
         timed: bool = False,
         force: bool = False,
     ) -> None:
-        """Check the arguments and choose the encoder; the file is created when the ``with`` block begins."""
+        """Check the arguments and choose the encoder; the file is created when the ``with`` block begins.
+
+        Frames are (height, width, 3), or (height, width) if `grey`. If `timed`, each comes with its own time in
+        seconds; otherwise they follow each other at `frame_rate`. `force` says whether an existing file may be
+        replaced.
+        """
         self.path = Path(path)
         suffixes = {"h264": ".mp4", "ffv1": ".mkv"}
         check_choice(codec, "codec", suffixes)
@@ -135,7 +140,7 @@ class VideoWriter:
                 self._container = av.open(str(temporary.absolute()), "w", options=container_options)
             try:
                 with self._encoding_errors():
-                    self._start()
+                    self._start()  # adds the video stream, `_stream`
                 yield
                 if self.frames_written == 0:
                     raise MediaError(f"{self.path}: no frame was given, so no video is written")
@@ -154,9 +159,9 @@ class VideoWriter:
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
-        context.time_base = self._time_base
+        context.time_base = self._time_base  # seconds, the unit of the frames' times
         context.thread_count = CODEC_THREADS
-        if self._colours:
+        if self._colours:  # empty for lossless video, which keeps RGB
             # 1 = BT.709 (matrix, primaries, transfer) and 1 = limited range: ITU-T H.273, tables 2 to 4
             context.colorspace = context.color_primaries = context.color_trc = context.color_range = 1
         self._stream = stream
@@ -228,6 +233,7 @@ def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str
         options = {"level": "3", "slicecrc": "1"}
         # by default the encoder makes two slices a row, which a width of one pixel does not allow
         return "ffv1", "gray" if grey else "bgr0", options | ({"slices": "1"} if width == 1 else {})
+    # H.264 with colours at half resolution takes even sides only
     if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
         fewer = _FEWER_HELD if width * height > _LARGE else {}
         return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20", **fewer}
