@@ -130,7 +130,7 @@ class _Workers(Executor):
     """The workers of a cluster as a pool."""
 
     def __init__(self, scheduler: str, client: Any) -> None:
-        self._scheduler, self._client = scheduler, client
+        self._scheduler, self._client = scheduler, client  # its address, and a client of Dask
         # what workers must know of this process: its version, its folder, and when it began
         self._place = _Place(__version__, os.getcwd(), time.time())
         self._sent: dict[int, tuple[partial[Any], Any]] = {}  # by id: partial functions, and those on the cluster
@@ -159,6 +159,8 @@ class _Workers(Executor):
         *more: Any,
     ) -> None:
         """Let a worker call ``do(place, fn, *more)``, then ``hand_on(found, outcome)`` with its outcome."""
+        # `found` is the future that `submit` returns, `place` what the worker must know of this process, and `do` the
+        # function that prepares the worker and calls `fn` there. The outcome is awaited on the loop of Dask's client.
         # Dask would send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the
         # cluster. `pure=False` keeps Dask from taking equal calls for one.
         import dask
@@ -246,6 +248,8 @@ class _Uploads(_Workers):
 
     def _send(self, found: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Send a call and its files, once there are fewer than `AHEAD` for each worker under way."""
+        # `found` is the future that `submit` has returned, which gets any error. `parcel` packs the arguments,
+        # `_do_uploaded` unpacks them on the worker, and `_later` writes the results.
         # `_wait` returns the limit of bytes for one job. `_place` gets no folder, because the job works in a private
         # one. `_content` returns the content of a file, or the task that keeps it on the cluster.
         try:
@@ -278,9 +282,9 @@ class _Uploads(_Workers):
             return self._limit
 
     def _look(self, patience: float) -> None:
-        """Set how many jobs may be under way and the bytes of each, by the workers present in `patience` seconds."""
-        # They are `_most` and `_limit`. A scheduler that does not answer raises OSError. `_change` guards both, and
-        # wakes `_wait`.
+        """Set how many jobs may be under way and the bytes of each, by the workers that are there now."""
+        # They are `_most` and `_limit`. A scheduler that does not answer in `patience` seconds raises OSError.
+        # `_change` guards both, and wakes `_wait`.
         found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
         workers = found["workers"].values()
         limit = min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE

@@ -137,7 +137,12 @@ def parcel(names: Names, args: tuple[Any, ...], kwargs: dict[str, Any], limit: f
 def work_in_private(
     function: Callable[..., Any], parcel: Parcel, contents: Iterable[Mapping[str, bytes]], within: str
 ) -> Returned:
-    """Call a function on a worker, with `contents` as its files, in a temporary folder `within` another one."""
+    """Call a function on a worker, with `contents` as its files, in a temporary folder `within` another one.
+
+    `parcel` has the packed arguments, the current folder of the process that submitted the job, files that exist in the
+    folders for results, with their times, and how many bytes results may have. All names become names below the
+    temporary folder; files that exist are empty there.
+    """
     with tempfile.TemporaryDirectory(dir=within) as folder:
         root = os.path.realpath(folder)
         for path, time in parcel.existing.items():
@@ -176,6 +181,7 @@ def _write(path: str, content: bytes) -> None:
 
 def _state(root: str) -> dict[str, tuple[int, int, int]]:
     """Return the files below a folder by their names without it: what changes when one is written, its size last."""
+    # That is the number of the file in the file system, its time, and its size.
     found = {}
     for folder, _, files in os.walk(root):
         for file in files:
@@ -192,6 +198,8 @@ def _without(root: str, content: bytes) -> bytes:
 
 def take_back(returned: Returned) -> tuple[Any, Exception | None]:
     """Write what a job has written on its worker, all or none, and return its result, or None and its error."""
+    # `returned` has the content of the files by their names here, the names of files that the job removed, and the
+    # packed result.
     # The job knew which files exist, and has refused to replace what it must not, so `force` is right here.
     with transaction():
         for path, content in returned.files.items():

@@ -87,8 +87,12 @@ def fit_blocks(
 def coded(
     X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool, pseudo_inverse: bool
 ) -> Array:
-    """Return the codes (n_samples, n_columns) of samples by fitted models; see :func:`fit_blocks`."""
-    # The codes of the blocks stand side by side. A view is prepared once, although several blocks may code it.
+    """Return the codes (n_samples, n_columns) of samples by the fitted models of `blocks`, side by side.
+
+    `views` has the columns of `X` for each view. With `hellinger`, features and codes become the square roots of their
+    shares in each row. With `pseudo_inverse`, codes are features times the pseudo-inverse of the components. A view is
+    prepared once, although several blocks may code it.
+    """
     parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
     return np.concatenate(
         [_codes(block.coder, parts[block.view], hellinger, pseudo_inverse) for block in blocks], axis=1

@@ -176,7 +176,10 @@ def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
 
 
 def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
-    """Transfer words as Guan et al. (2012, section V.C) describe it; the arguments are those of `transfer_joint`.
+    """Transfer words as Guan et al. (2012, section V.C) describe it.
+
+    `neighbours` (n_images, k) are the rows of the nearest training images in `Y` (n_rows, n_vocabulary), which is 1
+    where an image has a word; each image gets `n_words` words.
 
     The words of the nearest image come first, in the order of their frequency in the training set, then those of the
     second neighbour, and so on. The scores are `n_words` for the first word, one less for each further one, and below 1

@@ -344,8 +344,8 @@ def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, fl
 
     ``age`` is the mean absolute difference in grey levels; ``peps`` the share of pixels that differ by more than 20,
     and ``pceps`` that of those whose four neighbours do too; ``psnr`` is in decibels, None for equal pictures;
-    ``ms_ssim`` is None for pictures with a side under 176 pixels. ``ms_ssim`` is the multi-scale structural similarity,
-    whose five scales need that size.
+    ``ms_ssim``, the multi-scale structural similarity, is None for pictures with a side under 176 pixels, which do not
+    have its five scales.
     """
     found, true = _grey(background), _grey(truth)
     difference = np.abs(found - true)

@@ -277,11 +277,12 @@ def find_candidates(  # type: ignore[no-untyped-def]
     """Write to `asked` (m,) which of the m pixels from `start` on may have another level than the modelled one.
 
     Where the answer is no, `find_levels` would find none. This is faster than `find_levels`, because it goes over many
-    pixels at a time. `weights` (k, m) belong to the frames `picks` (k,), and `frames`, `H` and `codes` are those of
-    `find_levels`. Samples up to `near` grey levels from the modelled level support it, and those further than `apart`
-    support another one. It is replaced only if it has less than the share `held` of the weight; a second level needs
-    the share `second`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all samples, of
-    those near the present level and of those apart from it, and a distance.
+    pixels at a time. `weights` (k, m) belong to the frames `picks` (k,) of `frames` (n, n_pixels, n_channels), whose
+    modelled background has the components `H` (r, n_pixels, n_channels) and the codes (r, n). Samples up to `near` grey
+    levels from the modelled level support it, and those further than `apart` support another one. It is replaced only
+    if it has less than the share `held` of the weight; a second level needs the share `second`. `distances` (m *
+    n_channels,) and `support` (4, m) are scratch: the weight of all samples, of those near the present level and of
+    those apart from it, and a distance.
     """
     n, n_pixels, n_channels = frames.shape
     m = len(asked)

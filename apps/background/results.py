@@ -86,8 +86,8 @@ class ResultFiles:
     def check(self) -> None:
         """Refuse to overwrite the input or, unless `force` of the outputs allows it, other files.
 
-        The background has a rule of its own: a live run that resumes replaces that of the run before. It is
-        `_replaces_background`. `stem` begins the names of tables and thumbnails.
+        The background has a rule of its own: a live run that resumes replaces that of the run before
+        (`_replaces_background`). `stem` begins the names of tables and thumbnails.
         """
         tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
         if self._outputs.finds_events:
@@ -256,7 +256,7 @@ class VideoEncoders:
 
     def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
         """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
-        # These are of the size `_panel` (width, height). `_alpha` is the share of colour in an overlay.
+        # Side by side, each has the size `_panel` (width, height). `_alpha` is the share of colour in an overlay.
         if kind == "overlay":
             return tinted(part.frame, part.mask, self._alpha)
         if kind != "preview":

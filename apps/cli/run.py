@@ -115,6 +115,7 @@ class Run:
 
     def _print_summary(self, report: Any) -> None:
         """Print a report for a person, with options for the library's hints; names cannot steer the terminal."""
+        # PASS_FORCE is the library's hint, and GIVE_FORCE the same in words of the command line.
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
         self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
 
@@ -276,6 +277,7 @@ class Run:
 
     def _finish(self, outcome: Outcome, entry: dict[str, Any]) -> Any:
         """Print the report of an input, put it into `entry`, its entry of the JSON document, and return it."""
+        # `done` and `_failed` count inputs, for the exit code.
         for sentence in outcome.warnings:
             say(sentence)
         self.done += 1
@@ -342,6 +344,7 @@ class Run:
 
     def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
         """Report what could not be used, and why, in a `sentence`, also in the JSON `entry`, by default a new one."""
+        # `_entries` are those of the JSON document.
         self._failed += 1
         if entry is None:
             self._entries.append(entry := {})

@@ -66,7 +66,8 @@ class Profile:
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
         """Count a session: each of its commands and pairs once; a negative weight removes it.
 
-        Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again.
+        Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again. `context`
+        has for each command the sum of the weights of the pairs that begin with it, and `total` that of all commands.
         """
         for command in session.commands:
             self.commands[command] = self.commands.get(command, 0.0) + weight

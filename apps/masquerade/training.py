@@ -143,7 +143,7 @@ def collect_sessions(
     paths: Sequence[str], cutting: SessionCutting, source: LogSource
 ) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
     """Return the last MAX_SESSIONS sessions of each user, in order of time, and why files cannot be read."""
-    # A session is a tuple of commands, and a sentence tells each file that was skipped.
+    # A session is a tuple of commands, and there is a sentence for each file that was skipped.
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 

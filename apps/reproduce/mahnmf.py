@@ -95,7 +95,8 @@ def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[s
 
     `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
     Objectives are shares of the sum of the data. One arrives at most RACE_NEAR above the lowest. `track_panels` draws
-    objectives unchanged (`np.asarray`), and `arrival_rows` compares when methods arrive.
+    objectives unchanged (`np.asarray`), and `arrival_rows` compares when methods arrive. A case has a title, a function
+    `make` from a seed to the data, the rank, and the CPU seconds of each method.
     """
     panels, rows, tracks = [], [], {}
     for case, own in zip(cases, claims, strict=True):
@@ -235,6 +236,7 @@ class CorruptedFits(NamedTuple):
 
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
     """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
+    # `condition` is this kind and severity, and FIRST the seed of all draws.
     faces = load(name, sizes.pick(None, 12))  # everybody, or in a quick run 12 people
     train = drawn_each(faces.labels, PER_PERSON, FIRST)
     test = np.setdiff1d(np.arange(len(faces.labels)), train)
@@ -435,6 +437,7 @@ def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "")
 
 def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced: str = "") -> Experiment:
     """Return the experiment of figure `number` by :func:`clusterings`; `replaced` says why data are not the paper's."""
+    # `counts` are the numbers of people, and `each` is the largest number of images of a person.
     return Experiment(
         f"mahnmf/fig-{number}",
         "clusters against the number of people",

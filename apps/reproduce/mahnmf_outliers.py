@@ -103,7 +103,7 @@ def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
     sheet, rows = [], []
     for person in people:
         X = faces.images[faces.labels == np.unique(faces.labels)[person]].reshape(-1, shape[0] * shape[1])
-        X = X.astype(np.float32)[:: sizes.pick(1, 2)]
+        X = X.astype(np.float32)[:: sizes.pick(1, 2)]  # every other image in a quick run
         parts = low_rank_parts(X, 3)
         # the share of each image that lies in shadow: pixels below a third of its median
         dark = (X < np.quantile(X, 0.5, axis=1, keepdims=True) / 3).mean(axis=1)

@@ -116,7 +116,7 @@ def roc(sizes: Sizes) -> Result:
     # PLOTTED has by the name of a curve a key of SEA_METHODS, which has the function that makes the detector, and
     # whether it learns on.
     users, labels, _ = load_sea()
-    n = sizes.pick(USERS, 20)
+    n = sizes.pick(USERS, 20)  # in a full run, and in a quick one
     users, labels = users[:n], labels[:n]
     scores = {}
     for name, (method, update) in PLOTTED.items():

@@ -84,6 +84,7 @@ def precision_curves(sizes: Sizes) -> Result:
     The figures of the paper, in PUBLISHED, are of other data, so the rows compare the order of the methods at best
     ranks.
     """
+    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
     task, ranks = load_words(sizes.pick(None, 600)), sizes.pick((50, 100, 200, 400), (10, 30))
     curves: dict[str, Sequence[Any]] = {}
     table, rows = [["method", "rank", "mAP, %", "CPU seconds", *(f"sparseness, {name}" for name in task.train)]], []

@@ -52,7 +52,7 @@ def annotation_scores(
     """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method.
 
     `shares` are numbers of components as shares of the number of features. Images are coded by the pseudo-inverse of
-    the components of an online model of DenseHue. "features" are the features themselves. It learns for `epochs`
+    the components of an online model of DenseHue. "features" are the features themselves. The models learn for `epochs`
     epochs, with the options in `methods`.
     """
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))

@@ -162,6 +162,7 @@ def objective_curves(
     `claims` are pairs of methods of which the paper finds that the first has the lower objective. Each rank of
     RANKS[name] has a panel against samples and one against CPU seconds, CURVE_AXES.
     """
+    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
     X = paper_set(name, sizes.pick(SAMPLES, 120))
     X = positive(X) if loss == "itakura-saito" else X
     n_starts, panels, rows = sizes.pick(STARTS, 1), [], []
@@ -217,7 +218,7 @@ def bases(sizes: Sizes) -> Result:
     sheets: dict[str, Array] = {}
     found: dict[str, list[float]] = {setting.name: [] for setting in SEVEN}
     for name, shape in (("CBCL", (19, 19)), ("ORL", (32, 32))):
-        X = paper_set(name, sizes.pick(SAMPLES, 100))
+        X = paper_set(name, sizes.pick(SAMPLES, 100))  # in a full run, and in a quick one
         sheets[f"{name}: images"] = components_picture(X[:BASES], shape, across=BASES)
         for setting in SEVEN:
             H = follow(X, simplex_start(BASES, X.shape[1], 0), setting, "frobenius", 0, [])[0]
@@ -273,6 +274,7 @@ def recognition(sizes: Sizes, *, name: str) -> Result:
     # There is a panel for each number in EACH of training images a person. The paper finds that the methods called
     # `better` recognise more than those called `worse`.
     people = load_face_set(name)
+    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
     n_splits, ranks = sizes.pick(SPLITS, 1), sizes.pick(FACE_RANKS, QUICK_RANKS)
     panels, rows = [], []
     table = [["training images a person", "method", *(f"r = {r}" for r in ranks)]]

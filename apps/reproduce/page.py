@@ -142,6 +142,7 @@ def _findings(result: Result) -> list[Block]:
 
 def _markdown(blocks: Sequence[Block]) -> str:
     """Return the page as Markdown. Kinds of blocks without a form of their own are text, or remarks in bold."""
+    # A block has a kind, its content (a text, a list of texts, rows of cells, or the file of a picture) and a caption.
     parts = []
     for kind, content, caption in blocks:
         if kind in ("h1", "h2", "h3"):
@@ -163,6 +164,8 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 def _html(blocks: Sequence[Block]) -> str:
     """Return the page as HTML without scripts; it needs the pictures beside it and nothing else."""
+    # A block has a kind, its content (a text, a list of texts, rows of cells, or the file of a picture) and a caption,
+    # for a heading its address.
     parts = []
     for kind, content, caption in blocks:
         text, title = html.escape(str(content)), html.escape(caption)

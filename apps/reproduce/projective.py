@@ -54,7 +54,7 @@ def bases(sizes: Sizes) -> Result:
 
     t-SVD is the truncated decomposition with negative entries set to 0.
     """
-    X = faces(sizes.pick(None, 400))
+    X = faces(sizes.pick(None, 400))  # all in a full run, 400 in a quick one
     sheets, rows = {}, []
     for method in METHODS:
         H, model = fitted(method, X, RANK, BASE_STEPS)
@@ -73,7 +73,7 @@ def bases(sizes: Sizes) -> Result:
 def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components."""
     # STEPS are the numbers of steps after which iterative methods are shown. The paper judges by eye.
-    X = faces(sizes.pick(None, 400))
+    X = faces(sizes.pick(None, 400))  # all in a full run, 400 in a quick one
     models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}
     for method in METHODS:
         for steps in STEPS:
@@ -91,7 +91,7 @@ def reconstructions(sizes: Sizes) -> Result:
 def distances(sizes: Sizes) -> Result:
     """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
     # Each method starts again for each number of steps in MARKS.
-    X = faces(sizes.pick(None, 400))
+    X = faces(sizes.pick(None, 400))  # all in a full run, 400 in a quick one
     curves: dict[str, tuple[Any, Any]] = {}
     seconds = {}
     for method in METHODS:

@@ -120,6 +120,7 @@ class Case(NamedTuple):
 
 def shown(cases: Sequence[Case], budget: float) -> Result:
     """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim."""
+    # A case has a title, the problem, the starts, the names of the methods, and claims of which method is faster.
     # Curves show the decimal logarithm of the share of the start's objective that is left.
     panels, rows, tracks = [], [], {}
     for case in cases:
@@ -143,7 +144,8 @@ def uniform_case(
 
 def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Any, **penalty: Any) -> Case:
     """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel."""
-    # The other arguments are those of :func:`uniform_case`.
+    # `loss` is a name in LOSSES, `claims` are pairs of methods of which the first is faster in the paper, and `penalty`
+    # is that of :class:`Penalties` for H.
     images = load_face_set(FACES.removesuffix(".npz")).images
     X = images.reshape(len(images), -1).T[:: sizes.pick(1, 5)] + 1.0  # the IS divergence is infinite for zeros
     rank = 20
@@ -172,7 +174,7 @@ def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
     # The last two claims of each divergence are about the multiplicative updates and gradient descent.
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
-    return shown(cases, sizes.pick(60.0, 2.5))
+    return shown(cases, sizes.pick(60.0, 2.5))  # CPU seconds in a full run, and in a quick one
 
 
 def variant_curves(sizes: Sizes) -> Result:
@@ -290,6 +292,7 @@ def growing_rank(sizes: Sizes) -> Result:
     each of RANKS. An iteration that gains less than the share ENOUGH of the start's divergence ends a run, and so do
     `most` iterations.
     """
+    # in a full run, and in a quick one
     shape, ranks, most = sizes.pick((SHAPE, RANKS, MOST), ((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]
     for (loss, method), published in PUBLISHED_ITERATIONS.items():

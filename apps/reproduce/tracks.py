@@ -151,7 +151,7 @@ def arrival_rows(
     near: float = NEAR,
 ) -> list[Row]:
     """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
-    # `what` names the problem, and near is at most the share `near` above the lowest objective.
+    # `what` names the problem. A method has arrived when it is at most the share `near` above the lowest objective.
     found = arrivals(tracks, axis, near)
     return [
         compared(f"{what}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse])
@@ -161,6 +161,7 @@ def arrival_rows(
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
     """Return what each method reached, as mean and deviation of its runs: a line for each problem and method."""
+    # ``best()[0]`` is its lowest objective.
     # `tracks` has the runs by problem and method. Entry 0 of a run is its start, and the last one its end.
     table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
     for problem, methods in tracks.items():
