@@ -258,7 +258,7 @@ def _listen() -> None:
         collects = False  # whether garbage collection was on before the outermost of them
 
         def on_start(self, event: Any) -> None:
-            """Pause garbage collection, a fifth of the time, until the outermost compilation ends; call back once."""
+            """Pause garbage collection, which would take a fifth of the time, while kernels compile; call back once."""
             global _callback
             if not self.depth:
                 self.collects = gc.isenabled()

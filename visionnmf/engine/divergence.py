@@ -128,7 +128,7 @@ def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
 
 
 def _row_values_elsewhere(X: Any, P: Any, M: Any, beta: float) -> Any:
-    """Return what :func:`row_values` returns, for arrays of other libraries than NumPy, without compiled kernels."""
+    """Return the beta-divergence of each row (n_rows,) for arrays of other libraries, without compiled kernels."""
     xp = namespace_of(X)
     X, P = xp.asarray(X, dtype=xp.float64), xp.asarray(P, dtype=xp.float64)
     M = 1 + 0 * X if M is None else xp.asarray(M, dtype=xp.float64)
@@ -136,7 +136,7 @@ def _row_values_elsewhere(X: Any, P: Any, M: Any, beta: float) -> Any:
     n_observed = xp.clip(xp.sum(observed, axis=1, keepdims=True), 1.0, None)
     means = xp.sum(X * observed, axis=1, keepdims=True) / n_observed
     full = means > LEAST_MEAN[8]
-    units = xp.where(full, means, 1 + 0 * means)
+    units = xp.where(full, means, 1 + 0 * means)  # of the rows, so that powers stay in range
     X = X / units
     P = xp.maximum(P / units, xp.where(full, 0 * means + floor_of(beta), 0 * means + EMPTY_FLOOR))
     ratio = X / P

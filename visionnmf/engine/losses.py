@@ -182,7 +182,7 @@ def _values_of(
     def values(X: Any, P: Any, M: Any, parameter: float) -> Any:
         """Return the loss of each row (n_rows,) of `X`, for its model `P` and the weights `M` or None."""
         xp = namespace_of(X)
-        losses = entries(X - P, parameter)
+        losses = entries(X - P, parameter)  # of the entries; `finish` turns their sums into losses of rows
         if M is not None:
             losses = losses * M
         # NumPy and PyTorch sum in parts, so float32 stays accurate in long rows
@@ -237,9 +237,9 @@ def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, An
     sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
     def derivative(E: Any) -> Any:
-        """Return each row of residuals `E`, which are compared to the rows' `sizes`, over its weighted norm."""
+        """Return the derivative at residuals `E` (n_rows, n): each row over its weighted norm."""
         norms = xp.sqrt(xp.sum(M * E * E, axis=1, keepdims=True))
-        # use the subgradient 0 for rows that the model fits exactly
+        # use the subgradient 0 for rows that the model fits exactly, compared to the norms of the data's rows, `sizes`
         return M * E / xp.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
 
     return derivative(P - X), derivative(X)
@@ -276,6 +276,7 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
     def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
         """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries, `p` raised to `floor`."""
         p = np.maximum(p, floor)
+        # `beta` None: the exponent is the parameter of the loss
         return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
 
     def size(x: Array, parameter: float) -> Array:
@@ -480,6 +481,7 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
         start, stop = block
         first, last = X.indptr[start], X.indptr[stop]  # the range of stored entries of these rows
         p = np.empty(last - first)  # the model at the stored entries
+        # both factors with one row a sample, or a feature; `levels` are the smallest models of the rows in a logarithm
         model_entries(X.indices, X.indptr, codes, points, start, stop, p)
         x = X.data[first:last].astype(np.float64)
         floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))

@@ -126,7 +126,7 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
     def rows(chunk: tuple[int, int]) -> tuple[Array, float]:
         """Fill `G_W` for a chunk of rows; return its share of the gradient of `H` and of the derivative's square."""
         G, squares = np.zeros_like(H), 0.0
-        for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):
+        for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):  # blocks that stay in cache
             block = slice(first, last)
             # weights of the entries; `D` is the derivative at the model, `at_zero` the one that sets the scale
             entries = 1.0 if M is None else M[block].astype(np.float64)
@@ -226,6 +226,7 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
     def rows(block: tuple[int, int]) -> None:
         """Fill the columns of `G` for one block of rows, where `balance` chooses derivatives at zero residuals."""
         part = slice(*block)
+        # the derivative, a mask of zero residuals, and the largest derivative at each of these
         D, zero, bounds = derivatives.rows(part, F, A)
         row_of, columns = np.nonzero(zero)
         starts = np.searchsorted(row_of, np.arange(len(zero) + 1))  # where the zero residuals of each row begin
@@ -309,6 +310,8 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     def rows(block: tuple[int, int]) -> None:
         """Fill the gradient's columns for a block of sparse rows; `balance` chooses it at zero residuals of a kink."""
         part = slice(*block)
+        # `points` (n, r) is the fixed factor, `levels` the smallest model of each row, and `elsewhere` the gradient as
+        # if all data were 0
         stored = X[part].astype(np.float64)
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)

@@ -79,7 +79,7 @@ class _LeastSquares:
         With ``A = H X^T X``, ``M = A H^T`` and ``N = H H^T`` the loss is ``(|X|^2 - 2 tr M + <M, N>) / 2`` and the
         gradient ``(M H + N A) - 2 A``.
         """
-        if self.gram is not None:
+        if self.gram is not None:  # X^T X, if it is smaller than the data
             A = H @ self.gram
         else:
             X = self.X

@@ -77,10 +77,11 @@ def _improve_points(
 
 
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
-    """Run coordinate descent on `F` in place, one point after the other, with a graph penalty.
+    """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
 
-    The penalty couples each point to its neighbours, whose newest codes are used, so points cannot be updated in
-    parallel. The kernel expects one point in a row, hence the transposes.
+    It decreases ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``. The penalty couples each point to its
+    neighbours, whose newest codes are used, so points cannot be updated in parallel. The graph is passed as CSR arrays
+    of affinities and node degrees. The kernel expects one point in a row, hence the transposes.
     """
     dtype, graph = F.dtype, penalty.graph
     points = np.ascontiguousarray(F.T)
@@ -108,7 +109,7 @@ def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalties,
     curvatures = np.asarray(gram.diagonal(), np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     curvatures = np.maximum(curvatures, np.finfo(F.dtype).eps * curvatures.max(initial=0))
-    parts = [penalty.component(k) for k in range(len(F))]
+    parts = [penalty.component(k) for k in range(len(F))]  # the penalty of each component alone
     ridges = [scale * part.lipschitz() for part in parts]
     with one_blas_thread():
         for _ in range(sweeps):

@@ -44,7 +44,7 @@ def scale_of(mean: float, n_components: int) -> float:
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Draw both factors, absolute normal numbers; ``W @ H`` has a quarter of the mean of the data."""
+    """Draw ``Wt`` (r, n_samples) and ``H`` (r, n), absolute normal; ``W @ H`` has a quarter of the data's mean."""
     scale = scale_of(X.mean(dtype=np.float64), n_components)
     H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H

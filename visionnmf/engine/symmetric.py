@@ -44,8 +44,9 @@ class _SymmetricLoss(NamedTuple):
 
 
 def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes in place by weighted medians; the 0 leaves the diagonal out."""
+    """Update all codes `H` (r, n) of `S` (n, n) in place by weighted medians; `c` (n,) are node weights."""
     scratch = np.empty((3, len(S)), S.dtype)
+    # the last argument, 0, leaves the diagonal out
     _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
 
 
@@ -55,11 +56,11 @@ def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes in place by coordinate descent, with `HC`, c times H, and the Gram matrix up to date."""
+    """Update all codes `H` (r, n) of `S` (n, n) in place; the kernel keeps `HC` and the Gram matrix `G` up to date."""
     HC = H * c
     G = HC.astype(np.float64) @ H.T.astype(np.float64)
     for first, last in blocks(len(S), NODES):
-        B = HC @ S[:, first:last]
+        B = HC @ S[:, first:last]  # right-hand sides of these nodes
         _symmetric_kernels.symmetric_hals_block(S, H, HC, c, G, B, PASSES, first, last)
 
 

@@ -268,8 +268,8 @@ def count_in_cells(
 ) -> Array:
     """Count values (0 to n_bins - 1) in each cell of an image, by `weights`, as shares of the whole image.
 
-    `rows` and `columns` are places in [0, 1), and `layout` has the rows and columns of cells. The sum of the result is
-    1, or 0 if there is nothing to count.
+    `rows` and `columns` are places in [0, 1), and `layout` has the rows and columns of cells. The histograms of the
+    cells follow each other, and their sum is 1, or 0 if there is nothing to count.
     """
     cells = math.prod(layout)
     if cells > 1:

@@ -183,10 +183,10 @@ class ConservativeNMF(LinearModel):
         """Learn samples in their order, and record the error of each batch that they complete."""
         done = 0
         while done < X.shape[0]:
-            count, error = self._open_batch
+            count, error = self._open_batch  # samples of the unfinished batch, and the sum of their errors
             # at least 1, because a `batch_size` that was lowered may leave an open batch that is full already
             samples = X[done : done + max(1, self.batch_size - count)]
-            # the errors of the samples, as they were before each was learnt
+            # the errors of the samples, as they were before each was learnt; changes encoder and components in place
             found = conservative.learn(samples, self.last_encoder_, self.last_components_, float(self.w))
             done += len(found)
             self.n_samples_seen_ += len(found)

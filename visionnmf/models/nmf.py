@@ -482,7 +482,8 @@ class NMF(WithPenalties, LinearModel):
     def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
         """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes.
 
-        The penalties belong to the factors before normalisation, so they are converted by the norms of the components.
+        `Wt` (r, n_samples) are the transposed codes of the data as they were given. The penalties belong to the factors
+        before normalisation, so they are converted by the norms of the components.
         """
         W = np.ascontiguousarray(Wt.T)
         if row_scale is not None:

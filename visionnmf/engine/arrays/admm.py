@@ -100,6 +100,7 @@ def codes(problem: Problem, Wt: Any, H: Any) -> None:
     # an iteration of a chunk needs several arrays as large as its rows
     for rows, M in parts_of(problem.weights, chunks(problem.X)):
         part = replace(problem, X=problem.X[rows, :], weights=M)
+        # `system` works with components of norm 1, so its codes are divided by their norms, `scale`
         found = factors.clipped(problem.penalty_W, (system.iterate(part) / system.scale).T)
         if problem.loss.name in rri.LOSSES:
             found = copied(found)

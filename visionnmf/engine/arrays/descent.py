@@ -35,8 +35,8 @@ class DescentOnDevice:
         self._last, self._ahead = copied(Wt), copied(Wt)  # the last accepted codes before and after extrapolation
         self._new, self._next = self._last, self._ahead  # the present ones
         M, xp = problem.weights, namespace_of(Wt)
-        self._plain = M is None and not clip
-        self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0
+        self._plain = M is None and not clip  # least squares without weights
+        self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # the largest weight
         # the squared norm of the data, from which the loss follows by products if there are neither weights nor
         # clipping
         self._square = sum(total(problem.X[rows, :] ** 2) for rows in chunks(problem.X)) if self._plain else 0.0
@@ -54,10 +54,11 @@ class DescentOnDevice:
         """Update the codes for fixed `H`, extrapolate them by `momentum`, update `H_new` in place; return the value."""
         problem, xp = self._problem, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
+        # `_ahead` and `_last` are the last accepted codes after and before extrapolation, `_next` and `_new` the new ones
         self._new, self._next = copied(self._ahead), copied(self._ahead)
         right = xp.zeros_like(H)
         for rows, M in parts_of(problem.weights, chunks(problem.X)):
-            V = self._target(H, rows, M)
+            V = self._target(H, rows, M)  # of least squares: the data, or what a majorised loss puts there
             codes = copied(self._ahead[:, rows])
             self._sweeps_codes(codes, gram, xp.matmul(H, V.T), scale)
             ahead = factors.clipped(problem.penalty_W, codes + momentum * (codes - self._last[:, rows]))

@@ -166,6 +166,7 @@ def divergence(problem: Problem, Wt: Any, H: Any) -> None:
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
         X = doubled(problem.X[rows, :])
         part = replace(problem, X=X, weights=None if M is None else doubled(M))
+        # equal shares of a row's sum
         F = xp.where(sums > 0, xp.sum(X, axis=1, keepdims=True) / shares, xp.zeros_like(sums))
         F = _multiplied(part, xp.clip(F, penalty.low, penalty.high), A, START_UPDATES)
         Wt[:, rows] = xp.asarray(_newton(part, F, A).T, dtype=Wt.dtype)

@@ -60,7 +60,7 @@ class _Rows:
         self.M = None if problem.weights is None else xp.take(problem.weights, places, axis=0)
         self.alpha = problem.loss.parameter if problem.loss.name == "elastic-net" else 0.0
         self.residual = X - xp.matmul(codes.T, H)
-        self.eps = sum_rounding(numpy_dtype(H))
+        self.eps = sum_rounding(numpy_dtype(H))  # of a sum over a row, relative
         self.tiny = 4 * self.eps * xp.max(xp.abs(X), axis=1, keepdims=True)  # smaller residuals count as 0
         self.moved = X[:, 0] < 0  # rows with a code that has changed; none yet, because data are >= 0
         l1, l2 = self.penalty.weights(H.shape[0], np.float64)

@@ -101,7 +101,8 @@ class _Balance:
         """Return the gradient `G` (r, n_rows) of the codes `F` (r, n_rows) with the best choice, by gradient steps.
 
         `bounds` (n_rows, n) are the largest derivatives, 0 where a residual is not 0. Gradients that the bounds of the
-        codes absorb count as 0.
+        codes absorb count as 0. `unit` are the components of norm 1, `norms` (r, 1) their norms before, and `step` is
+        the length of a step.
         """
         xp, unit, penalty = namespace_of(G), self.unit, self.penalty
         slope = _penalty_gradient(penalty, F)

@@ -39,7 +39,11 @@ def _huber(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, delta: floa
 
 
 def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, parameter: float) -> Any:
-    """Return the new dual of the Kullback-Leibler divergence, by the form of the larger root without cancellation."""
+    """Return the new dual of the Kullback-Leibler divergence: ``q - (P - old)`` with the model q of the prox.
+
+    That is the larger root of a quadratic equation with ``limit = m / rho``, by the algebraic form without
+    cancellation. A missing entry has no dual.
+    """
     xp = namespace_of(E)
     X = E + P
     half = (P - old - limit) / 2

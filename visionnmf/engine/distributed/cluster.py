@@ -249,7 +249,7 @@ class ClusterCrew(Crew):
     def codes(self) -> list[Any]:
         """Return futures of the final codes of each block, in order, computed on the workers that hold them."""
         found = {}
-        for member in self._members:
+        for member in self._members:  # the actor of a worker, with the numbers of its blocks
             for number in member.numbers:
                 found[number] = self._client.submit(
                     _codes_of, member.future, number, workers=[member.address], pure=False

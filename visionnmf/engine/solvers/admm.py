@@ -372,7 +372,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     coordinate descent finishes: it is exact near the minimum, but can stall far from it. The codes of a row do not
     depend on the other rows.
     """
-    if problem.is_sparse:
+    if problem.is_sparse:  # of the losses that come here, only the Manhattan loss takes sparse data
         sparse_descent.median_codes(problem, Wt, H)
         return
     same = problem.loss.record.codes_as

@@ -183,7 +183,7 @@ class DescentInMemory:
         return float(self._halves.objective(self._codes.next, H_new))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and rescale all versions of components of uneven factors."""
+        """Keep the extrapolated codes; rescale components, in all their versions, of one huge and one tiny factor."""
         self._codes.accept()
         balance(self._problem, self._codes.kept, components)
 
@@ -243,7 +243,7 @@ class Gram:
 
     def improve_components(self, H: Array, Wt: Array) -> None:
         """Run HALS sweeps on the components, in place, and keep `products` of the codes for :meth:`objective`."""
-        self.products = self.statistics(Wt)
+        self.products = self.statistics(Wt)  # the Gram matrix of the codes, and their product with the data
         sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
 
@@ -289,7 +289,7 @@ class Filled(Gram):
             """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, P their model."""
             start, stop = block
             np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])
-            kernels.impute_rows(X, self.weights, share, self.data, start, stop)
+            kernels.impute_rows(X, self.weights, share, self.data, start, stop)  # `share` is 1 / max(m)
 
         with one_blas_thread():
             map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
@@ -319,7 +319,7 @@ class Clipped(Filled):
             P = Wt[:, part].T @ H
             E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
             if M is not None:
-                E *= X.dtype.type(self.scale) * M[part]
+                E *= X.dtype.type(self.scale) * M[part]  # the scale is 1 / max(m)
             np.add(P, E, out=self.data[part])
 
         with one_blas_thread():
@@ -411,7 +411,8 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         start, stop = block
         grams = gram if M is None else _weighted_grams(A, M[start:stop])
         right = _right_rows(X[start:stop], None if M is None else M[start:stop], A)
-        F = np.full(right.shape, low)
+        F = np.full(right.shape, low)  # all codes start at their lower bound
+        # coordinate descent, then block principal pivoting; `settled` (n_rows,) says whose conditions hold
         settled = quadratic.solve(F, grams, right, penalty, sweeps=sweeps, tol=CODES_TOLERANCE)
         for j in np.flatnonzero(~settled):  # rounding kept block pivoting from ending: gradient steps instead
             column = F[j][:, None].copy()

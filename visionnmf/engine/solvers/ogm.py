@@ -204,6 +204,7 @@ class _Smoothed:
             """Fill the gradient, loss and inner product of data and dual for the rows ``block[0]:block[1]``."""
             start, stop = block
             P = Wt[:, start:stop].T @ self.A
+            # the kernel replaces the model by the derivative of the smoothed loss with respect to it
             _ogm_kernels.ogm_pass(X, P, problem.weights, self.widths, alpha, start, stop, self.losses, self.inner)
             np.matmul(self.A, P.T, out=result[:, start:stop])
 
@@ -232,6 +233,6 @@ class _Smoothed:
         if not self.widths.all():
             return float("inf")  # features that are left out have u = 0, and their loss would count as a gap
         corners = np.where(gradient > 0, penalty.low, penalty.high)
-        # `gradient` is A u, and `inner` holds <x, u>
+        # `gradient` is A u, `inner` holds <x, u>, and `value` is the loss
         lower = float(np.vdot(corners, gradient.astype(np.float64))) - float(self.inner.sum())
         return value - lower

@@ -82,6 +82,7 @@ def improve(
         def improve(block: tuple[int, int]) -> None:
             """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses after."""
             rows = slice(*block)
+            # `fixed`: what all rows share
             losses[rows] = sbcd_rows.improve(X[rows], None if M is None else M[rows], Ft[:, rows], fixed)
 
         map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)

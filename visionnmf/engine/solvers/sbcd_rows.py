@@ -254,7 +254,7 @@ def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Arr
         B = np.maximum(B, curvatures(nearest, beta) * (beta - 1 + (2 - beta) * rows.Y / nearest))
         goal = rows.P + rows.V * (rows.Y - rows.P) / B  # with these curvatures the gradient is the same
         new, reached, model = _solve(rows, goal, B, rows.M, False, fixed)
-        fallen = _fallen(rows, new, reached, fixed)
+        fallen = _fallen(rows, new, reached, fixed)  # whose objective has not risen
         codes[left[fallen]], losses[left[fallen]] = new[fallen], reached[fallen]
         risen = ~fallen
         left, rows = left[risen], rows.take(risen)

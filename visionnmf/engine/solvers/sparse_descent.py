@@ -66,6 +66,8 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
         """Run all sweeps on the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         # the scratch arrays receive the components at the stored entries of a row, of which there are at most `longest`
         longest = _longest_row(X.indptr, *block)
+        # `limits`: bounds, l1 and l2 weights; `sums` of the components serve the entries that are not stored, of this
+        # `weight`
         _kernels.rri_sparse_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
             np.empty((len(A), longest), X.dtype), np.empty((3, longest), X.dtype), np.empty(len(A)),
@@ -97,9 +99,10 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
 
 
 def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes by sBCD on a beta-divergence of the stored entries; return the loss before.
+    """Update the codes by sBCD on a beta-divergence of the stored entries, in place; return the loss before.
 
-    A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
+    sBCD minimises a least-squares model of the divergence, code by code. A row is finished after `sweeps` sweeps, or
+    when one changes no code by more than `tol` times its largest. Entries that are not stored are missing.
     """
     wide = A.astype(np.float64)
 
@@ -130,6 +133,7 @@ def _descend(
 
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
+        # `limits`: bounds, l1 and l2 weights; `sums` and `levels` are None for least squares
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
         )
@@ -141,6 +145,7 @@ def _descend(
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)``; yield the objective."""
+    # `half` updates codes and points independently, so a penalty must not tie them together
     refuse_coupled(problem)
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -150,13 +155,21 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for codes under the Kullback-Leibler divergence, row by row, by Newton steps from equal shares."""
+    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`.
+
+    `Wt` is (r, n_samples), `H` (r, n). The start are codes with which every component explains an equal share of its
+    row; Newton steps on single codes follow.
+    """
     _equal_shares(problem, Wt, H)
     newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
 
 def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for codes under a beta-divergence of the stored entries, row by row, by sBCD from equal shares."""
+    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt` (r, n_samples).
+
+    The start are codes with which every component explains an equal share of its row; sBCD, which minimises a sequence
+    of least-squares models of the divergence, follows. Entries that are not stored are missing.
+    """
     _equal_shares(problem, Wt, H)
     divergence_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 

@@ -133,7 +133,7 @@ class _Model:
 
     def run(self, passes: int) -> None:
         """Go `passes` times through all samples without extrapolation, from codes far from their minimum."""
-        self.enter()
+        self.enter()  # the first pass, which improves the components only once, after all codes
         for _ in range(passes - 1):
             self.improve_all(momentum=0.0)
 
@@ -156,6 +156,7 @@ class _Model:
 
         def rows(block: tuple[int, int]) -> None:
             """Run the product, the sweeps and the extrapolation for some rows of the part."""
+            # the kernel adds the products to `totals`, and changes `ahead` and `last` in place
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, part.rows.start, points, gram, totals, codes.ahead, codes.last,
                 momentum, *codes.limits, sweeps, *block,
@@ -174,6 +175,7 @@ class _Model:
 
         def columns(block: tuple[int, int]) -> None:
             """Add to the sums and improve the components for some features, rows of the transposed data."""
+            # the kernel adds ``X @ change`` to `totals`, runs the sweeps on `H.ahead`, and extrapolates it by `step`
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, 0, change, gram, self.totals, H.ahead, H.last,
                 step, *H.limits, sweeps, *block,
@@ -223,12 +225,12 @@ class _Model:
 
     def _value(self, problem: Problem, loss: float, square: float) -> float:
         """Add the penalties to a loss; evaluate it again where it is so small that rounding would show."""
-        H = self.H.last
+        H = self.H.last  # (n, r), point by point
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
         if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:  # else rounding shows: a difference of such numbers
             return loss + penalty
         Wt, Ht = np.empty((H.shape[1], problem.X.shape[0]), H.dtype), np.empty_like(H.T)
-        self.keep(Wt, Ht)
+        self.keep(Wt, Ht)  # writes the factors to these arrays
         return problem.loss_value(Wt, Ht) + penalty
 
 

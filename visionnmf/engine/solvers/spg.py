@@ -177,7 +177,7 @@ def gradient_parts(
         unit = np.where(mean > least, mean, 1)
         units[rows] = unit[:, 0]
         P /= unit
-        if vanishing is not None:
+        if vanishing is not None:  # entries whose model is almost 0 although the data are not
             vanishing[rows] = np.count_nonzero((P < floor) & (X[rows] > 0), axis=1)
         np.maximum(P, dtype.type(floor), out=P)
         weights = P ** dtype.type(beta - 2)

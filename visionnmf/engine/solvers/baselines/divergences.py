@@ -129,6 +129,7 @@ def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_it
 
     def limits(penalty: Any, count: int) -> tuple[Any, ...]:
         """Return bounds, l1 and l2 weights (count,) of a penalty, the weights divided by ``unit^(beta - 2)``."""
+        # the least-squares approximation is in units of the mean of the data, `unit`, and so divided by it as well
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
         return (*penalty.box(dtype), l1, l2)
 

@@ -112,6 +112,7 @@ def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> N
     def columns(block: tuple[int, int]) -> None:
         """Solve for some columns of `F` by block principal pivoting, from their present sets at a bound."""
         part = slice(*block)
+        # one point in a row, in double precision; all share `grams` (1, r, r), the Gram matrix of the fixed factor
         points = F[:, part].T.astype(np.float64, order="C")
         quadratic.solve(points, grams, right[:, part].T, penalty, sweeps=0, tol=tolerance)
         F[:, part] = points.T
@@ -144,7 +145,7 @@ class _ProjectedGradient:
         self.length = 1.0
 
     def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-        """Take up to :data:`STEPS` steps that decrease the objective, in place, with step length ``length / unit``."""
+        """Decrease ``<F, gram F> / 2 - <right, F> + penalty(F)`` in place by some steps of length ``length / unit``."""
         l1, l2 = penalty.weights(len(F), F.dtype)
         system = gram + np.diag(l2)
         unit = float(np.abs(system).sum(axis=1).max(initial=0))  # an upper bound of the largest eigenvalue

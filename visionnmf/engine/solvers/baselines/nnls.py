@@ -85,9 +85,9 @@ def gradient_projection(
 ) -> None:
     """Take projected gradient steps on `F` in place, each halved until the objective decreases enough.
 
-    The objective is compared with the largest of its last `memory` values. The first length is one over the largest
-    curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> / <s, y>`` for the last change s
-    of `F` and y of the gradient.
+    The objective ``<F, gram F> / 2 - <right, F>`` is compared with the largest of its last `memory` values. The first
+    length is one over the largest curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> /
+    <s, y>`` for the last change s of `F` and y of the gradient.
     """
     largest = largest_eigenvalue(gram)
     if not largest > 0:
@@ -198,8 +198,8 @@ GREEDY_STEPS = 10  # maximum number for each variable
 def greedy_descent(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
     """Change the variable of the largest gain of each point of `F` at a time, in place; `penalty` is not used.
 
-    All points take their steps together until none gains more than the share :data:`GREEDY_TOLERANCE` of the largest
-    first gain.
+    The gain is how much a move lowers ``<F, gram F> / 2 - <right, F>``. All points take their steps together until none
+    gains more than the share :data:`GREEDY_TOLERANCE` of the largest first gain.
     """
     squares = gram.diagonal()
     used = squares > 0
