@@ -68,6 +68,9 @@ def squares(X: Any, sample_weight: Array | None = None) -> float:
 
 
 def floors(X: Any) -> Array:
-    """Return a positive level, negligible beside its entries, for each row of sparse `X`, to divide by (n_rows,)."""
+    """Return a positive level, negligible beside its entries, for each row of sparse `X`, to divide by (n_rows,).
+
+    A smaller entry of the model is raised to the level of its row before it is divided by or its logarithm taken.
+    """
     levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
     return np.maximum(levels, 1e-30).astype(X.dtype)  # the minimum is for rows of zeros

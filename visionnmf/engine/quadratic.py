@@ -203,7 +203,10 @@ def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
 
 
 def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, scale: float, curvatures: Array) -> Array:
-    """Return the point of a proximal step from `F`, of length ``1 / curvatures[k]`` along ``right - slopes``."""
+    """Return the point of a proximal step from `F`, of length ``1 / curvatures[k]`` along ``right - slopes``.
+
+    `slopes` is the part of the gradient that depends on `F` (:func:`_slopes`); `scale` multiplies the penalty.
+    """
     new = right - slopes
     new *= (1 / curvatures[:, None]).astype(F.dtype)
     new += F

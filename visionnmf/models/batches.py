@@ -112,7 +112,10 @@ class BlockSamples(Samples):
         return np.concatenate([rng.permutation(parts[number]) for number in rng.permutation(len(parts))])
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield the data and the weights of each batch; the samples of a block must follow each other in `order`."""
+        """Yield the data and the weights of each batch; the samples of a block must follow each other in `order`.
+
+        `work` holds the first place of each batch in `order` and the place after its last.
+        """
         of_row = np.searchsorted(self._ends, order[: work[-1][1]], side="right")  # block of a sample
         # the numbers of the blocks, in the order in which they are needed
         numbers = of_row[np.flatnonzero(np.diff(of_row, prepend=-1))].tolist()

@@ -306,7 +306,10 @@ def _report(problem: Problem, Wt: Any, H: Any) -> Report:
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
-    """Check an array on a device and its weights, and return the problem with the model's penalties."""
+    """Check an array on a device and its weights, and return the problem with the model's penalties.
+
+    `reset` is true for the first data, which set the number of features. Unless `fitting`, all weights may be 0.
+    """
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
     _check_positive(data, entries, loss)

@@ -46,7 +46,8 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Return the bytes of a fit of dense data, multiples of these that ``benchmarks/memory.py`` measures.
 
-    `plain_squares` needs only products of the data unless entries have weights; other fits hold the dual of ADMM.
+    With `plain_squares`, the loss of least squares, a fit needs only products of the data, unless entries have weights
+    (`weighted`). Other fits hold the dual of ADMM, as large as the data.
     """
     (n_samples, n_features), size = shape, np.dtype(dtype).itemsize
     data = n_samples * n_features * size

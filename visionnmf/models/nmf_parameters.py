@@ -65,7 +65,8 @@ def check_nuclear(model: Any) -> None:
 def given_components(model: Any, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
     """Return the components to start from, or None, and their number, by the parameter, those given or the data.
 
-    With `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
+    `shape` is (n_samples, n_features), and `H` the components that the caller of the fit passed, or None. With
+    `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
     """
     given = H if H is not None else model.components_init
     n_components = min(shape)

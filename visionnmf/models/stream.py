@@ -248,7 +248,7 @@ class _Stream:
                     "or pass resume=False"
                 )
         restore(self.model, saved)
-        self.done = stream["done"]
+        self.done = stream["done"]  # samples learnt in all; `samples` only those of this epoch
         self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
         self.skip = 0 if live else self.samples  # samples left out at the beginning of the source
 

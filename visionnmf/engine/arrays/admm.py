@@ -121,6 +121,7 @@ class _System:
         ridge = l2 / scale.astype(np.float64) ** 2
         gram = unit @ unit.T
         system = gram.astype(np.float64) + admm.CODES_TIE * np.eye(len(unit))
+        # with these, the inverse of ``system + b diag(ridge)`` is ``V / (1 + b values) V.T`` for any b (`_linear`)
         values, vectors = eigh(np.diag(ridge), system)
         self.scale, self.unit, self.gram = moved(scale, H), moved(unit, H), moved(gram, H)
         self.lean, self.values, self.vectors = moved(l1 / scale, H), moved(values, H), moved(vectors, H)
@@ -159,7 +160,11 @@ class _System:
         return self._project(problem, F.T)
 
     def _linear(self, right: Any, bounds: Any) -> Any:
-        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes; `bounds` are ``b = 1 / rho``."""
+        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes; `bounds` are ``b = 1 / rho``.
+
+        The codes are multiplied by the norms of the components, so the weights of l1 are divided by these norms, and
+        the weights of l2, in `ridge`, by their squares.
+        """
         xp = namespace_of(right)
         right = right - self.lean * bounds
         if self.inverse is not None:
@@ -167,7 +172,7 @@ class _System:
         return xp.matmul(xp.matmul(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
 
     def _project(self, problem: Problem, F: Any) -> Any:
-        """Project scaled codes `F` (n_rows, r) onto the box."""
+        """Project scaled codes `F` (n_rows, r), which are multiplied by the norms of the components, onto the box."""
         penalty = problem.penalty_W
         return namespace_of(F).clip(F, penalty.low * self.scale, penalty.high * self.scale)
 

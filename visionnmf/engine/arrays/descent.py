@@ -54,7 +54,8 @@ class DescentOnDevice:
         """Update the codes for fixed `H`, extrapolate them by `momentum`, update `H_new` in place; return the value."""
         problem, xp = self._problem, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
-        # `_ahead` and `_last` are the last accepted codes after and before extrapolation, `_next` and `_new` the new ones
+        # `_ahead` and `_last`: the accepted codes after and before extrapolation; `_next` and `_new`: the same of the
+        # new codes
         self._new, self._next = copied(self._ahead), copied(self._ahead)
         right = xp.zeros_like(H)
         for rows, M in parts_of(problem.weights, chunks(problem.X)):
@@ -82,7 +83,10 @@ class DescentOnDevice:
         return P + (E if M is None else M / self._largest * E)
 
     def _loss_from_products(self, H: Any, gram: Any, right: Any) -> float | None:
-        """Return the loss of `H` and of the codes whose products are given; None if rounding would show in it."""
+        """Return the loss of `H` and of the codes whose products are given; None if rounding would show in it.
+
+        `gram` is ``W.T W`` (r, r) and `right` is ``W.T X`` (r, n), like `H`.
+        """
         xp = namespace_of(H)
         inner = float(xp.sum(doubled(right) * doubled(H)))
         model = float(xp.sum(doubled(gram) * doubled(xp.matmul(H, H.T))))

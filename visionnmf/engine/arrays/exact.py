@@ -92,7 +92,11 @@ class _Box:
         return _Box(grams, xp.take(self.B, places, axis=0), self.low, self.high)
 
     def solve(self, sides: Any) -> Any:
-        """Return each row's minimiser (r,) whose variables are at the low or high bound on the `sides` -1 and 1."""
+        """Return each row's minimiser (r,) whose variables are at the low or high bound on the `sides` -1 and 1.
+
+        Variables on the side 0 are free. They solve ``G f = B - G fixed``, with identity rows in place of the fixed
+        ones, so that all systems have the same size.
+        """
         xp = namespace_of(self.B)
         free = sides == 0
         zero, top = xp.zeros_like(self.B), self.high if np.isfinite(self.high) else 0.0

@@ -330,7 +330,7 @@ class _Zeros:
         """Find the zero residuals of codes and components; their derivatives `signs`, within `bounds`, begin as 0."""
         parts = []
         for _, _, zero, limits in derivatives.parts(W, H):
-            part = sp.csr_array(zero, dtype=np.float64)
+            part = sp.csr_array(zero, dtype=np.float64)  # (rows of the part, n_features); stores the zero residuals
             part.data = limits
             parts.append(part)
         self.bounds = sp.csc_array(sp.vstack(parts))  # the largest derivatives at the kinks

@@ -51,7 +51,10 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
 
 @kernel(allocates=True)
 def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write rows ``start:stop`` of ``X @ points`` for a CSR array; a row does not depend on the others, to the bit."""
+    """Write rows ``start:stop`` of ``X @ points`` for a CSR array; a row does not depend on the others, to the bit.
+
+    `points` is (n, r) and `out` (n_rows, r).
+    """
     total = np.empty(points.shape[1], np.float64)
     for j in range(start, stop):
         _product_of_row(data, indices, indptr[j], indptr[j + 1], points, out[j], total)
@@ -134,7 +137,10 @@ def hals_rows(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the model ``codes[j] . points[i]`` at the stored entries of rows ``start:stop`` to `out`, in double."""
+    """Write the model ``codes[j] . points[i]`` at the stored entries of rows ``start:stop`` to `out`, in double.
+
+    `codes` is (n_rows, r), `points` (n, r), and `out` begins with the first entry of row `start`.
+    """
     first = indptr[start]
     for j in range(start, stop):
         f = codes[j]

@@ -278,6 +278,7 @@ class Filled(Gram):
         # filled data, written by `improve_codes`
         self.data = np.empty_like(problem.X) if out is None else out
         self.transposed = self.data.T  # a view
+        # the penalties are multiplied by it, because filling divides the loss by the largest weight
         self.scale = 1 / (largest or float(weights.max()))
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
@@ -442,7 +443,10 @@ def _weighted_grams(A: Array, weights: Array) -> Array:
 
 
 def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
-    """Return ``A @ (m x)`` (n_rows, r), row by row because the rounding of a product depends on its shape."""
+    """Return ``A @ (m x)`` (n_rows, r), row by row because the rounding of a product depends on its shape.
+
+    The x are the rows of `X` (n_rows, n), the m those of `weights` (None: all are 1); `A` is (r, n).
+    """
     rows = X.astype(np.float64)
     if sp.issparse(X):
         return np.asarray(rows @ A.T)

@@ -54,7 +54,8 @@ def improve(
 ) -> None:
     """Move codes `Ft` to the minimum, or a stationary point if the problem is not convex, in place.
 
-    `Ft` must hold good starting codes, within `low` and `high`; all arrays are float64, and `l1` and `l2` (r,) are
+    `X` and its entry weights `M` (None: all are 1) are (n_rows, n), the fixed factor `A` (r, n), and `Ft` (r, n_rows)
+    must hold good starting codes, within `low` and `high`. All arrays are float64, and `l1` and `l2` (r,) are
     penalties.
     """
     means, scale = row_means(X, M), A.max(axis=1, initial=0)

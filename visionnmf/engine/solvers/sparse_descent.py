@@ -53,8 +53,8 @@ def refuse_coupled(problem: Problem) -> None:
 def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     """Update the codes in place by weighted medians (Manhattan loss, sparse `X`); return the loss before.
 
-    A row gets at most `sweeps` sweeps and is finished when a sweep changes nothing, because each code moves to its
-    exact minimiser.
+    The codes `Ft` are (r, n_rows), the fixed factor `A` is (r, n). A row gets at most `sweeps` sweeps and is finished
+    when a sweep changes nothing, because each code moves to its exact minimiser.
     """
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)  # (n, r) and (r,)

@@ -217,7 +217,7 @@ class _Model:
         """Evaluate the objective from the sums at hand; `square` is ``|X|^2``.
 
         It is ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` plus penalties. `gram` and `totals` are ``W.T W`` and
-        ``X.T W`` of the extrapolated codes.
+        ``X.T W`` of the extrapolated codes. Both, like the last components, are held point by point, ``H.T`` (n, r).
         """
         H = self.H.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))

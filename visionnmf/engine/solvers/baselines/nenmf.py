@@ -58,7 +58,10 @@ class _Half:
         self.curvature = penalty.curvature()  # the largest one of the smooth penalties, l2 and graph
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
-        """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties."""
+        """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties.
+
+        `gram` (r, r) is that of the other factor, and `right` (r, n_points) its product with the data.
+        """
         gradient = gram @ self.F - right + self.l1  # `l1` (r, 1) are the weights of the l1 penalty
         if self.penalty.smooth:  # l2 or graph
             gradient += self.penalty.gradient(self.F)
