@@ -99,6 +99,7 @@ async def _greeted(scheduler: str) -> None:
     from distributed import Security
     from distributed.core import rpc
 
+    # `Security` has the encryption that Dask's configuration asks for
     async with rpc(scheduler, timeout=PATIENCE, connection_args=Security().get_connection_args("client")) as asked:
         await asyncio.wait_for(asked.identity(), PATIENCE)
 

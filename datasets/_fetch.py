@@ -195,7 +195,7 @@ def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[s
     """Download to `path`; return the faces if they are the expected ones, else None and a sentence in `reasons`."""
     temporary = path
     try:
-        with output_file(path, force=True) as temporary:
+        with output_file(path, force=True) as temporary:  # appears only if `_read` accepts it
             temporary.write_bytes(_download(address))
             return _read(temporary, remote)
     except (UnreadableError, TooLargeError, UnsupportedError) as error:

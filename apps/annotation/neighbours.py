@@ -73,7 +73,7 @@ def mutual(rows: Array) -> Array:
         """Write the distances of the rows from block[0] to block[1] to all rows into `D` (n_rows, n_rows)."""
         D[slice(*block)] = manhattan(rows, rows[slice(*block)])
 
-    map_blocks(fill, blocks(len(rows), QUERIES))
+    map_blocks(fill, blocks(len(rows), QUERIES))  # in threads, QUERIES rows at a time
     return D
 
 

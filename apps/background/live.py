@@ -221,6 +221,7 @@ class _Run:
 
     def notes(self) -> list[str]:
         """Return the notes of the report: what was lost, or that the run before had done all frames."""
+        # `first` is how many frames earlier runs have done, and `frames` how many this one.
         if not self.frames:
             state = self._live.state
             return [f"already finished, its {self.first} frames are done; to begin again, remove the state {state}"]

@@ -108,6 +108,7 @@ class PlainUsage(TyperCommand):
             if described is not None:
                 kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
                 panels.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(described)
+        # arguments come first, options without a panel last
         for heading in sorted(panels, key=lambda heading: (heading != "Arguments", heading == "Options")):
             with formatter.section(heading):
                 formatter.write_dl(panels[heading])

@@ -312,7 +312,7 @@ class Run:
         with self.attempt(source, self._entry(source)):
             regular_file(source, kind)
             return True
-        return False
+        return False  # `attempt` has reported the error
 
     def _entry(self, source: str) -> dict[str, Any]:
         """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""

@@ -69,6 +69,7 @@ class _CountMatrix:
 
     def vector(self, session: Symbols) -> tuple[Floats, int]:
         """Return the counts (n_commands,) of the known commands in a session, and the number of its other commands."""
+        # `rows` has the row of each command that was counted so far.
         v = np.zeros(len(self.rows))
         unseen = 0
         for command, count in Counter(session).items():

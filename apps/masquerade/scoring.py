@@ -298,6 +298,7 @@ def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[_Judged]
     """Yield each session with its judgement, by one process or several; None for users without a scorer."""
     scorers = reader.model.scorers
     if is_shared(n_jobs, n_jobs):
+        # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
         with open_pool(n_jobs) as pool:
             yield from _judged_in_rounds(reader.read(), scorers, judging, pool)
         return

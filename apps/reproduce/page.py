@@ -68,6 +68,7 @@ def write_page(
 
 def _blocks(found: Sequence[Experiment], outcomes: Mapping[str, Outcome], command: str, quick: bool) -> list[Block]:
     """Return the page of :func:`write_page`: an overview, and a section for each experiment below its paper."""
+    # `outcomes` has the experiments that were run, by name, and `command` repeats the run.
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, one thread for each experiment"
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
     overview = [["item", "what", "data", "result"]]
@@ -104,6 +105,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Block]:
     """Return the section of an experiment; its outcome is None if it was not run."""
+    # A block has a kind (heading, text, table, ...), its content, and a caption, for a heading its address on the page.
     blocks = [Block("h3", f"{one.name}: {one.title}", one.name.replace("/", "-"))]
     if one.claim:
         blocks.append(Block("text", f"The paper: {one.claim}"))
@@ -131,6 +133,7 @@ def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Bloc
 
 def _findings(result: Result) -> list[Block]:
     """Return the comparison, the notes, the pictures and the further tables of a result."""
+    # A block has a kind, its content (for a table rows of cells, for a picture its file) and a caption.
     blocks = []
     if result.rows:
         blocks.append(Block("table", [HEADINGS, *(row.cells() for row in result.rows)], "Paper and ours"))
