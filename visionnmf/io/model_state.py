@@ -134,10 +134,10 @@ class Array(_Ranged):
     def _check(self, array: NDArray[Any], place: Place) -> None:
         """Raise StateError if the type, the shape or the values do not fit the field.
 
-        `shape` names the dimensions, as in "n height*width", and `dtype` the types that are allowed.
-        A last dimension that ends in ``?`` is left out if its size is 1. A dimension without a size yet gets that of
-        the array, which later arrays must then have as well. `finite` and `increasing` are required of the values if
-        true, and `empty` says whether there may be none.
+        `shape` names the dimensions, as in "n height*width", and `dtype` the types that are allowed. A last dimension
+        that ends in ``?`` is left out if its size is 1. A dimension without a size yet gets that of the array, which
+        later arrays must then have as well. `finite` and `increasing` are required of the values if true, and `empty`
+        says whether there may be none.
         """
         dimensions = self.shape.split()
         if dimensions and dimensions[-1].endswith("?"):

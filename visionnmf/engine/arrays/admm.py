@@ -132,7 +132,7 @@ class _System:
         X, M, loss, unit = problem.X, problem.weights, problem.loss, self.unit
         xp = namespace_of(X)
         copy = self._start(problem)
-        U, dual = xp.zeros_like(X), xp.zeros_like(copy)
+        U, dual = xp.zeros_like(X), xp.zeros_like(copy)  # scaled duals of ``X = model + residual`` and of ``F = copy``
         # codes shrunk by l1 or l2 leave residuals as large as the data, and no medians correct them
         shrunk = problem.penalty_W.kinds & {"l1", "l2"} and loss.name not in rri.LOSSES
         model = xp.matmul(copy, unit)

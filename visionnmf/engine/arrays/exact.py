@@ -58,8 +58,8 @@ def box_squares(grams: Any, right: Any, penalty: Penalties, start: Any = None) -
 
     `grams` (n_rows or 1, r, r) are the matrices G and `right` (n_rows, r) the vectors b, in double precision. Variables
     are low, high or free. All that are wrong change sides; once this no longer helps, only the last of them does
-    (Júdice & Pires 1994). `start` are feasible codes to begin from; by default HALS sweeps find some. Rows for
-    which rounding prevents the end keep what is best of their sets, clipped.
+    (Júdice & Pires 1994). `start` are feasible codes to begin from; by default HALS sweeps find some. Rows for which
+    rounding prevents the end keep what is best of their sets, clipped.
     """
     xp = namespace_of(right)
     r = right.shape[1]
@@ -114,7 +114,11 @@ class _Box:
 
 
 def _exchange(box: _Box, start: Any) -> Any:
-    """Return the minimisers (n_rows, r) of the problems of a box, from feasible codes `start` (n_rows, r)."""
+    """Return the minimisers (n_rows, r) of the problems of a box, from feasible codes `start` (n_rows, r).
+
+    `sides` says for each variable whether it is at the low (-1) or high (1) bound or free (0). A free variable outside
+    the box is `wrong`, and so is one at a bound from which the objective falls into the box.
+    """
     xp = namespace_of(start)
     result = start + 0
     active = start[:, 0] == start[:, 0]  # rows that are not solved: all
@@ -128,6 +132,7 @@ def _exchange(box: _Box, start: Any) -> Any:
         F = part.solve(sides)
         slopes = part.slopes(F)  # at a bound, a slope that points into the box frees the variable
         tolerance = CODES_TOLERANCE * xp.max(xp.abs(part.B), axis=1, keepdims=True)
+        # how far a free variable may lie outside the box, by rounding
         room = 1e-12 * xp.max(xp.abs(F), axis=1, keepdims=True)
         below, above = (sides == 0) & (F < part.low - room), (sides == 0) & (F > part.high + room)
         freed = ((sides < 0) & (slopes < -tolerance)) | ((sides > 0) & (slopes > tolerance))
@@ -215,6 +220,7 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
         slopes = xp.matmul(fisher * P * (1 - ratio), A.T)
         bend = fisher * ((beta - 1) - (beta - 2) * ratio)
         grams = weighted_grams(A, xp.where(bend > 0, bend, fisher))  # Fisher's where Newton's is not convex
+        # the quadratic model around the codes f, in the form ``g G g / 2 - b g`` that is minimised over the new codes g
         right = xp.matmul(grams, f[:, :, None])[:, :, 0] - slopes
         new, lowest = _shortened(part, f, box_squares(grams, right, penalty, start=f), old, A)
         stuck = ~(lowest <= old)

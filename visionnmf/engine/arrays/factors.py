@@ -136,7 +136,7 @@ def _block(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any
     """
     xp = namespace_of(F)
     rows: list[Any] = [None] * len(order)
-    moves: dict[int, Any] = {}
+    moves: dict[int, Any] = {}  # changes of the components before, which `product` does not yet know
     for i in order:
         slope = right[i, :] - product[i, :]
         for j, move in moves.items():

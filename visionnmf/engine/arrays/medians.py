@@ -75,6 +75,7 @@ class _Rows:
         slope, curvature = self.l1[k] + self.l2[k] * x, self.l2[k] + 0 * x
         if self.alpha:
             slope, curvature = slope - self.alpha * pull, curvature + self.alpha * squares
+        # the one-sided derivatives at the codes; the objective falls on one side at most
         to_right, to_left = slope + below - above + at_zero, slope + below - above - at_zero
         rounding = self.eps * total
         right = (to_right < -rounding) & (x < self.penalty.high)

@@ -23,7 +23,7 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
     columns = update.units(xp.sum(X, axis=0) / X.shape[0])  # the units of the components: means of the features
     for _ in range(max_iter):
         value = factors.penalties_value(problem, Wt, H)
-        negative, positive = xp.zeros_like(H), xp.zeros_like(H)
+        negative, positive = xp.zeros_like(H), xp.zeros_like(H)  # parts of the gradient by `H`
         for rows, M in parts_of(problem.weights, chunks(X)):
             part = X[rows, :]
             P = factors.model_of(Wt, H, rows)
@@ -43,7 +43,11 @@ class _Update:
     """The update of one factor by the quotient of the two parts of its gradient, in units of means of the data."""
 
     def __init__(self, problem: Problem, like: Any) -> None:
-        """Take the exponent of the divergence, and from the dtype of the array `like` the smallest values."""
+        """Take the exponent of the divergence, and from the dtype of the array `like` the smallest values.
+
+        A divisor is at least `smallest`, a mean of at most `least` counts as 0, and the model, in units of a mean, is
+        at least `floor`.
+        """
         limits = np.finfo(numpy_dtype(like))
         self.beta, self.smallest = problem.loss.beta, float(limits.tiny)
         self.least = self.smallest / float(limits.eps)

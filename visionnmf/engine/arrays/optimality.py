@@ -45,7 +45,7 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
         for columns in chunks(X.T, _entries(X)):
             bounds = _bounds(problem, W64, H64[:, columns], (slice(None), columns), tiny)
             G_H[:, columns] = balance_H(G_H[:, columns], H64[:, columns], bounds.T)
-    sigma = squares**0.5 / size or 1.0
+    sigma = squares**0.5 / size or 1.0  # curvature of the loss; 1 if the data are all 0
     changes = (
         _moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
         _moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
@@ -95,6 +95,7 @@ class _Balance:
         self.norms = xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]
         self.unit, self.penalty = A / self.norms, penalty
         self.enough = ENOUGH * row_squares**0.5
+        # one over the curvature, the largest eigenvalue
         self.step = 1 / (float(np.linalg.eigvalsh(to_numpy(xp.matmul(self.unit, self.unit.T)))[-1]) or 1.0)
 
     def __call__(self, G: Any, F: Any, bounds: Any) -> Any:

@@ -176,8 +176,8 @@ class ClusterCrew(Crew):
 
         `data` are the futures of the blocks by number, and `workers` the threads of each address. A worker gets as many
         blocks for each of its threads as others, with those that it has already, and if possible those that it has
-        read. Blocks in files (`_in_files`) stay with the worker that has written them, however many
-        it has. `_members` are the workers that hold blocks already.
+        read. Blocks in files (`_in_files`) stay with the worker that has written them, however many it has. `_members`
+        are the workers that hold blocks already.
         """
         load = {address: 0 for address in workers}
         for member in self._members:

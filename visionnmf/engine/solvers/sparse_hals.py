@@ -196,7 +196,7 @@ class _Model:
         for part in self.parts:
             part.codes.reset(Wt[:, part.rows])
             self.gram += _gram(part.codes.ahead)
-            self._improve_components(part, part.codes.ahead, 0, sweeps=0)
+            self._improve_components(part, part.codes.ahead, 0, sweeps=0)  # only adds to `totals`
 
     def start_objective(self, problem: Problem, square: float) -> float:
         """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``.

@@ -199,7 +199,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         before = objective
         with one_blas_thread():
             if iteration == 0:
-                _start_without(problem, Wt, H, objective)
+                _start_without(problem, Wt, H, objective)  # a short fit by coordinate descent may give a better start
             sides[0].improve(H)  # takes steps on the codes for fixed `H`
             objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
         yield Iteration(before)
