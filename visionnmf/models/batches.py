@@ -142,6 +142,7 @@ class BlockSamples(Samples):
         with ThreadPoolExecutor(1) as reader:
             for i, number in enumerate(numbers):
                 held = self._held
+                # this block and the next one; what is at hand is kept, and all other blocks are given up
                 self._held = {
                     k: held[k] if k in held else reader.submit(dask.compute, *(array.blocks[k] for array in arrays))
                     for k in numbers[i : i + 2]

@@ -237,12 +237,14 @@ def fit_on_device(
     data, observed = checked_data(model, X, reset=True)
     data, entries = checked_weights(weights, observed, data, fitting=True)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
+    # the mean of the observed data, for the default parameter of the loss
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
     _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
     refuse(model, penalties)
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
+    # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
     weighted, row_scale = _weighted(problem, sample_weight)
     solver = choose(model.solver, weighted, elsewhere="device")
     _check_room(data, start.n_components, loss.name, weighted.weights is not None)

@@ -27,7 +27,11 @@ def is_elsewhere(X: Any) -> bool:
 def fit_elsewhere(
     model: Any, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
 ) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to data that :func:`is_elsewhere` names; set `ridge_`, return what it finds."""
+    """Fit an :class:`~visionnmf.NMF` to data that :func:`is_elsewhere` names; set `ridge_`, return what it finds.
+
+    `W` and `H` are codes and components to start from, or None; `with_codes` false leaves out the codes of a Dask
+    array.
+    """
     check_parameters(model)
     check_nuclear(model)
     given, n_components = given_components(model, tuple(X.shape), H)

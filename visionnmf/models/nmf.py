@@ -417,6 +417,7 @@ class NMF(WithPenalties, LinearModel):
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
+            # l2 on both factors stands for the nuclear norm of the model
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 

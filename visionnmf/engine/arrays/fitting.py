@@ -40,6 +40,7 @@ def _exact_objective(problem: Problem) -> float:
         part, weights = doubled(X[rows, :]), None if M is None else doubled(M)
         if loss.record.beta is not None:
             full = part > 0
+            # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
             squares = xp.where(full, xp.where(full, part, xp.ones_like(part)) ** loss.beta, xp.zeros_like(part))
             result += EXACT**2 / 2 * total(squares if weights is None else weights * squares)
         else:

@@ -171,6 +171,7 @@ class Recorded:
     def __init__(self, function: Callable[..., None]) -> None:
         """Keep the function; nothing is recorded before the first call."""
         self.function = function
+        # by the sizes of all arrays: the graph, and the arrays on which it works
         self._records: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
 
     def __call__(self, first: Any, *others: Any) -> None:
@@ -183,18 +184,22 @@ class Recorded:
             self._records[key] = self._record([first, *others])
         graph, arrays = self._records[key]
         for mine, given in zip(arrays, (first, *others), strict=True):
+            # a graph always works on the same memory, so the arrays are copied there, and the result back
             mine.copy_(given)
         graph.replay()
         first.copy_(arrays[0])
 
     def _record(self, given: list[Any]) -> tuple[Any, list[Any]]:
-        """Return the record of a call with copies of the given arrays, and these copies."""
+        """Return the record of a call with copies of the given arrays, and these copies.
+
+        The function first runs on a stream of its own, as PyTorch asks for, because compilation cannot be recorded.
+        """
         import torch
 
         arrays = [array.clone() for array in given]
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # a call that is recorded must have been compiled before
+        with torch.cuda.stream(side):
             self.function(*arrays)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
