@@ -204,22 +204,22 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
 
 @kernel
 def measure_residuals(  # type: ignore[no-untyped-def]
-    frames, picks, H, codes, cap, limit, residual, size, means, energy, above, start
+    frames, picks, H, codes, caps, limit, residual, size, means, energy, above, start
 ):
     """Measure the residuals of `frames[picks]` at a block of m pixels that begins at `start`.
 
     The residual is the frame (n, n_pixels, n_channels) less the background of the components `H` (r, n_pixels,
-    n_channels) and the codes (r, n). `means` (k, n_pixels) gets its mean over channels in eighths of a grey level. The
-    sum over frames of mean squares, each at most ``cap ** 2``, is added to `energy` (n_pixels,), and the number of
-    frames whose mean square is above `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and
-    `size` (2, m) are scratch.
+    n_channels) and the codes (r, n). `means` (k, n_pixels) gets its mean over channels in eighths of a grey level, held
+    between ``-caps[0]`` and ``caps[0]``. The sum over frames of mean squares, each at most ``caps[1] ** 2``, is added
+    to `energy` (n_pixels,), and the number of frames whose mean square is above `limit` (n_pixels,) to `above`
+    (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
     """
     n, n_pixels, n_channels = frames.shape
     m = size.shape[1]
     first = start * n_channels
     values = frames.reshape(n, n_pixels * n_channels)
     components = H.reshape(H.shape[0], n_pixels * n_channels)
-    most, channels = np.float32(cap * cap), np.float32(n_channels)
+    highest, most, channels = np.float32(caps[0]), np.float32(caps[1] * caps[1]), np.float32(n_channels)
     mean, square, total = size[0], size[1], energy[start : start + m]
     bound, count = limit[start : start + m], above[start : start + m]
     for i in range(len(picks)):
@@ -234,7 +234,7 @@ def measure_residuals(  # type: ignore[no-untyped-def]
                 mean[p] += y
                 square[p] += y * y
         for p in range(m):
-            shown[p] = np.int16(np.rint(np.float32(8) * mean[p] / channels))
+            shown[p] = np.int16(np.rint(np.float32(8) * min(max(mean[p] / channels, -highest), highest)))
             total[p] += min(square[p] / channels, most)
             count[p] += square[p] / channels > bound[p]
 
@@ -265,6 +265,52 @@ def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignor
                 j -= 1
             size[j] = square
         usual[pixel] = np.sqrt(size[rank])
+
+
+@kernel(allocates=True)
+def count_returns(frames, H, codes, pixels, distances, parts, shares):  # type: ignore[no-untyped-def]
+    """Write to `shares` (2, m) how often m pixels, at the indices `pixels`, are not the scene, and how much comes back.
+
+    The first is the share of the frames (n, n_pixels, n_channels) that differ from the background, which is that of the
+    components `H` (r, n_pixels, n_channels) and the codes (r, n). The second is the share of the frames that do so with
+    a residual that is seen in each of some equal `parts` of the clip. `distances` are root mean squares over channels
+    in grey levels: within the first, two residuals are the same; beyond the second, a frame differs.
+    """
+    n, _, n_channels = frames.shape
+    near = np.float32(distances[0] * distances[0] * n_channels)
+    far = np.float32(distances[1] * distances[1] * n_channels)
+    y = np.empty((n, n_channels), np.float32)
+    for place in range(len(pixels)):
+        pixel = pixels[place]
+        away = returned = 0
+        for t in range(n):
+            for c in range(n_channels):
+                b = np.float32(0)
+                for component in range(codes.shape[0]):
+                    b += codes[component, t] * H[component, pixel, c]
+                y[t, c] = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+        for t in range(n):
+            total = np.float32(0)
+            for c in range(n_channels):
+                total += y[t, c] * y[t, c]
+            if total <= far:
+                continue
+            away += 1
+            part = 0
+            everywhere = True
+            while everywhere and part < parts:
+                everywhere = False
+                for i in range(part * n // parts, (part + 1) * n // parts):
+                    total = np.float32(0)
+                    for c in range(n_channels):
+                        total += (y[i, c] - y[t, c]) * (y[i, c] - y[t, c])
+                    if total <= near:
+                        everywhere = True
+                        break
+                part += 1
+            returned += everywhere
+        shares[0, place] = np.float32(away) / np.float32(n)
+        shares[1, place] = np.float32(returned) / np.float32(n)
 
 
 # --- Alternating modes -----------------------------------------------------------------------------------------------

@@ -112,14 +112,15 @@ class DynamicBackgroundTuning:
     held: int = 4 << 20  # pixels measured at a time, or one frame; bounds the memory of large pictures
     width: int = 320  # pixels: the width of pictures that the smoothing is chosen for
     smoothing: float = 3.0  # pixels: standard deviation
-    survives: float = 0.32  # share of the energy that survives smoothing, below which the scene moves in place
+    survives: float = 0.29  # share of the energy that survives smoothing, below which the scene moves in place
     survives_range: float = 0.12  # how far below it that is certain
     energy: float = 4.0  # squared grey levels, of rounding
     restless_frames: float = 0.5  # of the frames: what differs less often does not move in place
     restless: float = 1.0  # times the noise: what differs by less does not either
     least_share: float = 0.02  # of the picture: less may be chance
     narrowest: int = 160  # pixels: in smaller pictures objects are no larger than the smoothing
-    cap: float = 40.0  # grey levels: larger residuals count as much
+    mean_cap: float = 60.0  # grey levels: residuals are smoothed as if they were no larger
+    cap: float = 40.0  # grey levels: larger residuals count as much in their energy
     smooth_cap: float = 25.0  # grey levels: larger smoothed residuals count as much
     neighbourhood: int = 11  # pixels, of the means of the energies
     feather: int = 9  # pixels, of the border of the result
@@ -129,6 +130,30 @@ class DynamicBackgroundTuning:
     typical: float = 2.0  # times the median of the smoothed residual: its noise
     least: float = 6.0  # grey levels: the least that this noise becomes
     block_pixels: int = 4096  # pixels a thread works on at a time; has no effect on results
+
+
+@dataclass(frozen=True)
+class LeavesTuning:
+    """Leaves before the sky: dynamic background whose differences have one sign, sought on a coarse grid."""
+
+    fewest_frames: int = 25  # of which each part has five
+    grid: int = 160  # pixels: the grid's width, or half of the picture's
+    smoothing: float = 2.6  # pixels of the grid: standard deviation, of residuals that are smoothed already
+    cap: float = 40.0  # grey levels: larger smoothed residuals count as much
+    energy: float = 4.0  # squared grey levels, of rounding
+    neighbourhood: int = 9  # pixels of the grid, of the means of the energies and of the shares
+    survives: float = 0.16  # share of the energy that survives smoothing, below which the scene moves in place
+    survives_range: float = 0.05  # how far below it that is certain
+    away: float = 20.0  # grey levels: what differs by more is not the scene
+    often: float = 0.02  # of the frames: what differs less often does not alternate
+    often_range: float = 0.03  # how far above it that is certain
+    radius: float = 18.0  # grey levels within which two colours are one
+    grey: float = 0.5  # times the radius where there is no colour, because grey levels are alike by chance
+    parts: int = 5  # of the clip, in each of which a colour must be seen
+    returns: float = 0.25  # share, of what is not the scene, of colours that come back: above it the scene alternates
+    returns_range: float = 0.1  # how far above it that is certain
+    feather: int = 5  # pixels of the grid, of the border of the result
+    block_pixels: int = 512  # pixels a thread works on at a time; has no effect on results
 
 
 @dataclass(frozen=True)
@@ -197,6 +222,7 @@ class Tuning:
     mask: MaskTuning = MaskTuning()
     camera_shake: CameraShakeTuning = CameraShakeTuning()
     dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
+    leaves: LeavesTuning = LeavesTuning()
     alternating_modes: AlternatingModesTuning = AlternatingModesTuning()
     online: OnlineTuning = OnlineTuning()
     baselines: BaselineTuning = BaselineTuning()

@@ -3,6 +3,11 @@
 What is displaced a little differs from the scene, above it in one place as much as below it in the next, so that the
 mean over a neighbourhood stays. What passes in front shifts the mean. The share of the residual's energy that survives
 smoothing, over the clip, tells the two apart.
+
+Leaves before a bright sky differ with one sign, so that their mean is not 0; but it stays what it is over the clip,
+because as many leaves enter a neighbourhood as leave it. There the same test is made on the smoothed residual less its
+median over the clip. It asks for more smoothing, and for colours that come back in all parts of the clip, which those
+of people and cars seldom do.
 """
 
 from __future__ import annotations
@@ -16,10 +21,10 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray
-from visionnmf.apps.background.kernels import measure_residuals, rank_residuals
+from visionnmf.apps.background.kernels import count_returns, measure_residuals, rank_residuals
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["DynamicBackground", "find_dynamic_background", "smoothed_size"]
+__all__ = ["DynamicBackground", "find_dynamic_background", "smoothed"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class DynamicBackground:
     share: Floats  # how certain it is that the background moves, from 0 to 1
     noise: Floats  # noise of the residual, in grey levels
     smooth_noise: Floats  # noise of the smoothed residual, in grey levels
+    usual: Floats  # median over the clip of the smoothed residual, with its sign, in grey levels
 
 
 @dataclass(frozen=True)
@@ -41,20 +47,20 @@ class _Measured:
     Wt: Floats  # (n_components, n): their codes
 
 
-def smoothed_size(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """Return the absolute value of a smoothed residual with signs, of `shape` (height, width), at half the size."""
+def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
+    """Return a residual of `shape` (height, width), which keeps its signs, smoothed and at half the size."""
     dynamic = tuning.TUNING.dynamic_background
     height, width = shape
     half = cv2.resize(residual, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
     # In pixels of the half-size picture; it grows with pictures that are wider than usual.
     sigma = dynamic.smoothing / 2 * max(1.0, width / dynamic.width)
-    return np.abs(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma))
+    return np.asarray(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma), np.float32)
 
 
 def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
     """Measure the residuals, frame less background, over the k frames that are picked; `what` has frames and model.
 
-    Returns the sizes of the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
+    Returns the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
     width), each capped at ``cap ** 2``, and in how many frames the root mean square over channels is above `limit`
     (height, width).
     """
@@ -64,7 +70,7 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
     energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)  # k <= 40 frames
     squared = (limit * limit).ravel()
     held = max(1, dynamic.held // n_pixels)  # frames that are measured at a time, to bound the memory
-    sizes = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
+    smooth = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
     means = np.empty((held, n_pixels), np.int16)
     for first in range(0, len(picks), held):
         some = picks[first : first + held]
@@ -73,15 +79,15 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
             """Measure the frames `some` at a block of pixels: fill `means`, add to `energy` and `above`."""
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
-            model = what.frames, some, what.H, what.Wt, dynamic.cap, squared
+            model = what.frames, some, what.H, what.Wt, (dynamic.mean_cap, dynamic.cap), squared
             measure_residuals(*model, residual, size, means, energy, above, block[0])
 
         map_blocks(fill, blocks(n_pixels, dynamic.block_pixels))
-        for size, mean in zip(sizes[first : first + held], means, strict=False):
-            size[:] = smoothed_size(mean.reshape(shape), shape)
-    sizes /= 8  # the means are in eighths of a grey level
+        for result, mean in zip(smooth[first : first + held], means, strict=False):
+            result[:] = smoothed(mean.reshape(shape), shape)
+    smooth /= 8  # the means are in eighths of a grey level
     energy /= len(picks)
-    return sizes, energy.reshape(shape), above.reshape(shape)
+    return smooth, energy.reshape(shape), above.reshape(shape)
 
 
 def _rank(quantile: float, count: int) -> int:
@@ -119,44 +125,89 @@ def find_dynamic_background(
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
     # the frames that are measured, and the model whose residuals they leave
     what = _Measured(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)
-    # how certain it is that the background moves, from 0 to 1 (height, width), where residuals are often above the
-    # limit `restless * scale`; and the absolute smoothed residuals of the k frames (k, height / 2, width / 2)
-    share, sizes = _certainty(what, dynamic.restless * scale)
+    # Smoothed residuals of the k frames that are measured (k, height / 2, width / 2); the mean energy of the residual,
+    # and the number of frames in which it is above the usual noise, both (height, width).
+    limit = dynamic.restless * scale
+    smooth, energy, above = _measure(what, 0.999 * limit)  # values near the limit are looked at again below
+    share = _restless(what, limit, smooth, energy, above)
+    median = np.median(smooth, axis=0)
+    smooth -= median
+    share = np.maximum(share, _alternating(what, smooth, energy))
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
-    typical = np.median(sizes, axis=0, overwrite_input=True)
-    del sizes  # frees much memory where pictures are large
-    # `usual` is the noise of smoothed residuals, from their median over the frames; `wide`, from a quantile over the
-    # frames, is that of residuals as they are: at least the noise of neighbouring frames, and within bounds
-    usual = dynamic.typical * cv2.resize(typical, (width, height), interpolation=cv2.INTER_LINEAR)
+    typical = np.median(np.abs(smooth, out=smooth), axis=0, overwrite_input=True)
+    del smooth  # frees much memory where pictures are large
+    # `smooth_noise` is the noise of smoothed residuals, from their median over the frames; `wide`, from a quantile over
+    # the frames, is that of residuals as they are: at least the noise of neighbouring frames, and within bounds
+    smooth_noise, usual = (np.asarray(cv2.resize(each, (width, height)), np.float32) for each in (typical, median))
+    np.maximum(dynamic.least, dynamic.typical * smooth_noise, out=smooth_noise)
     wide = dynamic.wider * _quantile(what, dynamic.quantile, np.ones(shape, bool))
     np.clip(np.maximum(wide, noise, out=wide), scale, dynamic.widest, out=wide)
-    return DynamicBackground(share, wide, np.asarray(np.maximum(dynamic.least, usual), np.float32))
+    return DynamicBackground(share, wide, smooth_noise, usual)
 
 
-def _certainty(what: _Measured, usual: Floats) -> tuple[Floats, Floats]:
-    """Return how certain it is that the background moves (height, width), and sizes of the smoothed residuals.
+def _restless(what: _Measured, usual: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
+    """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
 
-    It moves where little of the residual's energy survives smoothing and the residual is above `usual` in many frames.
+    Little of the residual's energy survives smoothing there, and the residual is above `usual` in many frames.
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = usual.shape
     asked = len(what.picks)
-    # Sizes of the smoothed residuals (k, height / 2, width / 2); the mean energy of the residual, and the number of
-    # frames in which it is above the usual noise, both (height, width).
-    sizes, energy, above = _measure(what, 0.999 * usual)  # values near the limit are looked at again below
-    kept = np.zeros_like(sizes[0])  # mean energy of the smoothed residual
-    for size in sizes:
-        kept += np.minimum(size, dynamic.smooth_cap) ** 2
+    kept = np.zeros_like(smooth[0])  # mean energy of the smoothed residual
+    for each in smooth:
+        kept += np.minimum(np.abs(each), dynamic.smooth_cap) ** 2
     kept /= asked
     times = max(1.0, width / dynamic.width)
     box, feather = (int(side * times) | 1 for side in (dynamic.neighbourhood, dynamic.feather))
     # Share of the energy in a neighbourhood that survives smoothing.
     survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
     survives /= cv2.blur(energy, (box, box)) + dynamic.energy
-    del energy
     # The quantile over frames can only exceed `usual` where so many frames do; it is computed there alone.
     restless = above >= asked - _rank(dynamic.restless_frames, asked)
     often = _quantile(what, dynamic.restless_frames, (survives < dynamic.survives) & restless) / usual
     certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(often - 1, 0, 1)
-    return np.asarray(cv2.blur(certain, (feather, feather)), np.float32), sizes
+    return np.asarray(cv2.blur(certain, (feather, feather)), np.float32)
+
+
+def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
+    """Return how certain it is that the background alternates, as leaf and sky do (height, width), from 0 to 1.
+
+    `smooth` (k, height / 2, width / 2) are the smoothed residuals less their median. Little of the energy survives more
+    smoothing there, and colours that are not the scene's come back in all parts of the clip.
+    """
+    leaves = tuning.TUNING.leaves
+    height, width = energy.shape
+    n = len(what.frames)
+    if n < leaves.fewest_frames:
+        return np.zeros_like(energy)
+    across = min(width // 2, leaves.grid)
+    size = across, max(1, round(height * across / width))  # of the grid on which the test is made
+    kept = np.zeros(size[::-1], np.float32)
+    for each in smooth:
+        coarse = cv2.GaussianBlur(cv2.resize(each, size, interpolation=cv2.INTER_AREA), (0, 0), leaves.smoothing)
+        kept += np.minimum(np.abs(coarse), leaves.cap) ** 2
+    box = (leaves.neighbourhood, leaves.neighbourhood)
+    everything = cv2.blur(cv2.resize(energy, size, interpolation=cv2.INTER_AREA), box)
+    survives = cv2.blur(kept / len(smooth), box) / (everything + leaves.energy)
+    places = np.flatnonzero(survives < leaves.survives)
+    rows, columns = np.divmod(places, across)
+    pixels = (2 * rows + 1) * height // (2 * size[1]) * width + (2 * columns + 1) * width // (2 * across)
+    radius = leaves.radius * (1 if what.frames.shape[2] > 1 else leaves.grey)
+    # shares of the frames in which a pixel is away from the scene, and in which it has a colour that comes back
+    shares = np.zeros((2, survives.size), np.float32)
+
+    def fill(block: tuple[int, int]) -> None:
+        """Write the shares at a block of the `pixels`."""
+        part = slice(*block)
+        found = np.empty((2, block[1] - block[0]), np.float32)
+        count_returns(what.frames, what.H, what.Wt, pixels[part], (radius, leaves.away), leaves.parts, found)
+        shares[:, places[part]] = found
+
+    map_blocks(fill, blocks(len(pixels), leaves.block_pixels))
+    away, back = (cv2.blur(each.reshape(survives.shape), box) for each in shares)
+    in_place = np.clip((leaves.survives - survives) / leaves.survives_range, 0, 1)
+    often = np.clip((away - leaves.often) / leaves.often_range, 0, 1)
+    again = np.clip((back / (away + 0.01) - leaves.returns) / leaves.returns_range, 0, 1)
+    certain = cv2.blur(in_place * often * again, (leaves.feather, leaves.feather))
+    return np.asarray(cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)

@@ -18,7 +18,7 @@ from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean
 from visionnmf.apps.background.kernels import score_pixels
 
-from .dynamic_background import DynamicBackground, smoothed_size
+from .dynamic_background import DynamicBackground, smoothed
 
 __all__ = ["MaskDecision", "camera_floor", "foreground_mask", "median_mask", "without_holes"]
 
@@ -71,13 +71,16 @@ class MaskDecision:
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
     """Return scores (height, width) from the smoothed residual, for places where the background moves.
 
-    Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
+    Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not. Leaves
+    before the sky leave a mean that hardly changes.
     """
     residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
+    cap = tuning.TUNING.dynamic_background.mean_cap
+    residual = np.clip(residual, -cap, cap, dtype=np.float32, casting="unsafe")
     height, width = shape = dynamic.share.shape
-    # `smoothed_size` works at half the resolution, so its result is enlarged to the frame.
-    smooth = cv2.resize(smoothed_size(residual, shape), (width, height), interpolation=cv2.INTER_LINEAR)
-    return np.asarray(smooth / dynamic.smooth_noise, np.float32)
+    # `smoothed` works at half the resolution, so its result is enlarged to the frame.
+    smooth = cv2.resize(smoothed(residual, shape), (width, height), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(np.abs(smooth - dynamic.usual) / dynamic.smooth_noise, np.float32)
 
 
 def foreground_mask(score: Floats, threshold: float) -> FrameArray:

@@ -17,6 +17,7 @@ DYNAMIC = Record(
         "share": Array("float32", "height width", low=0, high=1),
         "noise": Array("float32", "height width", low=1),
         "smooth_noise": Array("float32", "height width", low=1),
+        "usual": Array("float32", "height width", low=-255, high=255),
     },
     DynamicBackground,
 )
@@ -42,7 +43,7 @@ STATE = {
 
 FILE = ModelFile(
     "visionnmf-background",
-    version=5,
+    version=6,
     title="a background model",
     origin="make one with BackgroundModel.save",
     smaller="work on smaller frames",

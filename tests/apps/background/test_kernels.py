@@ -18,10 +18,10 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
     picks, limit = np.arange(0, 12, 2), np.linspace(0, 30000, 30, dtype=np.float32)
     means, energy, above = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros(30, np.uint8)
     scratch = np.empty(28 * channels, np.float32), np.empty((2, 28), np.float32)
-    kernels.measure_residuals(frames, picks, H, codes, 40.0, limit, *scratch, means, energy, above, 2)
+    kernels.measure_residuals(frames, picks, H, codes, (60.0, 40.0), limit, *scratch, means, energy, above, 2)
     y = frames[picks] - np.minimum(np.einsum("rt,rpc->tpc", codes[:, picks], H), 255)
     squares = (y**2).mean(axis=2)
-    np.testing.assert_allclose(means[:, 2:] / 8, y.mean(axis=2)[:, 2:], atol=0.07)
+    np.testing.assert_allclose(means[:, 2:] / 8, y.mean(axis=2)[:, 2:].clip(-60, 60), atol=0.07)
     np.testing.assert_allclose(energy[2:], np.minimum(squares, 1600).sum(axis=0)[2:], rtol=1e-4)
     np.testing.assert_array_equal(above[2:], (squares > limit).sum(axis=0)[2:])
     assert 0 < above.sum() < 6 * 28
@@ -31,6 +31,24 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
         kernels.rank_residuals(frames, picks, H, codes, rank, np.array([3, 17]), usual)
         np.testing.assert_allclose(usual[[3, 17]], np.sqrt(np.sort(squares, axis=0)[rank, [3, 17]]), rtol=1e-4)
         assert np.count_nonzero(usual) == 2
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_colours_that_come_back_are_those_of_numpy(channels, rng):
+    frames = rng.integers(0, 256, (31, 40, channels), dtype=np.uint8)
+    frames[::2, 10:20] = 200  # comes back in all parts of the clip
+    frames[:7, 20:30] = 200  # does not
+    H = np.full((1, 40, channels), 100, np.float32)
+    codes, pixels, parts = rng.uniform(0.9, 1.1, (1, 31)).astype(np.float32), np.arange(5, 38), 4
+    shares = np.empty((2, len(pixels)), np.float32)
+    kernels.count_returns(frames, H, codes, pixels, (18.0, 60.0), parts, shares)
+    y = frames[:, pixels] - codes[0][:, None, None] * 100
+    away = np.sqrt((y**2).mean(axis=2)) > 60
+    alike = np.sqrt(((y[:, None] - y[None]) ** 2).mean(axis=3)) <= 18  # (n, n, n_pixels)
+    bounds = [part * 31 // parts for part in range(parts + 1)]
+    everywhere = np.all([alike[:, a:b].any(axis=1) for a, b in itertools.pairwise(bounds)], axis=0)
+    np.testing.assert_allclose(shares, [away.mean(axis=0), (away & everywhere).mean(axis=0)], atol=1e-6)
+    assert shares[1, 5:15].min() > shares[1, 15:25].max()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 75, 255, 256, 300])
