@@ -1,5 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
+AUTO = "auto"
+AUTO_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # of which loss="auto" chooses one
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 ONLINE_STARTS = ("batch", *STARTS)
 

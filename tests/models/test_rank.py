@@ -55,7 +55,7 @@ def test_scores_are_the_mean_loss_of_entries_that_were_hidden(rng):
         generator = check_random_state(5)
         for split in range(2):
             hidden = generator.random_sample(X.shape) < 0.2
-            seed = int(generator.randint(module.SEEDS))
+            seed = int(generator.randint(np.iinfo(np.int32).max))
             for i, rank in enumerate((1, 3)):
                 model = clone(estimator).set_params(n_components=rank, random_state=seed)
                 P = model.inverse_transform(model.fit_transform(X, weights=weights * ~hidden))

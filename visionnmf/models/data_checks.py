@@ -41,6 +41,7 @@ __all__ = [
     "is_dask",
     "is_on_device",
     "loss_at_mean",
+    "loss_in_use",
     "refuse_zeros",
     "select_samples",
     "weigh_samples",
@@ -385,6 +386,12 @@ def fitted_loss(loss: Any, parameter: float) -> Loss:
     record = find_loss(loss)
     assert record is not None
     return Loss(record.name, parameter)
+
+
+def loss_in_use(model: Any) -> str | float:
+    """Return the loss of a fitted NMF as a user would give it: what "auto" has chosen, or the parameter."""
+    loss: str | float = getattr(model, "loss_", None) or model.loss
+    return loss
 
 
 def _no_parameter(parameter: Any, what: str) -> None:

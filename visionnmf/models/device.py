@@ -39,7 +39,7 @@ from visionnmf.engine.starts import absolute_normal, scale_of
 from visionnmf.exceptions import ParameterError, TooLargeError
 
 from .best_start import fit_best
-from .data_checks import check_mean, fitted_loss, loss_at_mean, refuse_zeros
+from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, refuse_zeros
 from .fits import Found, Start
 from .memory import estimate_memory
 from .penalty import given_penalty
@@ -337,7 +337,7 @@ def beside(X: Any, array: Any) -> Any:
 
 def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
     """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted `NMF`."""
-    loss = fitted_loss(model.loss, model.loss_parameter_)
+    loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
     problem = problem_on_device(model, X, weights, loss, reset=False, fitting=False)
     norms = to_numpy(model.component_norms_).astype(np.float64)
     return codes_on_device(replace(problem, penalty_W=problem.penalty_W.rescaled(norms)), model.components_)

@@ -7,8 +7,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from visionnmf import choices
 from visionnmf._checks import check_nonnegative_array, check_random_state
 from visionnmf.engine.solving import PrintedProgress
+from visionnmf.exceptions import ParameterError
 
 from .blocks import DaskBlocks, fit_dask, transform_blocks
 from .data_checks import is_dask, is_on_device
@@ -33,6 +35,12 @@ def fit_elsewhere(
     array.
     """
     check_parameters(model)
+    if model.loss == choices.AUTO:
+        raise ParameterError(
+            "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "
+            "visionnmf.select_loss"
+        )
+    model.__dict__.pop("loss_", None)  # what "auto" had chosen in a fit before
     check_nuclear(model)
     given, n_components = given_components(model, tuple(X.shape), H)
     model.ridge_ = float(model.nuclear) * math.sqrt(max(X.shape))  # stands for the nuclear norm

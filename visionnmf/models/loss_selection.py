@@ -7,28 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from visionnmf import choices
 from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state, plot_axes
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_data, check_loss, check_weights
+from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, loss_scores, part_of
 from .nmf import NMF
-from .rank import fit_shown, hidden_entries
 
 __all__ = ["LossSelection", "select_loss"]
 
 Array = NDArray[Any]
-
-CANDIDATES = ("manhattan", "huber", "frobenius", "kullback-leibler")
-COMPONENTS = 20  # of the default estimator, at most a third of the smaller side of the data
-ITERATIONS = 100  # of the default estimator: enough to rank losses, a fraction of the cost of finished fits
-LARGEST_SAMPLE = (2000, 1000)  # samples and features; of larger data a random part is taken
-# The share of the positive held-out entries that may be outliers. Only positive ones count, because in data that are 0
-# nearly everywhere, such as counts of words, a fifth of all entries would be more than those that carry information.
-OUTLIERS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +62,12 @@ class LossSelection:
 
 def select_loss(
     X: ArrayLike,
-    losses: Sequence[str | float] = CANDIDATES,
+    losses: Sequence[str | float] = choices.AUTO_LOSSES,
     *,
     estimator: NMF | None = None,
     weights: ArrayLike | None = None,
-    n_splits: int = 2,
-    fraction: float = 0.1,
+    n_splits: int = SPLITS,
+    fraction: float = FRACTION,
     random_state: Any = None,
     callback: Callable[[int, int], Any] | None = None,
 ) -> LossSelection:
@@ -143,21 +135,10 @@ def select_loss(
     checked = NMF() if estimator is None else clone(estimator)
     data, observed = check_data(checked, X, reset=True, missing=checked.missing_values, sparse=True)
     data, counted = check_weights(weights, observed, data)
-    data, entries = _part(data, counted, checked.missing_values == 0, rng)
+    data, entries = part_of(data, counted, checked.missing_values == 0, rng)
     if estimator is None:
         checked = NMF(max(1, min(COMPONENTS, min(data.shape) // 3)), max_iter=ITERATIONS)
-    # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
-    checked.set_params(loss_parameter=None, missing_values=None, callback=None, verbose=0)
-    scores = np.empty((len(tried), n_splits))
-    for split, (held, seed) in enumerate(hidden_entries(entries, n_splits, fraction, rng)):
-        residuals = []
-        for i, loss in enumerate(tried):
-            model = clone(checked).set_params(loss=loss, random_state=seed)
-            codes, _ = fit_shown(model, data, entries - held)
-            residuals.append(np.abs(data - codes @ model.components_)[held > 0])
-            if callback is not None:
-                callback(split * len(tried) + i + 1, scores.size)
-        scores[:, split] = _trimmed_errors(np.array(residuals, np.float64), data[held > 0], held[held > 0])
+    scores = loss_scores(checked, data, entries, tried, n_splits, fraction, rng, callback)
     order = np.argsort(scores.mean(axis=1), kind="stable")
     return LossSelection(tried[order[0]], [tried[i] for i in order], scores[order])
 
@@ -170,31 +151,3 @@ def _checked_losses(losses: Sequence[str | float]) -> list[str | float]:
     for loss in tried:
         check_loss(loss, None, np.ones(1))
     return tried
-
-
-def _part(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Return the data, or a random part of large data, as a dense array, and the weights of its entries.
-
-    The part has at most 2000 samples and 1000 features (`LARGEST_SAMPLE`). `weights` of sparse data are None, and
-    `zeros_missing` is true if the entries that they do not store are missing.
-    """
-    for axis, most in enumerate(LARGEST_SAMPLE):
-        if data.shape[axis] > most:
-            kept = np.sort(rng.choice(data.shape[axis], most, replace=False))
-            data = data[kept] if axis == 0 else data[:, kept]
-            weights = weights if weights is None else weights.take(kept, axis)
-    if sp.issparse(data):
-        data = data.toarray()
-        weights = (data > 0).astype(data.dtype) if zeros_missing else None
-    return np.ascontiguousarray(data), np.ones_like(data) if weights is None else weights
-
-
-def _trimmed_errors(residuals: Array, values: Array, weights: Array) -> Array:
-    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts.
-
-    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries. The entries
-    whose smallest residual is largest are left out as outliers, a fifth as many as there are positive values.
-    """
-    n_outliers = int(OUTLIERS * np.count_nonzero(values))
-    kept = np.argsort(residuals.min(axis=0), kind="stable")[: len(values) - n_outliers]
-    return np.average(residuals[:, kept] ** 2, axis=1, weights=weights[kept])

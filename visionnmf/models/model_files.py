@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from visionnmf import choices
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.exceptions import UnreadableError
@@ -65,6 +66,7 @@ ALL: dict[str, Field] = {
 PLAIN: dict[str, Field] = {
     "components_": MATRIX,  # of both signs with the solver "svd"
     "component_norms_": Array(FLOATS, "components", above=0),
+    "loss_": Maybe(Text(choices.AUTO_LOSSES)),
     "loss_parameter_": Number(low=-(2.0**63), high=2.0**63),  # what compiled code takes
     "ridge_": Number(low=0),
     "solver_": Text(tuple(SOLVERS)),

@@ -11,14 +11,16 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf import choices
 from visionnmf._checks import (
     check_count,
     check_nonnegative_array,
     check_random_state,
+    check_seed,
 )
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import check_zero_weight
+from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import norms_of
@@ -37,10 +39,12 @@ from .data_checks import (
     find_loss,
     finite_codes,
     fitted_loss,
+    loss_in_use,
     with_sample_weight,
 )
 from .elsewhere import fit_elsewhere, is_elsewhere, transform_elsewhere
 from .fits import Found
+from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, loss_scores, part_of
 from .initialisation import start_factors
 from .linear_model import WORDS, LinearModel, explains
 from .lost_samples import Lost, warn_zero_codes
@@ -73,7 +77,8 @@ class NMF(WithPenalties, LinearModel):
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
     loss : str or float, default="manhattan"
-        A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``.
+        A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``. "auto" takes
+        what :func:`select_loss` proposes with `n_components` and 100 iterations, without penalties.
     loss_parameter : float or None, default=None
         ``alpha`` of "elastic-net" (None takes one over the mean of `X`), or ``delta`` of "huber", the residual beyond
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
@@ -124,6 +129,8 @@ class NMF(WithPenalties, LinearModel):
         The number of components and of iterations.
     solver_ : str
         The solver that was used.
+    loss_ : str
+        What ``loss="auto"`` has chosen; only then.
     loss_parameter_ : float
         The loss's parameter in use, or beta; 0 if the loss has neither.
     reconstruction_err_ : float
@@ -226,7 +233,7 @@ class NMF(WithPenalties, LinearModel):
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether `X` may be sparse, which the loss decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
-        record = find_loss(self.loss)
+        record = find_loss("frobenius" if isinstance(self.loss, str) and self.loss == choices.AUTO else self.loss)
         # the weight of the entries that are not stored: 0 if zeros are missing, else 1
         tags.input_tags.sparse = record is not None and record.takes_sparse(float(self.missing_values != 0))
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
@@ -343,7 +350,7 @@ class NMF(WithPenalties, LinearModel):
                 )
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)  # all weights may be 0
-        loss = fitted_loss(self.loss, self.loss_parameter_)
+        loss = fitted_loss(loss_in_use(self), self.loss_parameter_)
         check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         # a copy, as the array of a loaded model may be read-only, or on a device
@@ -406,7 +413,10 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
-        loss = check_loss(self.loss, self.loss_parameter, data, entries)
+        self.__dict__.pop("loss_", None)  # of a fit before
+        if self.loss == choices.AUTO:
+            self.loss_ = self._chosen_loss(data, entries)
+        loss = check_loss(loss_in_use(self), self.loss_parameter, data, entries)
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
@@ -420,6 +430,15 @@ class NMF(WithPenalties, LinearModel):
             # l2 on both factors stands for the nuclear norm of the model
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
+
+    def _chosen_loss(self, data: Any, entries: Array | None) -> str:
+        """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
+        zeros = self._weight_of_zeros(data)
+        able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].takes_sparse(zeros)]
+        trial = NMF(min(self.n_components or COMPONENTS, *data.shape), max_iter=ITERATIONS)
+        rng = check_random_state(check_seed(self.random_state))
+        shown = part_of(data, entries, self.missing_values == 0, rng)
+        return able[loss_scores(trial, *shown, able, SPLITS, FRACTION, rng).mean(axis=1).argmin()]
 
     def _set_found(self, found: Found) -> None:
         """Set the attributes of a fit elsewhere from what it `found`; warn if most samples got codes of 0."""

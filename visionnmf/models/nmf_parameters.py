@@ -13,7 +13,7 @@ from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.solvers import SOLVERS, check_solver
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_loss, check_missing_values, find_loss
+from .data_checks import check_loss, check_missing_values, find_loss, loss_in_use
 from .linear_model import SOLVER_WORDS
 from .penalty import given_penalty
 
@@ -26,7 +26,10 @@ def check_parameters(model: Any) -> None:
     """Raise ParameterError if a parameter of `model`, an :class:`.NMF`, is not allowed, whatever the data are."""
     if model.n_components is not None:
         check_count(model.n_components, "n_components")
-    check_loss(model.loss, model.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
+    if not isinstance(model.loss, str) or model.loss != choices.AUTO:
+        check_loss(model.loss, model.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
+    elif model.loss_parameter is not None:
+        raise ParameterError(f"loss_parameter must be None for loss='auto'; got {model.loss_parameter!r}")
     if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:  # another library's name of a solver
         allowed = ["auto", *sorted(SOLVERS)]
         raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
@@ -53,12 +56,12 @@ def check_nuclear(model: Any) -> None:
 
     Only losses with a kink at residual 0 can: for the others the right strength would depend on the data.
     """
-    record = find_loss(model.loss)
+    record = find_loss(loss_in_use(model))
     if model.nuclear and not (record is not None and record.kink):
         able = [name for name, record in LOSSES.items() if record.kink]
         raise ParameterError(
             f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with "
-            f"loss={model.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
+            f"loss={loss_in_use(model)!r}; set penalty_W and penalty_H to Penalty(l2=...)"
         )
 
 

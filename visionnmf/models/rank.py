@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from visionnmf import choices
 from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state, plot_axes
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_data, check_weights, fitted_loss
+from .data_checks import check_data, check_weights, fitted_loss, loss_in_use
+from .hidden_entries import fit_shown, hidden_entries
 from .nmf import NMF
 
-__all__ = ["RankSelection", "fit_shown", "hidden_entries", "select_rank"]
+__all__ = ["RankSelection", "select_rank"]
 
 Array = NDArray[Any]
 
 NEGLIGIBLE = 0.02  # share of the decrease of the error from the worst of the lower ranks to the best
 LARGEST = 20  # rank tried when none are given
-SEEDS = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +141,8 @@ def select_rank(
     estimator = NMF() if estimator is None else estimator
     if not isinstance(estimator, NMF):
         raise ParameterError(f"estimator must be a visionnmf.NMF; got {estimator!r:.80}")
+    if estimator.loss == choices.AUTO:  # each rank could have another one, and their values cannot be compared
+        raise ParameterError("loss of the estimator must be a name or a number; got 'auto'; take that of select_loss")
     n_splits = check_count(n_splits, "n_splits")
     callback = check_callable(callback, "callback")
     fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)  # above 0, at most 0.5
@@ -167,17 +170,6 @@ def select_rank(
     return RankSelection(int(tried[_choose(scores)]), tried, scores)
 
 
-def hidden_entries(
-    entries: Array, n_splits: int, fraction: float, rng: np.random.RandomState
-) -> Iterator[tuple[Array, int]]:
-    """Yield for each split the weights of the hidden entries, 0 elsewhere, and a seed; refuse hiding none."""
-    for _ in range(n_splits):
-        held = entries * (rng.random_sample(entries.shape) < fraction)
-        if not held.any():
-            raise ParameterError(f"fraction must hide at least one of {held.size} entries; got {fraction!r}; raise it")
-        yield held, int(rng.randint(SEEDS))
-
-
 def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.int_]:
     """Return the ranks to compare, in increasing order; the default is 1 to a third of the smaller side."""
     if ranks is None:
@@ -188,24 +180,10 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
     return np.array(given)
 
 
-def fit_shown(model: NMF, X: Array, shown: Array) -> tuple[Array, bool]:
-    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged.
-
-    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        W = np.asarray(model.fit_transform(X, weights=shown))
-    others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
-    for warning in others:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return W, len(others) == len(caught)
-
-
 def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
     """Return the mean loss of the entries of weights `held`, after a fit to those `shown`, and whether it converged."""
     W, converged = fit_shown(model, X, shown)
-    loss = fitted_loss(model.loss, model.loss_parameter_)
+    loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
     total = Problem(X, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
     return total / float(held.sum(dtype=np.float64)), converged
 

@@ -105,9 +105,7 @@ def test_a_run_that_was_stopped_is_reported(rows, tmp_path):
 
 def test_what_cannot_be_is_refused_before_the_work(rows, folder, tmp_path):
     model = tmp_path / "m.npz"
-    with pytest.raises(
-        ParameterError, match=r"method must be one of \['auto', .*'conservative'\]; got 'svd'"
-    ):
+    with pytest.raises(ParameterError, match=r"method must be one of \['auto', .*'conservative'\]; got 'svd'"):
         learn_stream(rows, model, learning=StreamLearning(method="svd"))
     with pytest.raises(OutputExistsError, match="would overwrite the input"):
         learn_stream(rows, rows, force=True)

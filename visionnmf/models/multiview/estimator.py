@@ -19,7 +19,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.products import norms_of
 from visionnmf.engine.solving import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss, is_dask
+from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF
 from visionnmf.models.nmf_parameters import check_parameters
@@ -367,16 +367,16 @@ class MultiviewNMF(LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
+        check_loss(self.loss, self.loss_parameter, np.ones(1))  # "auto" is of NMF alone
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
         check_number(self.codes_l2, "codes_l2", without_low=True)  # > 0
-        if self.group_bound is not None:
-            check_number(self.group_bound, "group_bound", without_low=True)  # > 0
+        for name in ("group_bound", "view_outliers"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name, without_low=True)  # > 0
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
-        if self.view_outliers is not None:
-            check_number(self.view_outliers, "view_outliers", without_low=True)  # > 0
         check_missing_values(self.missing_values)
         check_parameters(self._plain_model().set_params(callback=self.callback, verbose=self.verbose))
 

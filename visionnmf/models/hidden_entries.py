@@ -1,0 +1,111 @@
+"""Entries that are hidden from a fit, and how well models with several losses predict them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["COMPONENTS", "FRACTION", "ITERATIONS", "SPLITS", "fit_shown", "hidden_entries", "loss_scores", "part_of"]
+
+Array = NDArray[Any]
+
+SPLITS = 2
+FRACTION = 0.1  # of the entries that is hidden
+COMPONENTS = 20  # of the default estimator, at most a third of the smaller side of the data
+SEEDS = np.iinfo(np.int32).max
+ITERATIONS = 100  # of the default estimator: enough to rank losses, a fraction of the cost of finished fits
+LARGEST_SAMPLE = (2000, 1000)  # samples and features; of larger data a random part is taken
+# The share of the positive held-out entries that may be outliers. Only positive ones count, because in data that are 0
+# nearly everywhere, such as counts of words, a fifth of all entries would be more than those that carry information.
+OUTLIERS = 0.2
+
+
+def loss_scores(
+    estimator: Any,
+    data: Array,
+    entries: Array,
+    losses: Sequence[str | float],
+    n_splits: int,
+    fraction: float,
+    rng: np.random.RandomState,
+    callback: Callable[[int, int], Any] | None = None,
+) -> Array:
+    """Return the error of each loss in each split, (n_losses, n_splits), at a `fraction` of the entries that is hidden.
+
+    `estimator` is an NMF, which gets each of the losses, and `entries` are the weights of the dense data.
+    """
+    # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
+    estimator = clone(estimator).set_params(loss_parameter=None, missing_values=None, callback=None, verbose=0)
+    scores = np.empty((len(losses), n_splits))
+    for split, (held, seed) in enumerate(hidden_entries(entries, n_splits, fraction, rng)):
+        residuals = []
+        for i, loss in enumerate(losses):
+            model = clone(estimator).set_params(loss=loss, random_state=seed)
+            codes, _ = fit_shown(model, data, entries - held)
+            residuals.append(np.abs(data - codes @ model.components_)[held > 0])
+            if callback is not None:
+                callback(split * len(losses) + i + 1, scores.size)
+        scores[:, split] = _trimmed_errors(np.array(residuals, np.float64), data[held > 0], held[held > 0])
+    return scores
+
+
+def hidden_entries(
+    entries: Array, n_splits: int, fraction: float, rng: np.random.RandomState
+) -> Iterator[tuple[Array, int]]:
+    """Yield for each split the weights of the hidden entries, 0 elsewhere, and a seed; refuse hiding none."""
+    for _ in range(n_splits):
+        held = entries * (rng.random_sample(entries.shape) < fraction)
+        if not held.any():
+            raise ParameterError(f"fraction must hide at least one of {held.size} entries; got {fraction!r}; raise it")
+        yield held, int(rng.randint(SEEDS))
+
+
+def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
+    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged.
+
+    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        W = np.asarray(model.fit_transform(X, weights=shown))
+    others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
+    for warning in others:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return W, len(others) == len(caught)
+
+
+def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """Return the data, or a random part of large data, as a dense array, and the weights of its entries.
+
+    The part has at most 2000 samples and 1000 features (`LARGEST_SAMPLE`). `weights` of sparse data are None, and
+    `zeros_missing` is true if the entries that they do not store are missing.
+    """
+    for axis, most in enumerate(LARGEST_SAMPLE):
+        if data.shape[axis] > most:
+            kept = np.sort(rng.choice(data.shape[axis], most, replace=False))
+            data = data[kept] if axis == 0 else data[:, kept]
+            weights = weights if weights is None else weights.take(kept, axis)
+    if sp.issparse(data):
+        data = data.toarray()
+        weights = (data > 0).astype(data.dtype) if zeros_missing else None
+    return np.ascontiguousarray(data), np.ones_like(data) if weights is None else weights
+
+
+def _trimmed_errors(residuals: Array, values: Array, weights: Array) -> Array:
+    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts.
+
+    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries. The entries
+    whose smallest residual is largest are left out as outliers, a fifth as many as there are positive values.
+    """
+    n_outliers = int(OUTLIERS * np.count_nonzero(values))
+    kept = np.argsort(residuals.min(axis=0), kind="stable")[: len(values) - n_outliers]
+    return np.average(residuals[:, kept] ** 2, axis=1, weights=weights[kept])
