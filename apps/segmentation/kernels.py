@@ -19,14 +19,10 @@ __all__ = ["CUES", "FEATURES", "BorderTrees", "RegionGraph", "flood", "merge", "
 CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "T 4", "L 8", "ab 8", "T 8", "L 16", "ab 16", "T 16")
 """The cues of a border: what changes across it, and the width of the blur in pixels; see :mod:`.cues`."""
 
-# Columns of a region's sums: pixels, sides on the frame, energy, CIELAB, its squares, places, then the histograms of L,
-# of a and b, and of textons. Places are x, y, x^2, y^2 and x y of the pixels' centres.
-SIZE, FRAME, ENERGY, LAB, LAB_SQUARED, PLACES, HISTOGRAMS = 0, 1, 2, 3, 6, 9, 14
-L_START, AB_START, T_START, N_SUMS = 14, 24, 40, 72
-
-# Columns of a border's sums: the number of pixel sides, energy, the strength of each cue, then the places of the sides.
-BORDER_PLACES = 2 + len(CUES)
-N_BORDER_SUMS = BORDER_PLACES + 5
+# Columns of a region's sums: pixels, sides on the frame, energy, CIELAB, its squares, then the histograms of L, of a
+# and b, and of textons.
+SIZE, FRAME, ENERGY, LAB, LAB_SQUARED, HISTOGRAMS = 0, 1, 2, 3, 6, 9
+L_START, AB_START, T_START, N_SUMS = 9, 19, 35, 67
 
 FEATURES = (
     *(f"mean {cue}" for cue in CUES),
@@ -53,10 +49,6 @@ FEATURES = (
     "colour difference / picture's spread",
     "picture's energy",
     "picture's spread",
-    "fullness of the smaller",
-    "fullness of the larger",
-    "fullness of both",
-    "straightness",
 )
 """What describes a border; :func:`_describe` writes them in this order."""
 
@@ -67,8 +59,7 @@ class RegionGraph(NamedTuple):
     """The regions of a picture and their borders, as sums that :func:`merge` adds up; it overwrites them.
 
     `regions` (2 n - 1, N_SUMS) and `perimeters` (2 n - 1,) have n rows of regions and room for the merges. `ends`
-    (m, 2) are the regions on the two sides of each border, `borders` (m, N_BORDER_SUMS) its length, energy, cues and
-    places.
+    (m, 2) are the regions on the two sides of each border, `borders` (m, 2 + N_CUES) its length, energy and cues.
     `picture` has the number of pixels, the mean energy and the spread of the colours.
     """
 
@@ -198,69 +189,13 @@ def _spread(regions, i):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _spread_of_places(sums, row, start):  # type: ignore[no-untyped-def]
-    """Return the variances of x and y, and their covariance, over the pixels or the pixel sides of a row of sums.
-
-    The first column of `sums` is their number, and those from `start` on are the sums of x, y, x^2, y^2 and x y.
-    """
-    count = sums[row, 0]
-    x, y = sums[row, start] / count, sums[row, start + 1] / count
-    return (
-        sums[row, start + 2] / count - x * x,
-        sums[row, start + 3] / count - y * y,
-        sums[row, start + 4] / count - x * y,
-    )
-
-
-@kernel(part=True)
-def _fullness(size, xx, yy, xy):  # type: ignore[no-untyped-def]
-    """Return the pixels of a region over those of the ellipse of the same variances `xx`, `yy` and covariance `xy`.
-
-    It is 1 for an ellipse, 0.95 for a rectangle, and small for a region with arms or holes. A pixel is a square, whose
-    own variance along each axis is 1 / 12.
-    """
-    return size / (4 * np.pi * np.sqrt(max((xx + 1 / 12) * (yy + 1 / 12) - xy * xy, 1e-6)))
-
-
-@kernel(part=True)
-def _describe_shape(graph, e, i, j, out):  # type: ignore[no-untyped-def]
-    """Write to `out` how full the regions i and j and both together are, and how straight border e between them is.
-
-    The straightness is the length that a straight border with the same variance of places has, over the border's
-    length. `graph` is a RegionGraph. The variances of both regions together are those within them, by their shares of
-    the pixels, and those of their centres.
-    """
-    regions = graph.regions
-    small, large = regions[i, SIZE], regions[j, SIZE]
-    xx_i, yy_i, xy_i = _spread_of_places(regions, i, PLACES)
-    xx_j, yy_j, xy_j = _spread_of_places(regions, j, PLACES)
-    p, q = small / (small + large), large / (small + large)
-    x = regions[i, PLACES] / small - regions[j, PLACES] / large  # between the centres
-    y = regions[i, PLACES + 1] / small - regions[j, PLACES + 1] / large
-    out[0] = _fullness(small, xx_i, yy_i, xy_i)
-    out[1] = _fullness(large, xx_j, yy_j, xy_j)
-    out[2] = _fullness(
-        small + large,
-        p * xx_i + q * xx_j + p * q * x * x,
-        p * yy_i + q * yy_j + p * q * y * y,
-        p * xy_i + q * xy_j + p * q * x * y,
-    )
-    xx, yy, xy = _spread_of_places(graph.borders, e, BORDER_PLACES)
-    half = (xx - yy) / 2
-    # the larger eigenvalue; n points in a row, a pixel apart, have a variance of nearly n^2 / 12
-    largest = max((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0.0)
-    out[3] = np.sqrt(12 * largest) / graph.borders[e, 0]
-
-
-@kernel(part=True)
 def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     """Write the features of border e to `out`, from which trees predict its strength.
 
     They are the mean cues along the border, differences of the two regions in colour and texture, and their sizes,
     energies, spreads and shapes, in the order of the names in FEATURES. The smaller region always comes first, so that
     the order of the regions is irrelevant. `graph` is a RegionGraph: rows of `regions` are sums over pixels, rows of
-    `borders` are length, energy, cues and places summed along a border, and `picture` is pixels, mean energy, spread of
-    the colours.
+    `borders` are length, energy and cues summed along a border, and `picture` is pixels, mean energy, colour spread.
     """
     regions, perimeters, picture = graph.regions, graph.perimeters, graph.picture
     i, j = graph.ends[e, 0], graph.ends[e, 1]
@@ -304,7 +239,6 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     out[at + 20] = difference / (picture[2] + 2)
     out[at + 21] = picture[1]
     out[at + 22] = picture[2]
-    _describe_shape(graph, e, i, j, out[at + 23 :])
 
 
 @kernel

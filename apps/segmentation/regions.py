@@ -14,19 +14,7 @@ from numpy.typing import NDArray
 
 from . import kernels
 from .cues import A_BINS, B_BINS, L_BINS, Cues
-from .kernels import (
-    BORDER_PLACES,
-    CUES,
-    ENERGY,
-    FRAME,
-    HISTOGRAMS,
-    LAB,
-    LAB_SQUARED,
-    N_BORDER_SUMS,
-    N_SUMS,
-    PLACES,
-    SIZE,
-)
+from .kernels import CUES, ENERGY, FRAME, HISTOGRAMS, LAB, LAB_SQUARED, N_SUMS, SIZE
 
 __all__ = ["Partition", "find_regions", "measure", "region_adjacency", "watershed"]
 
@@ -44,9 +32,8 @@ class Partition:
 
     `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece, and -1
     outside a mask. `regions` (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns.
-    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m,
-    N_BORDER_SUMS) are sums over the pixel sides of each border: their number, the energy, the strength of each cue
-    across the border, and the places of the sides.
+    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 2 + 13) are
+    sums over the pixel sides of each border: their number, the energy, and the strength of each cue across the border.
     """
 
     labels: NDArray[np.int32]
@@ -108,8 +95,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     `xy` are the products of n that this takes.
 
     Returns the labels, the sums over the pixels of each region (n, N_SUMS), the pairs of regions with a border (m, 2),
-    and the sums over the sides of each border: their number, the energy, the strength of each cue, and x, y, x^2, y^2
-    and x y of their middles (m, N_BORDER_SUMS).
+    and the sums over the sides of each border: their number, the energy, and the strength of each cue (m, 2 + n_cues).
     """
     count = int(labels.max()) + 1
     first, second, across = _sides(labels)
@@ -118,7 +104,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     codes, edge = np.unique(low.astype(np.int64) * count + high, return_inverse=True)
     edges = np.stack(np.divmod(codes, count), axis=1)
     xx, yy, xy = _normals(edge, np.where(flat[first] == low, 1.0, -1.0), across, len(edges))
-    borders = np.empty((len(edges), N_BORDER_SUMS))
+    borders = np.empty((len(edges), 2 + len(CUES)))  # the number of sides, the energy, the strength of each cue
     borders[:, 0] = np.bincount(edge, minlength=len(edges))
     energy = cues.energy.ravel()
     borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
@@ -126,10 +112,6 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     for place, (jxx, jyy, jxy) in enumerate(planes):
         square = xx * (jxx[first] + jxx[second]) + yy * (jyy[first] + jyy[second]) + xy * (jxy[first] + jxy[second])
         borders[:, 2 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))
-    rows, columns = np.divmod(first, labels.shape[1])
-    # the middle of a side, where the centre of the first pixel is at 1/2
-    for place, values in enumerate(_places(columns + np.where(across, 1.0, 0.5), rows + np.where(across, 0.5, 1.0))):
-        borders[:, BORDER_PLACES + place] = np.bincount(edge, values, len(edges))
     return Partition(labels, _sum_regions(cues, labels, count), edges, borders)
 
 
@@ -186,8 +168,7 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     """Return sums over the pixels of each of `count` regions, (count, N_SUMS).
 
     Columns are named in :mod:`.kernels`: the pixels, the sides on the picture's frame or the edge of the mask, energy,
-    L, a and b, their squares, the places of the pixels' centres, and from HISTOGRAMS on the soft histograms of L, a and
-    b and the counts of textons.
+    L, a and b, their squares, and from HISTOGRAMS on the soft histograms of L, a and b and the counts of textons.
     """
     last = count  # the row of the pixels outside a mask, which is left out at the end
     flat = np.where(labels < 0, last, labels).ravel()
@@ -197,9 +178,6 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1], _along_mask(labels)])
     sums[:, FRAME] = np.bincount(frame[frame >= 0], minlength=count)
     sums[:, ENERGY] = np.bincount(flat, cues.energy.ravel(), count)
-    rows, columns = np.indices(labels.shape).reshape(2, -1) + 0.5
-    for place, coordinates in enumerate(_places(columns, rows)):
-        sums[:, PLACES + place] = np.bincount(flat, coordinates, count)
     place = HISTOGRAMS  # the first column of the next histogram
     for channel, bins in enumerate((L_BINS, A_BINS, B_BINS)):
         values = cues.lab[..., channel].ravel()
@@ -211,11 +189,6 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
         flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS
     ).reshape(count, N_TEXTONS)
     return sums[:last]
-
-
-def _places(x: Array, y: Array) -> tuple[Array, ...]:
-    """Return what is summed up about places, from which their variances follow: x, y, x^2, y^2 and x y."""
-    return x, y, x * x, y * y, x * y
 
 
 def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -138,41 +138,6 @@ def test_cues_are_strong_across_a_border_and_weak_along_it() -> None:
     np.testing.assert_allclose(turned.energy.T, found.energy, atol=0.01 * found.energy.max())
 
 
-def ellipse_pixels(inside: np.ndarray) -> float:
-    """Return the area of the ellipse with the variances of the pixels, each a square of its own variance 1 / 12."""
-    spread = np.cov(np.nonzero(inside), bias=True) + np.eye(2) / 12
-    return 4 * np.pi * np.sqrt(np.linalg.det(spread))
-
-
-def test_shapes_are_those_of_the_pixels(partition: regions.Partition) -> None:
-    merged = merge_regions(partition, load_border_model(), n_recorded=100_000)
-    n = len(partition.regions)
-    leaves = {k: {k} for k in range(n)}
-    for merge, (i, j) in enumerate(merged.children.tolist()):
-        leaves[n + merge] = leaves[i] | leaves[j]
-    names = ("fullness of the smaller", "fullness of the larger", "fullness of both", "straightness")
-    columns = [kernels.FEATURES.index(name) for name in names]
-    for row in range(0, len(merged.pairs), 29):
-        first, second = (np.isin(partition.labels, list(leaves[k])) for k in merged.pairs[row].tolist())
-        if first.sum() > second.sum():
-            first, second = second, first
-        sides = []  # twice the places of their middles
-        for down, right in ((0, 1), (1, 0)):
-            a, b = (
-                [part[: part.shape[0] - down, : part.shape[1] - right], part[down:, right:]] for part in (first, second)
-            )
-            where = np.argwhere((a[0] & b[1]) | (a[1] & b[0]))
-            sides.append(2 * where + [down, right])
-        places = np.concatenate(sides) / 2
-        variance = np.linalg.eigvalsh(np.cov(places.T, bias=True))[1] if len(places) > 1 else 0.0
-        expected = [part.sum() / ellipse_pixels(part) for part in (first, second, first | second)]
-        found = merged.features[row, columns]
-        if first.sum() != second.sum():  # otherwise either may come first
-            np.testing.assert_allclose(found[:2], expected[:2], rtol=1e-6)
-        np.testing.assert_allclose(found[2], expected[2], rtol=1e-6)
-        np.testing.assert_allclose(found[3], np.sqrt(12 * variance) / len(places), rtol=1e-5, atol=1e-6)
-
-
 # --- merging --------------------------------------------------------------------------------------------------------
 
 
