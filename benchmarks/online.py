@@ -211,17 +211,21 @@ def endless(X: Array, share: float, rng: np.random.Generator) -> Iterator[Array]
         yield salted(chunk, share, rng, pepper=True) if share else chunk
 
 
-def learnt_in(seconds: float, model: Any, chunks: Iterator[Array], batch: int) -> Any:
-    """Return the model after so many CPU seconds of `partial_fit` at the most, by chunks cut into batches."""
-    spent = last = 0.0
-    while spent + last <= seconds:
+def learnt_in(seconds: float, model: Any, chunks: Iterator[Array], batch: int) -> Array:
+    """Return the components after so many CPU seconds of `partial_fit`, by chunks cut into batches.
+
+    The chunk that ends later does not count, unless it is the first.
+    """
+    spent, H = 0.0, None
+    while True:
         chunk = next(chunks)
         begin = time.process_time()
         for first in range(0, len(chunk), batch):
             model.partial_fit(chunk[first : first + batch])
-        last = time.process_time() - begin
-        spent += last
-    return model
+        spent += time.process_time() - begin
+        if H is not None and spent > seconds:
+            return H
+        H = model.components_.copy()
 
 
 def equal(seconds: float = 0.0) -> None:
@@ -247,9 +251,8 @@ def equal(seconds: float = 0.0) -> None:
                 for size in ("256", "1024", "ours"):
                     model = OnlineNMF(r, random_state=seed) if size == "ours" else MiniBatchNMF(r, random_state=seed)
                     chunks = endless(X, share, np.random.default_rng(seed))
-                    learnt_in(seconds, model, chunks, CHUNK if size == "ours" else int(size))
+                    H = learnt_in(seconds, model, chunks, CHUNK if size == "ours" else int(size))
                     loss = METHODS[model.method_].losses[0] if size == "ours" else "frobenius"
-                    H = model.components_
                     found[size].append((error(H, T), error(H, T, seen, loss)))
                     chosen |= {model.method_} if size == "ours" else set()
             values = {size: np.array(pairs) for size, pairs in found.items()}
