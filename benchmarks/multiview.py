@@ -32,8 +32,9 @@ from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.multiview import Comparison, read_views
+from visionnmf.apps.multiview.classification import fit_classifier
 from visionnmf.apps.multiview.compared_methods import METHODS as COMPARED
-from visionnmf.apps.multiview.evaluation import evaluate_views, fit_classifier, learnable, split_samples, summarise
+from visionnmf.apps.multiview.evaluation import evaluate_views, learnable, split_samples, summarise
 from visionnmf.apps.multiview.model_choice import choose_model, make_model
 from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.apps.reproduce.multiview_words import load_words, score_words

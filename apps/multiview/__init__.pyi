@@ -1,3 +1,4 @@
+from .classification import ViewClassifier as ViewClassifier
 from .evaluation import EvaluationReport as EvaluationReport, evaluate_files as evaluate_files
 from .fitting import (
     FitReport as FitReport,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import NMF as JointNMF, PCA
 
-from visionnmf import NMF, Penalty
+from visionnmf import NMF, MultiviewNMF, Penalty
 from visionnmf._checks import check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.projections import shrink_inf
@@ -126,11 +126,15 @@ class SideBySide:
 
 
 class LearntFeatures(NamedTuple):
-    """Features of the training samples, a function that finds those of others, and components if any."""
+    """Features of the training samples, a function that finds those of others, and components if any.
+
+    `model` is the multi-view model if the features are its codes; it has a classifier of its own.
+    """
 
     train: Array
     transform: Callable[[ViewArrays], Array]
     components: Array | None = None
+    model: MultiviewNMF | None = None
 
 
 class ComparedMethod(NamedTuple):
@@ -150,7 +154,7 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
         W = model.fit_transform(dict(train))
         # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
         H = model.components_ * model.view_scales_[model.view_groups_]
-        return LearntFeatures(W, lambda views: model.transform(dict(views)), H)
+        return LearntFeatures(W, lambda views: model.transform(dict(views)), H, model)
 
     return learn
 

@@ -14,11 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import average_precision_score, normalized_mutual_info_score
-from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.preprocessing import Normalizer
 
 from visionnmf._checks import check_matplotlib
 from visionnmf._progress import Steps
@@ -29,6 +26,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
+from .classification import ViewClassifier, fit_classifier
 from .compared_methods import METHODS, LearntFeatures
 from .inputs import read_files, read_labels, read_views
 from .model_choice import ModelChoice, choose_model
@@ -50,9 +48,6 @@ FIGURE = "scores.png"
 SALT_AND_PEPPER = 0.2  # share of the training entries
 CORRUPTED = 1 / 3  # share of the training samples of which one view is replaced by noise
 MISSING = 0.3  # share of the views of training samples
-
-COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
-FOLDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,26 +321,32 @@ def _scores(
     a matrix of 0 and 1, scored by average precision only. Samples without any view left are not tested. `start` is the
     processor time at which learning began.
     """
-    # Features are coordinates of components that overlap. The inner products H @ H.T of the components turn distances
-    # between coordinates into distances between reconstructions; see `signed_roots`. Without components, as for views
-    # side by side, the coordinates need no conversion.
-    H = features.components
-    gram = None if H is None else H @ H.T
     # `inner` is the accuracy in cross-validation on the training samples, by which `summarise` chooses the rank.
-    classifier, inner = fit_classifier(features.train, y, gram, roots=roots)
+    classifier: Any
+    if features.model is not None:
+        classifier = ViewClassifier(features.model, roots=roots).fit(variants[0][1], y)
+        inner = classifier.inner_
+    else:
+        # Features are coordinates of components that overlap. The inner products H @ H.T of the components turn
+        # distances between coordinates into distances between reconstructions; see `signed_roots`. Without components,
+        # as for views side by side, the coordinates need no conversion.
+        H = features.components
+        classifier, inner = fit_classifier(features.train, y, None if H is None else H @ H.T, roots=roots)
     rows = []
     for missing, _, after in variants:
         kept = observed(after)
         if not kept.any():
             continue  # no sample has any other view
-        T, known = features.transform({name: view[kept] for name, view in after.items()}), truth[kept]
+        tested, known = {name: view[kept] for name, view in after.items()}, truth[kept]
+        given: Any = tested if features.model is not None else features.transform(tested)
         row: dict[str, Any] = {"missing": missing, "inner": inner, **NO_SCORES}
         if y.ndim > 1:
-            row["average_precision"] = mean_average_precision(known, classifier.decision_function(T))
+            row["average_precision"] = mean_average_precision(known, classifier.decision_function(given))
         else:
-            row["accuracy"] = float(classifier.score(T, known))
+            row["accuracy"] = float(np.mean(classifier.predict(given) == known))
             if not missing:
-                row |= _clusters(np.vstack([features.train, T]), np.concatenate([y, known]), seed)
+                codes = np.vstack([features.train, features.transform(tested)])
+                row |= _clusters(codes, np.concatenate([y, known]), seed)
         rows.append(row | {"seconds": time.process_time() - start})
     return rows
 
@@ -409,45 +410,6 @@ def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
     hit = rng.random(view.shape)
     salted = np.where(hit < SALT_AND_PEPPER / 2, 0, np.where(hit < SALT_AND_PEPPER, top, view))
     return np.where(np.isnan(view), view, salted).astype(view.dtype)
-
-
-def signed_roots(features: Array, gram: Array | None = None) -> Array:
-    """Return signed square roots of the coordinates in an orthonormal basis of the components.
-
-    Distances between ``W (H H^T)^{1/2}`` are those between the data (symmetric orthogonalisation: Löwdin 1950). The
-    roots reduce the weight of large values (power normalisation: Perronnin et al. 2010). `gram` is ``H H^T``, or None
-    if the features are such coordinates.
-    """
-    if gram is not None:
-        values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
-        features = features @ ((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
-    return np.asarray(np.sign(features) * np.sqrt(np.abs(features)))
-
-
-def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
-    """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
-
-    That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
-    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
-    """
-    # make_pipeline names a step by its class in lower case, and "passthrough" by that word
-    scaler = StandardScaler(with_mean=False)
-    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-    if y.ndim > 1:
-        wide = y.astype(np.int64)  # scikit-learn numbers the words in the dtype of y; 300 words would overflow bytes
-        return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")
-    folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
-    if folds < 2:
-        return pipeline.set_params(linearsvc__C=1.0).fit(features, y), float("nan")
-    turned = [FunctionTransformer(signed_roots, kw_args={"gram": gram})] if roots else []
-    grid = {
-        "passthrough": ["passthrough", *turned],
-        "standardscaler": [scaler, "passthrough"],
-        "linearsvc__C": COSTS,
-    }
-    search = GridSearchCV(pipeline, grid, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
-    search.fit(features, y)
-    return search, float(search.best_score_)
 
 
 def mean_average_precision(truth: Array, scores: Array) -> float:

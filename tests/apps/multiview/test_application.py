@@ -24,6 +24,7 @@ from visionnmf.apps.multiview import (
     model_choice,
     read_views,
 )
+from visionnmf.apps.multiview.classification import fit_classifier, signed_roots
 from visionnmf.apps.multiview.compared_methods import FLSS, METHODS, SideBySide
 from visionnmf.apps.multiview.evaluation import (
     COLUMNS,
@@ -31,8 +32,6 @@ from visionnmf.apps.multiview.evaluation import (
     _word_matrix,
     apply_condition,
     evaluate_views,
-    fit_classifier,
-    signed_roots,
     summarise,
 )
 from visionnmf.apps.multiview.fitting import _stems

@@ -1,0 +1,221 @@
+"""Classes of samples that have several views: a linear machine of the views and their codes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler, normalize
+from sklearn.svm import LinearSVC
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import MultiviewNMF
+from visionnmf.exceptions import ParameterError
+
+Array = NDArray[Any]
+ViewArrays = Mapping[str, Array]
+
+COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
+FOLDS = 3
+
+
+class ViewClassifier:
+    """Linear support vector machine of views and codes side by side, which also takes samples that lack views.
+
+    What a sample lacks, or what the model leaves out because it does not belong to the sample, is predicted by the
+    model, and views that are noise have no part. Samples with predicted views have a machine of their own, which also
+    learns from copies of the training samples in which one view after the other is predicted. The codes alone are taken
+    if their accuracy in cross-validation is higher by a standard error, as where training views are damaged.
+
+    Parameters
+    ----------
+    model : MultiviewNMF
+        A model that was fitted to a dict of views, such as that of :func:`load`.
+    roots : bool, default=True
+        Whether square roots of the features may be taken, which reduce the weight of large values. Counts of words,
+        whose logarithms are taken before, need none.
+
+    Attributes
+    ----------
+    classes_ : ndarray [shape=(n_classes,)]
+    inner_ : float
+        The accuracy in cross-validation on the training samples; NaN without one.
+    beside_ : bool
+        Whether the views are used beside the codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import MultiviewNMF
+    >>> from visionnmf.apps.multiview import ViewClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> views = {"sounds": rng.random((60, 5)) + y[:, None], "images": rng.random((60, 8)) + y[:, None]}
+    >>> model = MultiviewNMF(2, loss="frobenius", random_state=0).fit(views)
+    >>> classifier = ViewClassifier(model).fit(views, y)
+    >>> float((classifier.predict({"images": views["images"]}) == y).mean()) > 0.9  # the sounds are missing
+    True
+    """
+
+    def __init__(self, model: MultiviewNMF, *, roots: bool = True) -> None:
+        """Keep the fitted model."""
+        self.model, self.roots = model, roots
+
+    def fit(self, views: ViewArrays, y: Any) -> Self:
+        """Learn from training samples, prepared as those of the model were.
+
+        `views` are by name (n_samples, n_features), with NaN for what is missing if the model has
+        ``missing_values=numpy.nan``, and `y` holds the class of each sample (n_samples,), or marks for each of several
+        words (n_samples, n_words). Raises ParameterError if their numbers differ.
+        """
+        y = np.asarray(y)
+        y = y.astype(np.int64) if y.ndim > 1 else y  # scikit-learn numbers words in this type; bytes would overflow
+        if len(y) != len(next(iter(views.values()))):
+            raise ParameterError(f"y must be one for each sample; got {len(y)}")
+        check_is_fitted(self.model)
+        codes, own, _ = self._parts(views)
+        # The views have an energy of 1 each in the end, as have the codes, whose rows get a norm of 1.
+        used = np.count_nonzero(self.model.view_weights_)
+        self._size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / used)) or 1.0
+        joined = self._joined(codes, own)
+        self._basis = _row_basis(joined)
+        machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
+        beside = _chosen(machine, {"linearsvc__C": COSTS}, joined @ self._basis, y)
+        alone = fit_classifier(codes, y, self._gram(), roots=self.roots)
+        error = np.sqrt(beside[1] * (1 - beside[1]) / len(y))  # of its accuracy in cross-validation
+        self.beside_ = not beside[1] + error < alone[1]  # also without a cross-validation, where both are NaN
+        self._whole, self.inner_ = beside if self.beside_ else alone
+        copies, labels = [self._features(views)[0]], [y]
+        there = self._there(views)
+        for v in np.flatnonzero(self.model.view_weights_):
+            seen = there & (np.arange(there.shape[1]) != v)
+            rows = seen.any(axis=1) & there[:, v]
+            if rows.any():
+                some = {name: X[rows] for name, X in views.items()}
+                copies.append(self._features(some, seen[rows])[0])
+                labels.append(y[rows])
+        best = clone(getattr(self._whole, "best_estimator_", self._whole))
+        self._gaps = best.fit(np.vstack(copies), np.concatenate(labels))
+        self.classes_ = self._whole.classes_
+        return self
+
+    def predict(self, views: ViewArrays) -> Array:
+        """Return the classes of samples (n_samples,) from the views that they have; others are NaN or absent."""
+        return self._judged("predict", views)
+
+    def decision_function(self, views: ViewArrays) -> Array:
+        """Return how much speaks for each class or word (n_samples, n_classes), or (n_samples,) for two classes."""
+        return self._judged("decision_function", views)
+
+    def _judged(self, method: str, views: ViewArrays) -> Array:
+        """Return what a method of the machine for whole samples, or of that for the others, says of samples."""
+        features, kept = self._features(views)
+        whole = kept[:, self.model.view_weights_ > 0].all(axis=1)
+        found = np.asarray(getattr(self._gaps, method)(features))
+        if whole.any():
+            found[whole] = getattr(self._whole, method)(features[whole])
+        return found
+
+    def _features(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
+        """Return what the machines see of samples, and which views are theirs, of shape (n_samples, n_views).
+
+        `observed` (n_samples, n_views) is false for views to predict.
+        """
+        codes, own, kept = self._parts(views, observed)
+        return (self._joined(codes, own) @ self._basis if self.beside_ else codes), kept
+
+    def _joined(self, codes: Array, own: Array) -> Array:
+        """Return codes and filled-in views side by side, of unit norm."""
+        codes = signed_roots(codes, self._gram()) if self.roots else codes
+        return normalize(np.hstack([normalize(codes), own / self._size]))
+
+    def _gram(self) -> Array:
+        """Return the inner products of the components in the scaled views."""
+        H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
+        return np.asarray(H @ H.T)
+
+    def _parts(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array, Array]:
+        """Return codes, the views side by side in the scale of the model, filled in by it, and which are theirs."""
+        model = self.model
+        kept = self._there(views) if observed is None else observed
+        if model.view_outliers is not None:
+            kept = kept & ~model.outlying_views(dict(views), observed)
+        codes = model.transform(dict(views), observed)
+        own = codes @ model.components_
+        for v, name in enumerate(model.views_):
+            X = views.get(name)
+            if X is not None:
+                columns = model.view_groups_ == v
+                own[:, columns] = np.where(kept[:, [v]] & ~np.isnan(X), X, own[:, columns])
+        scales = model.view_scales_[model.view_groups_]
+        return codes, own[:, scales > 0] * scales[scales > 0].astype(own.dtype), kept
+
+    def _there(self, views: ViewArrays) -> Array:
+        """Return which samples have which view, as bool of shape (n_samples, n_views)."""
+        n_samples = len(next(iter(views.values())))
+        nothing = np.zeros(n_samples, bool)
+        return np.column_stack(
+            [~np.isnan(views[name]).all(axis=1) if name in views else nothing for name in self.model.views_]
+        )
+
+
+def signed_roots(features: Array, gram: Array | None = None) -> Array:
+    """Return signed square roots of the coordinates in an orthonormal basis of the components.
+
+    Distances between ``W (H H^T)^{1/2}`` are those between the data (symmetric orthogonalisation: Löwdin 1950). The
+    roots reduce the weight of large values (power normalisation: Perronnin et al. 2010). `gram` is ``H H^T``, or None
+    if the features are such coordinates.
+    """
+    if gram is not None:
+        values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
+        features = features @ ((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
+    return np.asarray(np.sign(features) * np.sqrt(np.abs(features)))
+
+
+def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
+    """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
+
+    That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
+    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
+    """
+    # make_pipeline names a step by its class in lower case, and "passthrough" by that word
+    scaler = StandardScaler(with_mean=False)
+    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto", random_state=0))
+    turned = [FunctionTransformer(signed_roots, kw_args={"gram": gram})] if roots else []
+    grid = {
+        "passthrough": ["passthrough", *turned],
+        "standardscaler": [scaler, "passthrough"],
+        "linearsvc__C": COSTS,
+    }
+    return _chosen(pipeline, grid, features, y)
+
+
+def _chosen(pipeline: Any, grid: dict[str, Any], features: Array, y: Array) -> tuple[Any, float]:
+    """Return the pipeline with the best parameters of a grid, fitted, and its accuracy; see :func:`fit_classifier`."""
+    if y.ndim > 1:
+        wide = y.astype(np.int64)  # scikit-learn numbers the words in the dtype of y; 300 words would overflow bytes
+        return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")
+    folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
+    if folds < 2:
+        return pipeline.set_params(linearsvc__C=1.0).fit(features, y), float("nan")
+    search = GridSearchCV(pipeline, grid, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
+    search.fit(features, y)
+    return search, float(search.best_score_)
+
+
+def _row_basis(features: Array) -> Array:
+    """Return an orthonormal basis (n_features, at most n_samples) of what samples differ in.
+
+    A linear machine with a ridge is the same in these coordinates, and much faster if there are many features.
+    """
+    if features.shape[1] <= len(features):
+        return np.eye(features.shape[1], dtype=features.dtype)
+    values, vectors = np.linalg.eigh(features.astype(np.float64) @ features.T)
+    kept = values > np.finfo(np.float32).eps * values[-1]
+    return np.asarray(features.T @ (vectors[:, kept] / np.sqrt(values[kept])), features.dtype)

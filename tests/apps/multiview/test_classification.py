@@ -1,0 +1,113 @@
+"""The classifier of views and codes side by side."""
+
+import numpy as np
+import pytest
+
+from visionnmf import MultiviewNMF
+from visionnmf.apps.multiview import ViewClassifier, classification
+from visionnmf.exceptions import ParameterError
+
+pytestmark = [
+    pytest.mark.slow,  # all of it runs fits
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+
+@pytest.fixture
+def made(rng):
+    """Two views of three classes, which the large parts of both tell apart, and a fourth that a faint part tells."""
+    y = rng.integers(4, size=240)
+    parts = rng.gamma(0.5, size=(3, 30))
+    codes = 0.1 + np.eye(3)[np.minimum(y, 2)] + 0.05 * rng.random((240, 3))
+    views = {name: codes @ rng.permutation(parts, axis=1) + 0.02 * rng.random((240, 30)) for name in ("a", "b")}
+    views["b"][:, 3] += 0.4 * (y == 3)
+    train = np.arange(240) % 2 == 0
+    return ({name: X[rows] for name, X in views.items()} for rows in (train, ~train)), y[train], y[~train]
+
+
+def fitted(train, y, n_components=3, **options):
+    options = {"loss": "frobenius", "max_iter": 60, "random_state": 0, **options}
+    model = MultiviewNMF(n_components, **options).fit(train)
+    return ViewClassifier(model).fit(train, y)
+
+
+def test_the_views_tell_what_the_codes_do_not_hold(made):
+    (train, test), y, truth = made
+    classifier = fitted(train, y)
+    assert classifier.beside_ and classifier.classes_.tolist() == [0, 1, 2, 3] and classifier.inner_ > 0.9
+    right = classifier.predict(test) == truth
+    assert right.mean() > 0.9 and right[truth == 3].mean() > 0.8
+    # the third and the fourth class have the same codes but for noise
+    codes = classifier.model.transform(test)
+    assert np.ptp([codes[truth == c].mean(axis=0) for c in (2, 3)], axis=0).max() < 0.05 * codes.max()
+    assert classifier.decision_function(test).argmax(axis=1).tolist() == classifier.predict(test).tolist()
+
+
+def test_a_view_may_be_missing(made):
+    (train, test), y, truth = made
+    classifier = fitted(train, y, missing_values=np.nan)
+    known = truth < 2  # both views tell these from the others
+    for view in ("a", "b"):
+        there = {view: test[view]}
+        found = classifier.predict(there)
+        assert (found[known] == truth[known]).mean() > 0.95
+        blank = {name: X if name == view else np.full_like(X, np.nan) for name, X in test.items()}
+        np.testing.assert_array_equal(classifier.predict(blank), found)
+    some = {**test, "b": np.where(np.arange(120)[:, None] % 2, test["b"], np.nan)}
+    mixed = classifier.predict(some)
+    np.testing.assert_array_equal(mixed[1::2], classifier.predict(test)[1::2])
+    np.testing.assert_array_equal(mixed[::2], classifier.predict({"a": test["a"]})[::2])
+
+
+@pytest.mark.filterwarnings("ignore:MultiviewNMF leaves out views that look like noise")
+def test_a_view_of_noise_has_no_part(made, rng):
+    (train, test), y, _ = made
+    train, test = ({**half, "noise": rng.random((120, 20))} for half in (train, test))
+    classifier = fitted(train, y)
+    assert classifier.model.view_weights_.tolist() == [1, 1, 0]
+    np.testing.assert_array_equal(
+        classifier.decision_function(test), classifier.decision_function({**test, "noise": 9 * test["noise"]})
+    )
+
+
+def test_a_view_that_does_not_belong_is_predicted(made, rng):
+    (train, test), y, _ = made
+    classifier = fitted(train, y, view_outliers=3)
+    spoilt = {**test, "a": test["a"].copy()}
+    spoilt["a"][:10] = 9 * rng.random((10, 30))
+    left_out = classifier.model.outlying_views(spoilt)
+    assert left_out[:10, 0].all()
+    without = {**test, "a": np.where(left_out[:, :1], np.nan, spoilt["a"])}
+    classifier.model.set_params(missing_values=np.nan)
+    np.testing.assert_allclose(classifier.decision_function(spoilt), classifier.decision_function(without), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("alone", "beside"), [(0.836, True), (0.837, False)])
+def test_the_codes_alone_are_taken_if_they_are_better_by_a_standard_error(made, monkeypatch, alone, beside):
+    """With 120 samples it is 0.0365 of an accuracy of 0.8."""
+    (train, _), y, _ = made
+
+    scores = iter((0.8, alone))  # of views and codes side by side, and of the codes
+
+    def scored(*given):
+        return chosen(*given)[0], next(scores)
+
+    chosen = classification._chosen
+    monkeypatch.setattr(classification, "_chosen", scored)
+    classifier = fitted(train, y)
+    assert classifier.beside_ == beside and classifier.inner_ == (0.8 if beside else alone)
+    assert (classifier.predict(train) == y)[y < 2].mean() > 0.95
+
+
+def test_labels_are_one_for_each_sample(made):
+    (train, _), y, _ = made
+    with pytest.raises(ParameterError, match="y must be one for each sample; got 119"):
+        ViewClassifier(MultiviewNMF(2, random_state=0, max_iter=5).fit(train)).fit(train, y[1:])
+
+
+def test_words_and_classes_of_one_sample_have_no_cross_validation(made):
+    (train, test), y, _ = made
+    words = np.column_stack([y == 0, y == 1])
+    classifier = fitted(train, words)
+    assert np.isnan(classifier.inner_) and classifier.beside_ and classifier.decision_function(test).shape == (120, 2)
+    assert (classifier.predict(train) == words).mean() > 0.95
