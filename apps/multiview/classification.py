@@ -22,6 +22,7 @@ Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
 COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
+WHOLE_COSTS = (1.0, 10.0, 100.0)  # of that of views and codes, whose features are not scaled to a variance of 1
 FOLDS = 3
 
 
@@ -30,8 +31,7 @@ class ViewClassifier:
 
     What a sample lacks, or what the model leaves out because it does not belong to the sample, is predicted by the
     model, and views that are noise have no part. Samples with predicted views have a machine of their own, which also
-    learns from copies of the training samples in which one view after the other is predicted. The codes alone are taken
-    if their accuracy in cross-validation is higher by a standard error, as where training views are damaged.
+    learns from copies of the training samples in which one view after the other is predicted.
 
     Parameters
     ----------
@@ -46,8 +46,6 @@ class ViewClassifier:
     classes_ : ndarray [shape=(n_classes,)]
     inner_ : float
         The accuracy in cross-validation on the training samples; NaN without one.
-    beside_ : bool
-        Whether the views are used beside the codes.
 
     Examples
     --------
@@ -86,11 +84,7 @@ class ViewClassifier:
         joined = self._joined(codes, own)
         self._basis = _row_basis(joined)
         machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-        beside = _chosen(machine, {"linearsvc__C": COSTS}, joined @ self._basis, y)
-        alone = fit_classifier(codes, y, self._gram(), roots=self.roots)
-        error = np.sqrt(beside[1] * (1 - beside[1]) / len(y))  # of its accuracy in cross-validation
-        self.beside_ = not beside[1] + error < alone[1]  # also without a cross-validation, where both are NaN
-        self._whole, self.inner_ = beside if self.beside_ else alone
+        self._whole, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, joined @ self._basis, y)
         copies, labels = [self._features(views)[0]], [y]
         there = self._there(views)
         for v in np.flatnonzero(self.model.view_weights_):
@@ -128,7 +122,7 @@ class ViewClassifier:
         `observed` (n_samples, n_views) is false for views to predict.
         """
         codes, own, kept = self._parts(views, observed)
-        return (self._joined(codes, own) @ self._basis if self.beside_ else codes), kept
+        return self._joined(codes, own) @ self._basis, kept
 
     def _joined(self, codes: Array, own: Array) -> Array:
         """Return codes and filled-in views side by side, of unit norm."""

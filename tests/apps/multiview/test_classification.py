@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from visionnmf import MultiviewNMF
-from visionnmf.apps.multiview import ViewClassifier, classification
+from visionnmf.apps.multiview import ViewClassifier
 from visionnmf.exceptions import ParameterError
 
 pytestmark = [
@@ -34,7 +34,7 @@ def fitted(train, y, n_components=3, **options):
 def test_the_views_tell_what_the_codes_do_not_hold(made):
     (train, test), y, truth = made
     classifier = fitted(train, y)
-    assert classifier.beside_ and classifier.classes_.tolist() == [0, 1, 2, 3] and classifier.inner_ > 0.9
+    assert classifier.classes_.tolist() == [0, 1, 2, 3] and classifier.inner_ > 0.9
     right = classifier.predict(test) == truth
     assert right.mean() > 0.9 and right[truth == 3].mean() > 0.8
     # the third and the fourth class have the same codes but for noise
@@ -82,23 +82,6 @@ def test_a_view_that_does_not_belong_is_predicted(made, rng):
     np.testing.assert_allclose(classifier.decision_function(spoilt), classifier.decision_function(without), rtol=1e-4)
 
 
-@pytest.mark.parametrize(("alone", "beside"), [(0.836, True), (0.837, False)])
-def test_the_codes_alone_are_taken_if_they_are_better_by_a_standard_error(made, monkeypatch, alone, beside):
-    """With 120 samples it is 0.0365 of an accuracy of 0.8."""
-    (train, _), y, _ = made
-
-    scores = iter((0.8, alone))  # of views and codes side by side, and of the codes
-
-    def scored(*given):
-        return chosen(*given)[0], next(scores)
-
-    chosen = classification._chosen
-    monkeypatch.setattr(classification, "_chosen", scored)
-    classifier = fitted(train, y)
-    assert classifier.beside_ == beside and classifier.inner_ == (0.8 if beside else alone)
-    assert (classifier.predict(train) == y)[y < 2].mean() > 0.95
-
-
 def test_labels_are_one_for_each_sample(made):
     (train, _), y, _ = made
     with pytest.raises(ParameterError, match="y must be one for each sample; got 119"):
@@ -109,5 +92,5 @@ def test_words_and_classes_of_one_sample_have_no_cross_validation(made):
     (train, test), y, _ = made
     words = np.column_stack([y == 0, y == 1])
     classifier = fitted(train, words)
-    assert np.isnan(classifier.inner_) and classifier.beside_ and classifier.decision_function(test).shape == (120, 2)
+    assert np.isnan(classifier.inner_) and classifier.decision_function(test).shape == (120, 2)
     assert (classifier.predict(train) == words).mean() > 0.95
