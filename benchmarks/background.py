@@ -210,7 +210,6 @@ CHOICES: dict[str, tuple[float, ...]] = {
 LEAVES_CHOICES: dict[str, tuple[float, ...]] = {
     "leaves.survives": (-1.0, 0.12, 0.16, 0.2),  # the first leaves the part out
     "leaves.returns": (0.2, 0.25, 0.3),
-    "dynamic_background.survives": (0.29, 0.32),
 }
 LEAFY = range(0, CLIPS, 2)  # made clips that help to choose; the others report, in background_leaves.py
 MASKS_A_CLIP = 25  # evenly spaced

@@ -277,11 +277,9 @@ def count_returns(frames, H, codes, pixels, distances, parts, shares):  # type: 
     in grey levels: within the first, two residuals are the same; beyond the second, a frame differs.
     """
     n, _, n_channels = frames.shape
-    near = np.float32(distances[0] * distances[0] * n_channels)
-    far = np.float32(distances[1] * distances[1] * n_channels)
+    near, far = np.float32(distances[0] ** 2 * n_channels), np.float32(distances[1] ** 2 * n_channels)
     y = np.empty((n, n_channels), np.float32)
-    for place in range(len(pixels)):
-        pixel = pixels[place]
+    for place, pixel in enumerate(pixels):
         away = returned = 0
         for t in range(n):
             for c in range(n_channels):
@@ -296,19 +294,17 @@ def count_returns(frames, H, codes, pixels, distances, parts, shares):  # type: 
             if total <= far:
                 continue
             away += 1
-            part = 0
-            everywhere = True
-            while everywhere and part < parts:
-                everywhere = False
+            seen = part = 0  # how many parts show this residual, of those that are searched
+            while seen == part and part < parts:
                 for i in range(part * n // parts, (part + 1) * n // parts):
                     total = np.float32(0)
                     for c in range(n_channels):
                         total += (y[i, c] - y[t, c]) * (y[i, c] - y[t, c])
                     if total <= near:
-                        everywhere = True
+                        seen += 1
                         break
                 part += 1
-            returned += everywhere
+            returned += seen == parts
         shares[0, place] = np.float32(away) / np.float32(n)
         shares[1, place] = np.float32(returned) / np.float32(n)
 

@@ -148,7 +148,6 @@ class LeavesTuning:
     often: float = 0.02  # of the frames: what differs less often does not alternate
     often_range: float = 0.03  # how far above it that is certain
     radius: float = 18.0  # grey levels within which two colours are one
-    grey: float = 0.5  # times the radius where there is no colour, because grey levels are alike by chance
     parts: int = 5  # of the clip, in each of which a colour must be seen
     returns: float = 0.25  # share, of what is not the scene, of colours that come back: above it the scene alternates
     returns_range: float = 0.1  # how far above it that is certain

@@ -193,7 +193,6 @@ def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
     places = np.flatnonzero(survives < leaves.survives)
     rows, columns = np.divmod(places, across)
     pixels = (2 * rows + 1) * height // (2 * size[1]) * width + (2 * columns + 1) * width // (2 * across)
-    radius = leaves.radius * (1 if what.frames.shape[2] > 1 else leaves.grey)
     # shares of the frames in which a pixel is away from the scene, and in which it has a colour that comes back
     shares = np.zeros((2, survives.size), np.float32)
 
@@ -201,7 +200,7 @@ def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
         """Write the shares at a block of the `pixels`."""
         part = slice(*block)
         found = np.empty((2, block[1] - block[0]), np.float32)
-        count_returns(what.frames, what.H, what.Wt, pixels[part], (radius, leaves.away), leaves.parts, found)
+        count_returns(what.frames, what.H, what.Wt, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)
         shares[:, places[part]] = found
 
     map_blocks(fill, blocks(len(pixels), leaves.block_pixels))
