@@ -68,7 +68,7 @@ def match_boundaries(
     pairs = cKDTree(ours).query_ball_point(theirs, radius)  # for each true pixel, the found ones near it
     counts = np.array([len(near) for near in pairs])
     near = counts > 0
-    theirs, counts = theirs[near], counts[near]
+    theirs, counts = theirs[near], counts[near]  # true pixels without a possible partner are left out
     if not len(theirs):
         return matched
     # each possible pair: the place of its true pixel in `theirs`, that of its found pixel in `ours`, its distance
@@ -110,7 +110,7 @@ def score_boundaries(counts: ArrayLike) -> BoundaryScores:
 
     The counts of all pictures are added before precision and recall are computed, so long boundaries count more.
     Returns F at the scale that is best for all pictures (ODS), F with the best scale of each picture (OIS), the average
-    precision over the scales, and precision and recall at the first scale.
+    precision over the scales, and precision and recall at the scale of ODS.
     """
     counts = np.asarray(counts, np.float64)
     precision, recall, f = _scores(counts.sum(axis=0))

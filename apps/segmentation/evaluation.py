@@ -68,7 +68,8 @@ def _k_means(image: NDArray[Any]) -> Scales:
     """Yield counts and segmentations by k-means of colour and place, each scaled to unit variance."""
     from skimage.color import rgb2lab
 
-    place = np.moveaxis(np.indices(image.shape[:2]), 0, -1)
+    place = np.moveaxis(np.indices(image.shape[:2]), 0, -1)  # (height, width, 2)
+    # (n_pixels, 5): L, a, b, row and column of each pixel
     values = StandardScaler().fit_transform(np.dstack([rgb2lab(image), place]).reshape(-1, 5).astype(np.float32))
     for count in COUNTS:
         yield count, KMeans(count, random_state=0).fit_predict(values).reshape(image.shape[:2])
@@ -89,7 +90,7 @@ def _superpixel_graph(image: NDArray[Any]) -> tuple[NDArray[Any], Any]:
 def _spectral(image: NDArray[Any]) -> Scales:
     """Yield counts and segmentations by spectral clustering of the graph of superpixels."""
     labels, graph = _superpixel_graph(image)
-    names = np.unique(labels)
+    names = np.unique(labels)  # ascending, so that `searchsorted` gives the place of a superpixel among them
     affinity = np.zeros((len(names), len(names)))
     for pair in graph.edges(data="weight"):
         first, second = np.searchsorted(names, pair[:2])
@@ -110,7 +111,7 @@ def _normalised_cuts(image: NDArray[Any]) -> Scales:
     labels, graph = _superpixel_graph(image)
     for threshold in (1e-4, 3e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # a comparison does not print what scikit-image warns of
             yield threshold, cut_normalized(labels, graph, thresh=threshold, in_place=False, rng=0)
 
 
@@ -173,6 +174,8 @@ class SegmentationScoresReport(Report):
         heading = f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15} {'scale':>7} {'s':>6}"
         if boundaries:
             heading += f" {'boundary F':>15} {'precision':>9} {'recall':>6}"
+        # `methods` has a dict of scores for each method: those named in METRICS are at the scale that is best for all
+        # images, and those whose names end with "_ois" at the best scale of each image
         lines = [f"{self.n_images} images; best scale for all (ODS) / for each (OIS)", heading]
         for row in self.methods:
             pairs = [f"{row[name]:.3f} / {row[name + '_ois']:.3f}" for name in METRICS]
@@ -182,7 +185,7 @@ class SegmentationScoresReport(Report):
                 pair = f"{row['boundary_f']:.3f} / {row['boundary_f_ois']:.3f}"
                 line += f" {pair:>15} {row['boundary_precision']:9.3f} {row['boundary_recall']:6.3f}"
             lines.append(line)
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._ending()])  # which files were written, and which images were left out
 
 
 def evaluate(
@@ -318,7 +321,7 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
 
 
-@io.takes_files
+@io.takes_files  # so a pool may send the files to another machine
 def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
     """Return the rows of one image file, `source`: a row with its scores for each method and scale.
 
@@ -346,6 +349,7 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
             scores = score_segmentation(labels, truths)
             agreement = (scores.covering, scores.pri, scores.voi)
             row = (Path(source).stem, method, scale, len(np.unique(labels)), *agreement, seconds)
+            # without counts of boundary pixels the row has no columns for them
             counts = count_matches(label_boundaries(labels), lines) if boundaries else ()
             rows.append(dict(zip(COLUMNS, row, strict=True)) | dict(zip(BOUNDARY_COUNTS, counts, strict=False)))
 
@@ -385,7 +389,7 @@ def _summary(name: str, rows: Rows) -> dict[str, Any]:
     values = table(*METRICS) * (1, 1, -1)
     ods, ois = values.mean(axis=0), values.max(axis=1).mean(axis=0)
     found: dict[str, Any] = {"method": name, "scale": scales[int(ods[:, 0].argmax())]}
-    for column, metric in enumerate(METRICS):
+    for column, metric in enumerate(METRICS):  # `abs` takes the changed sign away again
         found[metric] = abs(float(ods[:, column].max()))
         found[metric + "_ois"] = abs(float(ois[column]))
     found["seconds"] = float(table("seconds")[:, 0].mean())  # all scales of an image have the same seconds

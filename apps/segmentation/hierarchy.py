@@ -130,6 +130,7 @@ class Hierarchy:
         edges, place = np.unique(edges[between], axis=0, return_inverse=True)
         place = place.ravel()  # the new border of each old one; its shape differs between versions of NumPy
         strengths = np.bincount(place, self.strengths[between], len(edges)) / np.bincount(place, minlength=len(edges))
+        # label -1, outside a mask, takes the last entry of the appended array, which is -1 as well
         return Hierarchy(
             np.append(cut, -1).astype(np.int32)[self.labels],
             edges.reshape(-1, 2),

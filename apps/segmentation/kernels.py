@@ -97,7 +97,7 @@ def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-
 
     `levels` (int64, >= 0, multiples of 2^32), `labels` (0 where nothing is marked) and `open_pixels` are flat pictures
     of `width` columns with a frame of pixels that are not open. `keys` (int64) and `pixels` are the heap, with room for
-    every pixel: a key is a level plus the time.
+    every pixel: a key is a level plus the time, which fits into the lower 32 bits. `labels` is filled in place.
     """
     n_queued = 0
     for start in range(len(labels)):
@@ -116,7 +116,7 @@ def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-
                 n_queued = _push(keys, pixels, n_queued, max(levels[neighbour], reached) + time, neighbour)
 
 
-@kernel(part=True)
+@kernel(part=True)  # only other kernels call it
 def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
     """Add an entry to a binary heap of `place` entries, the least key first, and return how many there are now.
 
@@ -134,7 +134,7 @@ def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
     return n_queued
 
 
-@kernel(part=True)
+@kernel(part=True)  # only other kernels call it
 def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
     """Remove the first entry of a binary heap, the one with the least key, and return how many are left.
 
@@ -159,7 +159,7 @@ def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
 # --- the strength of a border -----------------------------------------------------------------------------------------
 
 
-@kernel(part=True)
+@kernel(part=True)  # only other kernels call it
 def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
     """Return the chi-squared difference of the histograms of regions i and j.
 
@@ -175,7 +175,7 @@ def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
     return total / 2
 
 
-@kernel(part=True)
+@kernel(part=True)  # only other kernels call it
 def _spread(regions, i):  # type: ignore[no-untyped-def]
     """Return the standard deviation of the CIELAB colours of region i, a row of sums over its pixels.
 
@@ -188,7 +188,7 @@ def _spread(regions, i):  # type: ignore[no-untyped-def]
     return np.sqrt(total)
 
 
-@kernel(part=True)
+@kernel(part=True)  # only other kernels call it
 def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     """Write the features of border e to `out`, from which trees predict its strength.
 
@@ -196,6 +196,8 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     energies, spreads and shapes, in the order of the names in FEATURES. The smaller region always comes first, so that
     the order of the regions is irrelevant. `graph` is a RegionGraph: rows of `regions` are sums over pixels, rows of
     `borders` are length, energy and cues summed along a border, and `picture` is pixels, mean energy, colour spread.
+    `perimeters` are the lengths of the regions' borders, and `ends` the two regions of each border. L_START, AB_START
+    and T_START are the columns of `regions` at which the histograms of lightness, colour and textons begin.
     """
     regions, perimeters, picture = graph.regions, graph.perimeters, graph.picture
     i, j = graph.ends[e, 0], graph.ends[e, 1]
@@ -259,7 +261,7 @@ def predict(row, trees):  # type: ignore[no-untyped-def]
 # --- merging ----------------------------------------------------------------------------------------------------------
 
 
-@kernel(allocates=True)
+@kernel(allocates=True)  # it creates arrays
 def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
     """Join two neighbouring regions of a picture after another, the pair with the weakest border first.
 
@@ -320,21 +322,23 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
         if weakest < 0:
             break
         n_merges += 1
+        # the sums of the two nodes are added to row n + step; `stale` gets the borders of this new node
         children[step, 0], children[step, 1] = graph.ends[weakest, 0], graph.ends[weakest, 1]
         costs[step] = cost[weakest]
         n_stale = _join(graph, weakest, n + step, alive, first, following, parallel, stale)
     return children, costs, n_merges, n_recorded, strengths
 
 
-@kernel(part=True)
+@kernel(part=True)  # only other kernels call it
 def _join(graph, weakest, new, alive, first, following, parallel, stale):  # type: ignore[no-untyped-def]
     """Join the two nodes at border `weakest` to the node `new`; return how many borders the new node has.
 
     Their numbers are written to `stale`, because they must be judged again. Nodes are regions and what they were joined
     to. `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes. The borders of a node are a linked
-    list of half edges: half edge 2 e + s is border e seen from node ends[e, s]; `first` (of a node) and `following` (of
-    a half edge) are -1 at the end. `alive` marks borders that are left. `parallel`, -1 for each node between calls, is
-    the border that already leads from the new node to a neighbour.
+    list of half edges: half edge 2 e + s is border e seen from node ends[e, s]. `first` has the first half edge of each
+    node and `following` the one after each half edge, -1 at the end. `alive` marks borders that are left. `parallel`,
+    -1 for each node between calls, is the border that already leads from the new node to a neighbour. All these arrays
+    are changed in place.
     """
     regions, ends, borders = graph.regions, graph.ends, graph.borders
     i, j = ends[weakest, 0], ends[weakest, 1]

@@ -51,6 +51,7 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     found = check_numbers(markers, "markers", None)
     if found.shape != mask.shape:
         raise ParameterError(f"markers must have the image's shape {mask.shape}; got {found.shape}")
+    # kinds "b", "u" and "i": Boolean, and whole numbers without and with a sign
     if found.dtype.kind not in "bui" or found.min() < 0:
         raise ParameterError(
             "markers must be whole numbers >= 0, 0 where nothing is marked; got "
@@ -89,7 +90,7 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     pieces = []  # the marker of each region that is added
     from scipy.ndimage import find_objects  # most runs do not need it
 
-    boxes = find_objects(hierarchy.labels + 1)
+    boxes = find_objects(hierarchy.labels + 1)  # two slices a region; + 1, because 0 is the background
     next_region = hierarchy.n_regions
     for region in torn.tolist():
         box = boxes[region]
@@ -189,7 +190,7 @@ def cut_at_markers(
         if i == j or (marker[i] >= 0 and marker[j] >= 0 and marker[i] != marker[j]):
             continue
         top[j] = i
-        marker[i] = max(marker[i], marker[j])
+        marker[i] = max(marker[i], marker[j])  # they are equal, or one of them is -1, no marker
         height = float(hierarchy.heights[merge])
     roots = np.array([root(region) for region in range(hierarchy.n_regions)])
     found = np.array(marker)[roots]

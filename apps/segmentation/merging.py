@@ -100,8 +100,9 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
     children, costs, n_merges, n_used, strengths = kernels.merge(
         graph, model.trees, model.base, SIZE_EXPONENT, features, pairs
     )
-    # Islands of a mask do not touch. They are joined last, at the largest height there is.
-    # Node k is region k for k < n, and merge k - n after that; those that are nobody's child are the islands' roots.
+    # Islands of a mask do not touch, so n_merges may be less than n - 1. They are joined last, at the largest height
+    # there is. Node k is region k for k < n, and merge k - n after that; those that are nobody's child are the islands'
+    # roots.
     waiting = np.setdiff1d(np.arange(n + n_merges), children[:n_merges])
     for node in range(n + n_merges, 2 * n - 1):
         children[node - n], costs[node - n] = waiting[:2], 1.0

@@ -62,7 +62,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     # 1 in a picture 500 pixels wide; measured by the area, because strips can be long
     thick = max(1, round(np.sqrt(labels.size) / 430))
     step = max(1, thick // 2)  # numbers find their places among every second, third, ... row and column
-    for width, colour in ((2 * thick + 1, 0), (thick, 255)):
+    for width, colour in ((2 * thick + 1, 0), (thick, 255)):  # a wide black line first, then a narrow white one on it
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
     counts = np.bincount(index.ravel(), minlength=len(names)) * (names != OUTSIDE)
     for place in np.argsort(-counts, kind="stable")[:NUMBERED]:
@@ -85,6 +85,7 @@ def _numbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
     """Draw a picture and several segmentations of it side by side, with their names, each at most 480 pixels wide."""
+    # by their captions; the picture itself has none
     panels = {"": to_eight_bits(check_image(image)), **{name: overlay(image, found) for name, found in labels.items()}}
     height, width = panels[""].shape[:2]
     if width > PANEL:
@@ -119,6 +120,7 @@ def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: s
     """
     # a frame of zeros makes the picture's edge a border; the place needs no exact distances
     distance = cv2.distanceTransform(np.pad(inside.astype(np.uint8), 1), cv2.DIST_L2, 3)
+    # the largest distance and its place; the smallest one is not needed, and the frame moved the place by 1
     _, room, _, (column, row) = cv2.minMaxLoc(distance)
     room, x, y = step * room, step * (column - 1), step * (row - 1)
     size = 0.5 * thick

@@ -130,6 +130,7 @@ def pixel_graph(pixels: NDArray[Any], most: int = MOST_PIXELS) -> tuple[Array, t
     thumbnail = reduce_image(pixels, most)
     shape = thumbnail.shape[:2]
     brightness = cv2.cvtColor(thumbnail, cv2.COLOR_RGB2GRAY).reshape(-1, 1)
+    # by default with the scales of the paper
     return proximity_affinity(brightness, np.indices(shape).reshape(2, -1).T), (shape[0], shape[1])
 
 
@@ -194,9 +195,10 @@ def _best_cut(affinity: Array, inside: NDArray[np.bool_]) -> _Cut:
         return _Cut(np.inf, nodes)
     own = affinity[np.ix_(nodes, nodes)]
     degrees = own.sum(axis=1)
-    # the second smallest eigenvector of the Laplacian is the second largest of the normalised affinity
+    # the second smallest eigenvector of the Laplacian is the second largest of the normalised affinity; item 1 of what
+    # `eigh` returns are the eigenvectors that were asked for, here a single column
     vector = eigh(normalised(own), subset_by_index=[len(own) - 2, len(own) - 2])[1][:, 0] / np.sqrt(degrees)
-    best = _Cut(np.inf, nodes[:1])
+    best = _Cut(np.inf, nodes[:1])  # is returned if no threshold leaves nodes on both sides
     for threshold in np.quantile(vector, np.linspace(0, 1, THRESHOLDS + 2)[1:-1]):
         side = vector > threshold
         if not side.any() or side.all():

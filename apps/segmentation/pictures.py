@@ -72,7 +72,8 @@ def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = 
     inside = None
     if mask is not None:
         inside = _check_mask(mask, values.shape[:2])
-        if values.dtype.kind == "f" and values.ndim in (2, 3):  # outside there may be NaN
+        # outside there may be NaN, which the checks below would refuse
+        if values.dtype.kind == "f" and values.ndim in (2, 3):
             values = np.where(inside if values.ndim == 2 else inside[..., np.newaxis], values, values.dtype.type(0))
     values = _check_bands(values) if check_flag(bands, "bands") else check_image(values)
     shown = false_colours(values, inside) if bands else values
@@ -122,6 +123,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)
     sample = flat[places[:: max(1, len(places) // SAMPLE)]].astype(np.float64)
     mean = sample.mean(axis=0)
+    # `eigh` returns ascending eigenvalues, and as item 1 the eigenvectors: the last three columns, the largest first
     vectors = np.linalg.eigh((sample - mean).T @ (sample - mean))[1][:, ::-1][:, :3]
     sums = vectors.sum(axis=0)  # the sign of an eigenvector is arbitrary; the sum of its entries decides it
     vectors *= np.where(sums < 0, -1, 1)
@@ -130,6 +132,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     gain = np.sqrt(3) / (high - low) if high > low else 0.0
     # orthonormal directions of the three components in RGB: brightness, green to red, blue to yellow
     axes = np.array([[1, 1, 1] / np.sqrt(3), [1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)])
+    # fewer than three bands have fewer components
     turn = (gain * vectors @ axes[: vectors.shape[1]]).astype(np.float32)
     # what is added to every channel, so that the middle of `low` and `high` becomes 0.5
     middle = np.float32(0.5 - gain * (low + high) / 2 / np.sqrt(3))
@@ -143,6 +146,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
 def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
     """Give each pixel outside a mask the value of the nearest one inside."""
     outside = (~inside).astype(np.uint8)
+    # item 0 would be the distances
     names = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[1]
     # OpenCV gives each pixel the name of the nearest one inside; `nearest` maps names to flat indices of pixels
     nearest = np.zeros(int(names.max()) + 1, np.int64)
@@ -166,6 +170,7 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
     EXTREME and UNLIKE say how near and how much, as shares of white; LEAST_SHARE is the 3 %.
     """
     full = full_range(pixels.dtype)
+    # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
     if min(pixels.shape[:2]) < 5 or np.count_nonzero((pixels <= low) | (pixels >= high)) < LEAST_SHARE * pixels.size:
         return pixels
@@ -219,7 +224,7 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
     top, left = ((side - part) // 2 // 16 * 16 for side, part in zip(pixels.shape, (height, width), strict=False))
     colours = to_eight_bits(pixels[top : top + height, left : left + width])
     grey = np.asarray(cv2.cvtColor(np.ascontiguousarray(colours), cv2.COLOR_RGB2GRAY), np.uint8)
-    if min(_blockiness(grey), _blockiness(grey.T)) < BLOCKY:
+    if min(_blockiness(grey), _blockiness(grey.T)) < BLOCKY:  # blocks show both between columns and between rows
         return None
     changes = np.array([cv2.norm(_compressed(grey, quality), grey, cv2.NORM_L1) for quality in QUALITIES])
     best = int(changes.argmin())
@@ -239,7 +244,7 @@ def _blockiness(grey: NDArray[np.uint8]) -> float:
 
 def _compressed(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     """Compress a picture of 8 bits by JPEG, and decode it."""
-    written = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
+    written = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]  # the bytes of the file
     return np.asarray(cv2.imdecode(written, cv2.IMREAD_UNCHANGED), np.uint8)
 
 

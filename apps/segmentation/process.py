@@ -300,7 +300,7 @@ def join_coco(sources: Sequence[str], folders: Sequence[Path], target: Path, *, 
     documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
     if len(documents) < 2:
         return False
-    joined, *documents = documents
+    joined, *documents = documents  # the first one is extended by the others
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
         for image in document["images"]:

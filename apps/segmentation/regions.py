@@ -90,9 +90,9 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     """Sum cues over the regions of a label map (-1: no region) and over their borders.
 
     `first` and `second` are the flat indices of the two pixels of each pixel side between regions, `across` says
-    whether it is crossed along x, and `edge` is the border to which it belongs. The strength of a cue at a side is
-    ``sqrt(n^T J n)``, with n the normal of the border and J the mean of the tensors of the two pixels; `xx`, `yy` and
-    `xy` are the products of n that this takes.
+    whether the step from one to the other is along x, and `edge` is the border to which it belongs. The strength of a
+    cue at a side is ``sqrt(n^T J n)``, with n the normal of the border and J the mean of the tensors of the two pixels;
+    `xx`, `yy` and `xy` are the products of n that this takes.
 
     Returns the labels, the sums over the pixels of each region (n, N_SUMS), the pairs of regions with a border (m, 2),
     and the sums over the sides of each border: their number, the energy, and the strength of each cue (m, 2 + n_cues).
@@ -103,6 +103,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     low, high = np.minimum(flat[first], flat[second]), np.maximum(flat[first], flat[second])
     codes, edge = np.unique(low.astype(np.int64) * count + high, return_inverse=True)
     edges = np.stack(np.divmod(codes, count), axis=1)
+    # 1 where the step from `first` to `second` leads from the lower to the higher region; `xy` is twice the product
     xx, yy, xy = _normals(edge, np.where(flat[first] == low, 1.0, -1.0), across, len(edges))
     borders = np.empty((len(edges), 2 + len(CUES)))  # the number of sides, the energy, the strength of each cue
     borders[:, 0] = np.bincount(edge, minlength=len(edges))
@@ -110,6 +111,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
     planes = cues.tensors.reshape(len(CUES), 3, -1)
     for place, (jxx, jyy, jxy) in enumerate(planes):
+        # twice the square of the strength, because the tensors of the two pixels are added
         square = xx * (jxx[first] + jxx[second]) + yy * (jyy[first] + jyy[second]) + xy * (jxy[first] + jxy[second])
         borders[:, 2 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))
     return Partition(labels, _sum_regions(cues, labels, count), edges, borders)
@@ -194,6 +196,7 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
 def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     """List the regions along the edge of a mask, outside of which labels are -1, once for each pixel side."""
     ends = ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
+    # where one of two neighbours is outside, -1, the larger label is that of the region
     return np.concatenate([np.maximum(a, b)[(np.minimum(a, b) < 0) & (np.maximum(a, b) >= 0)] for a, b in ends])
 
 

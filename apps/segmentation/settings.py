@@ -43,7 +43,7 @@ def parse_segments(text: str) -> int | str:
     """Read a number of segments, or "auto"."""
     if text == AUTO:
         return text
-    number = int(text) if text.isdecimal() else 0
+    number = int(text) if text.isdecimal() else 0  # 0 is refused below
     if not 1 <= number <= choices.MAX_SEGMENTS:
         raise ValueError(f"{text} is neither auto nor a whole number from 1 to {choices.MAX_SEGMENTS}")
     return number
@@ -108,7 +108,7 @@ class WantedSegments:
                 f"n_segments must be left out where a scale is given; got {self.n_segments!r} and {self.scale!r}"
             )
         if self.n_segments is not None and not (isinstance(self.n_segments, str) and self.n_segments == AUTO):
-            from visionnmf._checks import check_count  # loads NumPy
+            from visionnmf._checks import check_count  # loads NumPy, which a command's help does not need
 
             check_count(self.n_segments, "n_segments", 1, choices.MAX_SEGMENTS)
 
@@ -138,7 +138,7 @@ class Outputs:
         """Raise ParameterError if `formats`, names from FORMATS or None for none, holds a name that is not known."""
         if self.formats is None:
             return
-        from visionnmf._checks import check_choice, shown  # loads NumPy
+        from visionnmf._checks import check_choice, shown  # loads NumPy, which a command's help does not need
 
         if isinstance(self.formats, str) or not isinstance(self.formats, Iterable):
             raise ParameterError(f"formats must be a list of names; got {shown(self.formats)}")

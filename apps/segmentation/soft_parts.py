@@ -141,11 +141,12 @@ def find_soft_parts(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a map for the eye needs no last digits
+            # a group counts by its number of pixels
             codes = model.fit_transform(affinity, sample_weight=sizes / sizes.mean())
     total = codes.sum(axis=1, keepdims=True)
     # a group with codes of zero belongs to all parts alike
     codes = np.where(total > 0, codes / np.maximum(total, 1e-300), 1 / n_components)
-    order = np.argsort(-(sizes @ codes), kind="stable")
+    order = np.argsort(-(sizes @ codes), kind="stable")  # parts by their pixels, memberships counted as shares
     return codes[nodes][:, order].T.astype(np.float32)
 
 
