@@ -178,6 +178,7 @@ class _Weighted(Term):
     degree: ClassVar[int]  # of the cost in the component's entries
 
     def component(self, k: int) -> Self:
+        # the same term with the weight of component k; `weight` is one number or one per component
         weight = np.asarray(self.weight)
         return type(self)(float(weight[k] if weight.ndim else weight))
 
@@ -373,7 +374,11 @@ class Groups(Proximal):
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:
-        """Apply :func:`.projections.shrink_2` to all groups in a kernel, because each component has its own call."""
+        """Shorten each component's part in each group (p = 2) by step times weight, in place, in one compiled loop.
+
+        :func:`.projections.shrink_2` does the same for one group; solvers pass one component a call, so speed counts.
+        """
+        # `step` is one number or one per component, and there is one weight for each group
         thresholds = np.empty((len(F), len(self.groups)))
         np.multiply(np.reshape(step, (-1, 1)), self._weights(), out=thresholds)
         _kernels.shorten_groups(F, *self._members, thresholds)
@@ -437,7 +442,7 @@ class Penalties:
     def __post_init__(self) -> None:
         """Raise ParameterError if more than one term is proximal (a box, simplex or groups): these do not compose."""
         proximal = [term for term in self.parts if isinstance(term, Proximal)]
-        for first, second in pairwise(proximal):
+        for first, second in pairwise(proximal):  # there is a pair if there are two, and the first one is reported
             words = _WORDS.get(second.kind, second.kind)
             raise ParameterError(f"{first.kind} must stand without {words}; got both; leave one of them out")
 

@@ -53,6 +53,7 @@ class LossSelection:
         matplotlib.axes.Axes
         """
         ax = plot_axes(ax)
+        # `scores` (n_losses, n_splits) are the errors of the `losses`, the best loss first, so means[0] is the lowest
         means = self.scores.mean(axis=1)
         ax.barh([str(loss) for loss in self.losses], means / (means[0] or 1.0))
         ax.invert_yaxis()
@@ -149,5 +150,5 @@ def _checked_losses(losses: Sequence[str | float]) -> list[str | float]:
     if not tried:
         raise ParameterError("losses must hold at least one loss; got none")
     for loss in tried:
-        check_loss(loss, None, np.ones(1))
+        check_loss(loss, None, np.ones(1))  # only for its error: with its default parameter, and data of ones
     return tried

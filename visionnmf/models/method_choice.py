@@ -34,7 +34,10 @@ MARGIN = 0.035  # by which the robust method must be better, as a share of the v
 
 
 def n_tried(n_first: int) -> int:
-    """Return how many samples are tried, if the components start from `n_first`."""
+    """Return how many samples are tried, if the components start from `n_first`.
+
+    The trial models learn all but one of TESTED samples, and these must be `n_first` at least. (-(-a // b) rounds up.)
+    """
     return max(SAMPLES, -(-n_first * TESTED // (TESTED - 1)))
 
 
@@ -50,7 +53,8 @@ def choose_method(
     """Return the robust method, the first of the two, if it predicts hidden entries clearly better, else the other one.
 
     Both learn three quarters of the samples of `problem`, without its penalties, and predict a tenth of the entries of
-    the others. They start from `components` (n_components, n_features), or from what `init` makes.
+    the others. They start from `components` (n_components, n_features), or from what `init` makes. Where there are too
+    few samples or entries to compare the two, it is the other one.
     """
     n_samples, n_features = problem.X.shape
     if n_samples < 8 * TESTED or n_samples // TESTED * n_features * HIDDEN < FEWEST:
@@ -64,14 +68,14 @@ def choose_method(
     hidden = (rng.random_sample(new.X.shape) < HIDDEN).astype(new.X.dtype)
     known = np.ones_like(new.X) if new.weights is None else new.weights
     shown = replace(new, X=new.X * (1 - hidden), weights=known * (1 - hidden))
-    seed = rng.randint(2**31 - 1)
-    models = []
+    seed = rng.randint(2**31 - 1)  # the same for both, so that chance does not decide
+    models = []  # of the new samples, by each method
     for method in methods:
         loss = Loss(method.losses[0])
         H = None if components is None else np.array(components[:, columns], new.X.dtype)
         H = _learn(method, replace(select_samples(problem, learnt), loss=loss), H, n_components, options, init, seed)
         models.append(solve_codes(replace(shown, loss=loss), H).T @ H)
-    asked = hidden * known > 0
+    asked = hidden * known > 0  # hidden entries that are not missing
     if np.count_nonzero(asked) < FEWEST // 2:  # most of them are missing
         return methods[1]
     robust, plain = _errors(new.X, np.array(models, np.float64), asked)
@@ -95,12 +99,16 @@ def _learn(
     init: str,
     seed: int,
 ) -> Array:
-    """Return the components after a pass over the samples, begun from `H` or from what `init` makes."""
+    """Return the components after a pass over the samples, begun from `H` or from what `init` makes.
+
+    `H` (n_components, n_features) is changed in place.
+    """
     rng, n_samples = RandomState(seed), problem.X.shape[0]
     if H is None:
         n_first = max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
         H = begin.components(select_samples(problem, slice(0, n_first)), n_components, init, rng)
     state = method.start(H)
+    # `learn` changes components and state in place; the losses that it returns are not needed
     for block in blocks(n_samples, options.batch_size):
         method.learn(Batch(select_samples(problem, slice(*block)), options, rng), H, state)
     return H
@@ -112,11 +120,14 @@ def _errors(X: Array, models: Array, hidden: Array) -> Array:
     The entries that no model predicts well may be outliers, or parts of the samples that the components do not explain.
     An outlier does not depend on its sample, so any other sample of the model is as good for it on average. So what
     such an entry adds is its squared error without the mean squared error of all samples of the model at this feature.
-    The first model is the robust one, to which :data:`MARGIN` is added.
+    The first model is the robust one, to which :data:`MARGIN` is added. `X` and `hidden` are (n_samples, n_features),
+    and `models` (2, n_samples, n_features). OUTLIERS is the share of the positive hidden entries that may be outliers:
+    those at which the better model's error is largest.
     """
-    of_feature = np.nonzero(hidden)[1]
+    of_feature = np.nonzero(hidden)[1]  # the feature of each hidden entry
     values = X[hidden].astype(np.float64)
     residuals = (models[:, hidden] - values) ** 2
+    # (2, n_hidden): mean and variance over all samples of a model, at the feature of each hidden entry
     means, variances = (np.array(found)[:, of_feature] for found in (models.mean(axis=1), models.var(axis=1)))
     n_outliers = int(OUTLIERS * np.count_nonzero(values))
     far = np.argsort(residuals.min(axis=0), kind="stable")[len(values) - n_outliers :]

@@ -268,7 +268,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             (float32) or 1e70, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
-        methods = self._methods()
+        methods = self._methods()  # one, or several of which the first samples choose; these take the same data
         samples = self._samples(methods[0], X, weights, reset=True)
         options = self._options(methods[0], samples.shape[1])
         rng = RandomState(check_seed(self.random_state))
@@ -305,6 +305,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             samples = self._samples(methods[0], X, weights, reset=first)
             options = self._options(methods[0], samples.shape[1])
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
+            # a stream that has begun goes on with the random numbers of its state
             rng = RandomState(check_seed(self.random_state) if first else None)
             if first:
                 method = self._begin(methods, samples, given, kept, options, rng)
@@ -353,7 +354,7 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        self._options(self._methods()[0])
+        self._options(self._methods()[0])  # only for its checks, which are the same for all methods
         check_missing_values(self.missing_values)
         check_count(self.max_iter, "max_iter")
         check_flag(self.shuffle, "shuffle")
@@ -372,6 +373,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             return (method,)
         if self.loss in (None, AUTO):
             penalty = given_penalty(self.penalty_W, "W").resolve("W", None, np.float64)
+            # of the two that are tried, those that take the penalty of the codes
             able = tuple(METHODS[name] for name in TRIED if not penalty.beyond(METHODS[name].codes_terms))
             return able or (METHODS[TRIED[0]],)
         losses = dict.fromkeys(name for method in METHODS.values() for name in method.losses)
@@ -443,11 +445,11 @@ class OnlineNMF(WithPenalties, LinearModel):
 
         `state_` holds the name of the method, what it remembers of the samples, and the state of the random numbers.
         """
-        found = [method for method in self._methods() if method.name == self.method_]
+        found = [method for method in self._methods() if method.name == self.method_]  # one at most
         if not found:
             raise ValueError("state_ is of another method")
         found[0].check(self.state_, self.components_)
-        RandomState().set_state(self.state_["generator"])
+        RandomState().set_state(self.state_["generator"])  # only for its error
 
     def _check_same(self, methods: tuple[Method, ...]) -> None:
         """Raise ParameterError if the parameters, which stand for `methods`, have changed since the stream began."""
@@ -560,6 +562,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         """
         loss, work = 0.0, blocks(len(order), options.batch_size)
         for block, batch in zip(work, self._batches(method, samples, order, work), strict=True):
+            # to the library and the device of the data, where they may not be yet
             self.components_ = beside(batch.X, self.components_)
             self.state_ = {name: beside(batch.X, value) for name, value in self.state_.items()}
             own = None if sample_weight is None else sample_weight[order[slice(*block)]]

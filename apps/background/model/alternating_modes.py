@@ -43,7 +43,8 @@ class _Levels:
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
         """Return the level (-1 first, 1 second, 0 neither) of each picked frame at pixels, (len(picks), len(pixels)).
 
-        The levels are colours in the illumination `typical`, for which the values of each frame are corrected first.
+        The levels, `first` and `other` (n_pixels, channels), are colours in the illumination of the codes `typical`. So
+        the values of each frame are first corrected by its own codes, a column of `Wt`, and the components `H`.
         """
         result = np.empty((len(self.picks), len(pixels)), np.int8)
         model = self.frames, self.picks, self.H, self.Wt, self.typical
@@ -114,6 +115,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
     """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced."""
+    # `replaced` (n_pixels,): where the first level is not the modelled background; changed in place, like `first`
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
@@ -158,9 +160,10 @@ def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: 
 def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
     """Return the pixels whose second level is the scene (n_pixels,).
 
-    Each region of two levels shows two pictures, as somebody was there or not; when they are seen tells which level is
-    whose. The one with the weaker contour is the scene, unless neither is much weaker, or they take turns too often for
-    something that rests.
+    `levels.found` (n_pixels,) are the pixels with a second level, and `shape` is (height, width). Each region of two
+    levels shows two pictures, as somebody was there or not; when they are seen tells which level is whose. The one with
+    the weaker contour is the scene, unless neither is much weaker, or they take turns too often for something that
+    rests.
     """
     modes = tuning.TUNING.alternating_modes
     height, width = shape
@@ -197,7 +200,8 @@ def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, sl
     """Return the contrast of both pictures at a region's contour, or None where the contour is too short.
 
     The first picture has the second level where `swap` (height, width) is true and the first elsewhere; the other has
-    the rest.
+    the rest. `inside` is the region, and `box` the part of the picture around it that counts. A contrast is a mean
+    difference in grey levels.
     """
     modes = tuning.TUNING.alternating_modes
     first, other = (level.reshape(*inside.shape, -1)[box] for level in (levels.first, levels.other))

@@ -35,6 +35,7 @@ class Registration:
     """Registers frames to a grey scene, an array of float32 (height, width)."""
 
     def __init__(self, scene: Floats) -> None:
+        """Keep the grey scene (height, width) to which frames are registered."""
         self.scene = scene
 
     def check(self) -> None:
@@ -51,6 +52,7 @@ class Registration:
     @cached_property
     def _bright(self) -> tuple[NDArray[np.bool_], Floats]:
         """Where the scene's thumbnail is bright, in a dark scene its brighter half, and its values there."""
+        # ratios to dark pixels would say little about illumination
         scene = _thumbnail(self.scene)
         bright = scene > min(tuning.TUNING.camera_shake.dark, float(np.median(scene)))
         return bright, scene[bright]
@@ -62,7 +64,8 @@ class Registration:
     def compare(self, frame: FrameArray) -> tuple[tuple[float, float], float, float]:
         """Return the displacement (right, down), and the mean difference at gradients without and with it.
 
-        The displacement is (0, 0) if the search runs far away, or if the shift hardly reduces the difference.
+        The displacement is (0, 0) if the search runs far away, or if the shift hardly reduces the difference. `levels`
+        are the factors by which the pyramid's levels are reduced, from coarse to fine.
         """
         shake = tuning.TUNING.camera_shake
         grey = self._in_illumination_of_scene(channel_mean(frame).astype(np.float32))
@@ -91,11 +94,12 @@ class Registration:
         After `steps` Gauss-Newton steps the difference to the scene is a mean in grey levels. Pixels that differ by
         `outlier` grey levels have a quarter of the weight.
         """
+        # a level is its scene, and the rows, columns and gradients (down, right) of the pixels that are used
         return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 
     def _in_illumination_of_scene(self, grey: Floats) -> Floats:
         """Return a grey frame divided by the median ratio of its thumbnail to the scene's, where that is bright."""
-        bright, scene = self._bright
+        bright, scene = self._bright  # where the scene's thumbnail is bright, and its values there
         ratio = float(np.median(_thumbnail(grey)[bright] / scene)) if len(scene) else 1.0
         return grey if ratio <= 0 else grey * np.float32(1 / ratio)
 
@@ -110,7 +114,7 @@ def _thumbnail(grey: Floats) -> Floats:
 def _most_typical(frames: list[FrameArray]) -> int:
     """Return which frame (height, width, channels) has the thumbnail that correlates best with the median of all."""
     small = np.array([_thumbnail(channel_mean(frame).astype(np.float32)).ravel() for frame in frames])
-    small -= small.mean(axis=1, keepdims=True)
+    small -= small.mean(axis=1, keepdims=True)  # rows of mean 0 and deviation 1, for the correlation
     small /= np.maximum(small.std(axis=1, keepdims=True), 1)
     return int(np.argmax(np.einsum("ip,p->i", small, np.median(small, axis=0))))
 
@@ -127,6 +131,7 @@ def _level(scene: Floats, times: int) -> _Level:
     """Return a level of the pyramid, reduced `times`: the scene, and its gradients where they are strongest."""
     shake = tuning.TUNING.camera_shake
     smooth = _reduced(scene, times)  # smaller and blurred, so that gradients of noise do not count
+    # Sobel's filter returns 8 for a slope of 1 per pixel
     right, down = (np.asarray(cv2.Sobel(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 8), np.float32) for x in (1, 0))
     strength = np.zeros_like(smooth)
     margin = max(2, shake.margin // times)

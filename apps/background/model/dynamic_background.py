@@ -76,7 +76,10 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the frames `some` at a block of pixels: fill `means`, add to `energy` and `above`."""
+            """Measure the frames `some` at a block of pixels: fill `means`, add to `energy` and `above`.
+
+            `some` is a default, so that the function keeps the frames of its own round of the loop.
+            """
             m = block[1] - block[0]
             residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             model = what.frames, some, what.H, what.Wt, (dynamic.mean_cap, dynamic.cap), squared
@@ -149,7 +152,9 @@ def find_dynamic_background(
 def _restless(what: _Measured, usual: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
     """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
 
-    Little of the residual's energy survives smoothing there, and the residual is above `usual` in many frames.
+    Little of the residual's energy survives smoothing there, and the residual is above `usual` in many frames. `usual`,
+    `energy`, the mean square of the residual, and `above`, the number of frames in which it is above `usual`, are
+    (height, width); `smooth` are the smoothed residuals (k, height / 2, width / 2) of the k frames that are measured.
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = usual.shape
@@ -159,6 +164,7 @@ def _restless(what: _Measured, usual: Floats, smooth: Floats, energy: Floats, ab
         kept += np.minimum(np.abs(each), dynamic.smooth_cap) ** 2
     kept /= asked
     times = max(1.0, width / dynamic.width)
+    # sides of squares in pixels, odd so that they have a middle
     box, feather = (int(side * times) | 1 for side in (dynamic.neighbourhood, dynamic.feather))
     # Share of the energy in a neighbourhood that survives smoothing.
     survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
@@ -190,8 +196,9 @@ def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
     box = (leaves.neighbourhood, leaves.neighbourhood)
     everything = cv2.blur(cv2.resize(energy, size, interpolation=cv2.INTER_AREA), box)
     survives = cv2.blur(kept / len(smooth), box) / (everything + leaves.energy)
-    places = np.flatnonzero(survives < leaves.survives)
+    places = np.flatnonzero(survives < leaves.survives)  # the cells of the grid that may alternate
     rows, columns = np.divmod(places, across)
+    # the pixel in the middle of each of these cells
     pixels = (2 * rows + 1) * height // (2 * size[1]) * width + (2 * columns + 1) * width // (2 * across)
     # shares of the frames in which a pixel is away from the scene, and in which it has a colour that comes back
     shares = np.zeros((2, survives.size), np.float32)

@@ -111,6 +111,11 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
+
+        `n_components` is the maximum number of illuminations, `n_frames` that of frames to learn from, and foreground
+        deviates by `threshold` times the noise.
+        """
         self.n_components = n_components
         self.n_frames = n_frames
         self.threshold = threshold
@@ -125,7 +130,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """
         self._check_parameters()
         rng = check_generator(self.random_state)
-        sample = FrameSample.of(frames, self.n_frames)
+        sample = FrameSample.of(frames, self.n_frames)  # at most so many frames, evenly spaced
         with one_blas_thread():
             learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
         self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen
@@ -209,7 +214,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     def _separate(self, index: int, frame: FrameArray) -> Separated:
         """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen."""
         height, width = self.frame_shape_[:2]
-        registration = self._learnt.registration
+        registration = self._learnt.registration  # None if the camera stands still
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
         registered = shifted(frame, shift) if registration is not None else frame
         pixels = np.ascontiguousarray(registered).reshape(height * width, -1)

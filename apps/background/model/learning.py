@@ -56,7 +56,11 @@ class LearntBackground:
     registration: Registration | None = None  # what frames are registered to where the camera shakes
 
     def near(self) -> Floats:
-        """Return twice the noise, but not below its floor, at the values that determine codes: explained below."""
+        """Return twice the noise, but not below its floor, at each value (pixel and channel) that determines codes.
+
+        A value whose residual is smaller counts as explained.
+        """
+        # `noise_scale` (height, width) is in grey levels, `chosen` are the pixels, the last axis of `H` the channels
         scale = np.maximum(self.noise_scale.ravel()[self.chosen], tuning.TUNING.noise.floor)
         return 2 * np.repeat(scale, self.H.shape[2])
 
@@ -106,7 +110,10 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
 
 
 def _set_changes(changes: FrameArray, frames: FrameArray) -> None:
-    """Write to `changes` how much each frame differs from the one before or after, the larger of the two."""
+    """Write to `changes` how much each frame differs from the one before or after, the larger of the two.
+
+    `changes` is (n, height, width), and `frames` (n, height, width, channels).
+    """
     changes[0] = 0
     for t in range(1, len(frames)):
         changes[t] = frame_difference(frames[t], frames[t - 1]).reshape(changes.shape[1:])
@@ -156,7 +163,10 @@ def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -
 
 
 def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats:
-    """Return the codes (r, n) of frames `X`, from `candidates` (r, k); residuals below `near` are explained."""
+    """Return the codes (r, n) of frames `X` (n, n_values), each improved from the best of some `candidates` (r, k).
+
+    `H` (r, n_values) are the components; a value is explained if its residual is below that of `near` (n_values,).
+    """
     learning = tuning.TUNING.learning
     few = slice(None, None, learning.voting_share)  # the values that choose the start
     shown = _product(candidates, H[:, few])
@@ -280,7 +290,11 @@ class Illumination:
         self.Wt = pixels.codes(self._components(), self.Wt)
 
     def _in_cells(self, H: Floats) -> Floats:
-        """Return the median ratios of components to the scene, cell by cell; dark cells take the picture's median."""
+        """Return the median ratios of components to the scene, cell by cell; dark cells take the picture's median.
+
+        `H` is (n_components, n_chosen, channels), and the result (n_components, rows, columns) of the cells.
+        """
+        # the scene (n_chosen, channels) and the cells (n_chosen,) of the chosen pixels; dark values say little
         bright = self._scene > tuning.TUNING.illumination.dark
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
         # Once sorted by cell, the values of cell c are those from bounds[c] to bounds[c + 1].
@@ -301,6 +315,7 @@ class Illumination:
         A cell is believed if the components leave (`residual`) at most a share, `kept`, of the weight that one
         component leaves (`alone`) unexplained there. A value is unexplained if its residual is not below `near`.
         """
+        # `_cell` (n_chosen,) is the cell of each chosen pixel; a pixel has a value for each channel
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]  # the number of cells: rows times columns
         before, after = (
@@ -313,15 +328,17 @@ class Illumination:
     def _fields(self) -> Floats:
         """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells."""
         size = self._shape[::-1]  # (width, height) of the picture, as OpenCV takes them
+        # `_cells` (n_components, rows, columns) are the illuminations in the cells of a coarse grid
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:
         """Return the components (n_components, n_chosen, channels) at the chosen pixels: scene times illumination."""
-        rows, columns = self._at
+        rows, columns = self._at  # of the chosen pixels, whose scene `_scene` (n_chosen, channels) is
         return self._scene * self._fields()[:, rows, columns, None]
 
     def components_of(self, scene: Floats) -> Floats:
-        """Return components (r, n_pixels, channels): the scene times each interpolated illumination."""
+        """Return components (r, n_pixels, channels): a scene (n_pixels, channels) times each illumination."""
+        # `_fields` interpolates the illuminations of the cells, `_cells`, to all pixels (r, height, width)
         return scene * self._fields().reshape(len(self._cells), -1, 1)
 
 

@@ -27,7 +27,11 @@ ROUNDING = 1 / math.sqrt(12)  # standard deviation of rounding to whole grey lev
 
 
 def camera_floor(noise: Floats) -> float:
-    """Return the camera's floor of the noise in the dark, in grey levels, from the noise of some pixels."""
+    """Return the camera's floor of the noise in the dark, in grey levels, from the noise of some pixels.
+
+    The noise of a pixel counts as this much at least. It is `times_camera` times the camera's noise, that of rounding
+    included, but between the `lowest` floor and the usual one, `floor`.
+    """
     bounds = tuning.TUNING.noise
     camera = bounds.times_camera * math.hypot(float(np.median(noise)), ROUNDING)
     return min(max(camera, bounds.lowest), bounds.floor)
@@ -45,6 +49,8 @@ class MaskDecision:
     @cached_property
     def _noise(self) -> Floats:
         """Return each pixel's noise (height, width), in grey levels, blended with that over the clip where it moves."""
+        # `noise` is of neighbouring frames; `dynamic.share` says from 0 to 1 how certain it is that a pixel moves, and
+        # `dynamic.noise` is that of the residual over the clip
         noise = self.noise
         if self.dynamic is not None:
             noise = noise + self.dynamic.share * (self.dynamic.noise - noise)
@@ -56,9 +62,11 @@ class MaskDecision:
         Foreground deviates from the background, in the frame's illumination, by `threshold` times the noise, but not
         below a share of the light; that floor lies between the camera's own, in the dark, and the usual one.
         """
+        # `_noise` (height, width) is that of each pixel, `floor` the camera's, `dynamic` where the background moves
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
+        # how dark a shadow may be, and how much the part of a residual counts that a shadow explains
         shadow = tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight
         floors = tuning.TUNING.noise.share_of_light, self.floor, tuning.TUNING.noise.floor
         score_pixels(pixels, behind, self._noise.reshape(-1), *floors, *shadow, score.reshape(-1))
@@ -72,7 +80,8 @@ def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicB
     """Return scores (height, width) from the smoothed residual, for places where the background moves.
 
     Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not. Leaves
-    before the sky leave a mean that hardly changes.
+    before the sky leave a mean that hardly changes, `usual`, which is subtracted. `smooth_noise` is the noise of the
+    smoothed residual; both are (height, width), in grey levels. Residuals count up to `mean_cap`.
     """
     residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
     cap = tuning.TUNING.dynamic_background.mean_cap
@@ -100,6 +109,7 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     share = cv2.GaussianBlur(reduced, (0, 0), steps.neighbourhood / steps.coarse)
     # The threshold of each pixel falls linearly from 1.5 times (no neighbour above it) to 0.5 times (all above it).
     asked = cv2.resize(cv2.convertScaleAbs(share, alpha=-steps.one / WHITE, beta=1.5 * steps.one), (width, height))
+    # the second use of `smooth`: pixels above the threshold that their neighbours have set for them
     mask = np.asarray(cv2.medianBlur(cv2.compare(smooth, asked, cv2.CMP_GT), 5), np.uint8)
     weak = cv2.threshold(smooth, steps.gap_evidence * steps.one, WHITE, cv2.THRESH_BINARY)[1]
     return without_holes(mask, np.asarray(weak, np.uint8))

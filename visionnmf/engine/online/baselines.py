@@ -89,7 +89,11 @@ LEAST = 0.1  # lower bound of component entries relative to their mean, for Itak
 
 
 def _or_nmf_start(H: Array) -> State:
-    """Return the state before any sample: an empty buffer of samples, codes and perhaps weights, `observed`."""
+    """Return the state before any sample: an empty buffer of samples, codes and perhaps weights, `observed`.
+
+    The buffer has a row for each sample, and `sizes` are the numbers of samples of its batches. `largest_gradient` is
+    the largest norm of a gradient so far, and `steps` the number of batches.
+    """
     n_components, n_features = H.shape
     return {
         "samples": np.empty((0, n_features), H.dtype),
@@ -105,11 +109,12 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST,
     """Learn a batch of OR-NMF: add it to the buffer, then follow gradients of single samples of the buffer.
 
     Weights multiply a sample's or entry's share of a gradient. The average `mean` of the iterates becomes the
-    components, which lie on the simplex unless they have a box. `least` and `floor` bound components and model from
-    below.
+    components `H` (r, n), which lie on the simplex unless they have a box. With the Itakura-Saito loss `least` bounds
+    their entries from below, as a share of their mean, and `floor` the model's, as a share of the data's mean. `state`
+    is changed in place, and the loss of the batch at the components before is returned.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
-    before = dict(state)
+    before = dict(state)  # to be put back where the method fails
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
     _remember(problem, Wt, state, options.buffer, sample_weight)
@@ -120,6 +125,7 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST,
     low = _least(problem, H, least) if on_simplex else low
     X = state["samples"]
     iterate, mean = H.copy(), H.copy()
+    # changes `iterate` and `mean`; returns the largest gradient norm so far, and the number of steps, which is not used
     largest, _ = robust_approximation(
         iterate, mean, X, state["codes"], state["observed"], batch.rng.permutation(len(X)),
         scaling(state["steps"], options.horizon) * _diameter(H, penalty, on_simplex), SETTLED, STEPS,
@@ -148,6 +154,7 @@ def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
     """Return the diameter of the constraint set of components: sqrt(2) for each simplex, or that of the box."""
     if on_simplex:
         return math.sqrt(2 * len(H))
+    # a box without an upper bound is taken as high as the largest entry at present
     high = penalty.high if math.isfinite(penalty.high) else float(H.max())
     return math.sqrt(H.size) * max(high - penalty.low, 0.0)
 
@@ -156,7 +163,8 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
     """Append a batch to the buffer and drop the oldest batches beyond `length` batches (None: keep all).
 
     ``state["observed"]``, weights of entries times those of samples, stays None until a batch has weights; earlier
-    samples then get 1.
+    samples then get 1. `state` is changed in place: it has a row for each sample in ``samples``, ``codes`` and
+    ``observed``, and in ``sizes`` the number of samples of each batch.
     """
     M = problem.weights
     if sample_weight is not None:
@@ -187,18 +195,24 @@ def _or_nmf_check(state: State, H: Array) -> None:
 
 
 def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
-    """Move initial components onto the simplex, unless they have a box, in place, above the lower bound `least`."""
+    """Move initial components `H` (r, n) onto the simplex, unless they have a box, in place.
+
+    With the Itakura-Saito loss no entry is below `share` of the mean of a component, 1 / n.
+    """
     if "box" in problem.penalty_H.kinds:
         return
     Simplex("rows").feasible(H)
     least = _least(problem, H, share)
     if least:
-        left = 1 - H.shape[1] * least
+        left = 1 - H.shape[1] * least  # what is left of a component's sum, 1, once each entry has got `least`
         H[:] = least + left * project_simplex((H - least) / left)
 
 
 def _least(problem: Problem, H: Array, share: float) -> Any:
-    """Return the lower bound of components on the simplex, against infinite Itakura-Saito gradients; 0 for squares."""
+    """Return the lower bound of components on the simplex, against infinite Itakura-Saito gradients; 0 for squares.
+
+    It is a `share` of the mean of a component's n entries, which is 1 / n because they sum to 1.
+    """
     return H.dtype.type(share / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
 
 
@@ -233,7 +247,10 @@ VOLUME_DECAY = 0.01  # tau
 
 
 def _inmf_start(H: Array) -> State:
-    """Return the state before any sample: zero sums, and `code`, from which the codes of the next batch start."""
+    """Return the state before any sample: zero sums, and `code`, from which the codes of the next batch start.
+
+    `steps` is the number of batches, and `energy` the mean of half the squared norm of samples, for INMF-VC.
+    """
     return {**no_sums(H), "code": np.ones(len(H), H.dtype), "steps": 0, "energy": 0.0}
 
 
@@ -250,7 +267,9 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
 
     INMF-VC has a penalty on the volume of the components, and weights the past by an average in place of the forgetting
     factor. As `printed`, the weight is in the units of the loss, and components keep their scale. An update multiplies
-    a factor by the negative part of its gradient over the positive part.
+    a factor by the negative part of its gradient over the positive part. `state` has the sums of products of codes,
+    `A`, and of codes and data, `B`, the number of samples, `weight`, and what :func:`_inmf_start` names. It and the
+    components `H` (r, n) change in place; the loss of the batch at the components before is returned.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     X = problem.X
@@ -268,14 +287,16 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
         volume = options.volume * decay * (1.0 if printed else state["energy"])
     A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
     weight = forgetting * state["weight"] + n_samples
+    # the mean codes of the batch before, from which all samples start
     code = state["code"] if state["code"].any() else np.ones_like(state["code"])
     code = np.maximum(code, np.finfo(X.dtype).eps * code.max())  # multiplicative updates cannot leave 0
     codes = np.repeat(code[:, None], len(X), axis=1)
     loss = None
     for _ in range(UPDATES):
         codes *= _ratio(H @ X.T, H @ H.T @ codes)
-        if loss is None:
+        if loss is None:  # the first round, before the components change
             loss = batch.loss(codes, H)
+        # the negative and the positive part of the gradient of the components, over the past and the batch
         above = B + (counts * codes) @ X
         below = (A + (counts * codes) @ codes.T) @ H
         if volume:
@@ -288,7 +309,7 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
             break
     add_to_sums(state, codes, X.T, forgetting, sample_weight)
     state["code"] = codes.mean(axis=1)
-    if not printed:
+    if not printed:  # `normalise` divides the components by their norms, so codes are multiplied by them
         norms = np.linalg.norm(H, axis=1)
         state["code"] *= np.where(norms > 0, norms, 1)
         normalise(H, state)
@@ -297,7 +318,7 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Return ``above / below``, or 1 where the denominator is practically 0."""
+    """Return ``above / below``, the factor of a multiplicative update; 1 where the denominator is practically 0."""
     known = below > np.sqrt(np.finfo(below.dtype).tiny)
     return np.divide(above, below, out=np.ones_like(above), where=known)
 
@@ -348,7 +369,9 @@ def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a chunk by factorising it together with the old components (see :class:`.record.Method`).
 
     The old components, each times the norm of its past codes (`sizes`), stand above the samples in the data. Their new
-    codes, the first r columns of `Wt`, then say how the past codes change (`turn`).
+    codes, the first r columns of `Wt`, then say how the past codes change (`turn`): new codes are ``turn`` times old
+    ones. ``state["gram"]`` (r, r) is the sum of products of past codes. It and `H` (r, n) change in place; the loss at
+    the components before is returned.
     """
     r, problem, sample_weight = len(H), batch.problem, batch.sample_weight
     if sample_weight is not None:  # the loss is quadratic, so weight w is a factor sqrt(w) on the sample
@@ -357,6 +380,7 @@ def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
     sizes = np.sqrt(gram.diagonal())
     codes = solve_codes(problem, H)
     loss = problem.loss_value(codes, H)
+    # before the fit, an old component's code is its size for itself, and 0 for the others
     stacked = replace(problem, X=np.concatenate([sizes[:, None] * H, problem.X]))
     Wt = np.concatenate([np.diag(sizes), codes], axis=1)
     fit(stacked, Wt, H, solver="hals", max_iter=CHUNK_ITERATIONS, tol=CHUNK_TOLERANCE)
@@ -397,14 +421,15 @@ def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
 
     With codes w and the model ``p = w H``, `A` collects ``w^T (x / p^2) * H^2`` and `B` ``w^T (1 / p)``, both with
     forgetting, and ``H = sqrt(A / B)``. Components are then scaled to norm 1, and their codes would be multiplied by
-    it, hence the scaling of the sums.
+    it, hence the scaling of the sums. They are in `state`, which changes in place like `H`; all are (r, n). The loss of
+    the batch at the components before is returned.
     """
     problem, sample_weight = batch.problem, batch.sample_weight
-    X, M = problem.X, problem.weights
+    X, M = problem.X, problem.weights  # data, and weights of the entries or None
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
     P = product(np.ascontiguousarray(Wt.T), H)
-    np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)
+    np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)  # it is divided by
     forgetting = X.dtype.type(batch.forgetting)
     A, B = state["A"], state["B"]
     A *= forgetting

@@ -37,9 +37,10 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
     """
     dtype, w = encoder.dtype, encoder.dtype.type(weight)
     (n_components, n_features), errors = encoder.shape, np.empty(X.shape[0])
-    # working memory of the kernel
+    # working memory of the kernel: the scaled sample and what the model leaves of it; the codes and their changes
     x, residual = np.empty(n_features, dtype), np.empty(n_features, dtype)
     y, change, pull = (np.empty(n_components, dtype) for _ in range(3))
+    # a few rows at a time, because sparse ones are made dense
     for rows in (slice(*block) for block in blocks(X.shape[0], rows_per_block(n_features))):
         samples = X[rows].toarray() if sp.issparse(X) else X[rows]
         samples = np.array(samples, dtype, order="C")  # a memory map would recompile the kernel

@@ -37,8 +37,9 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 def learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a batch: clean it, add it to the sums and improve the components (see :class:`.record.Method`).
 
-    `state` holds the sums of products of codes, `A`, and of codes and data, `B`, and the number of samples. `counts` is
-    the largest weight in each sample; entries of less weight have been replaced in part by the model.
+    `state` has the sums of products of codes, `A`, and of codes and data, `B`, and the number of samples, `weight`. It
+    and the components `H` (r, n) change in place. `counts` is the largest weight in each sample; entries of less weight
+    have been replaced in part by the model. Returns the loss of the batch at the components before.
     """
     problem, sample_weight = batch.problem, batch.sample_weight
     Wt, V, losses = cleaned_codes(problem, H)
@@ -46,8 +47,9 @@ def learn(batch: Batch, H: Array, state: State) -> float:
     xp = namespace_of(H)
     counts = None if problem.weights is None else xp.max(problem.weights, axis=1)
     add_to_sums(state, Wt, features, batch.forgetting, sample_weight, counts)
+    # the penalty of the components counts once for each sample
     improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
-    if is_free(problem):
+    if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
         normalise(H, state)
     return float(xp.sum(losses if sample_weight is None else losses * sample_weight))
 
@@ -55,10 +57,12 @@ def learn(batch: Batch, H: Array, state: State) -> float:
 def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
     """Return approximate robust codes, cleaned data (sparse if the data are), and the loss of each sample.
 
-    In the cleaned data the model replaces outliers and missing entries.
+    In the cleaned data the model replaces outliers and missing entries. Rows are cleaned in blocks, in threads unless
+    they are arrays of another library than NumPy (`elsewhere`). `H` is (r, n), and the codes are (r, n_rows).
     """
     gram, work, elsewhere = product(H, H.T), blocks(problem.X.shape[0], TILE), is_elsewhere(H)
-    # with a penalty, the step that all rows of a block share depends on which rows these are
+    # Larger blocks are faster on a device. With a penalty they stay as with NumPy, because all rows of a block share a
+    # step, which depends on which rows these are.
     if elsewhere and not problem.penalty_W.kinds & {"l1", "l2"}:
         work = [(piece.start, piece.stop) for piece in chunks(problem.X)]
     parts = map_blocks(lambda block: _clean(problem, H, gram, slice(*block)), work, parallel=not elsewhere)
@@ -70,11 +74,14 @@ def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
 def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array, Any, Array]:
     """Return the codes of some rows by a few iterations of ADMM, the cleaned rows, and their losses.
 
-    Entries further than :data:`FAR` mean residuals from the model are then replaced by it.
+    Entries further than :data:`FAR` mean residuals from the model are then replaced by it. `gram` is ``H @ H.T``, and
+    `rows` are the samples that are cleaned. In ADMM the target `V` (n_rows, n) takes the place of the data in a
+    least-squares step, `U` is the scaled dual, and `bounds` (n_rows,) are ``1 / rho``.
     """
     xp, dtype, penalty = namespace_of(H), H.dtype, problem.penalty_W
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows, :]
     M = None if problem.weights is None else problem.weights[rows, :]
+    # (n_rows,), in double precision: the mean weight of a row's entries and the sum of their weights
     means = xp.ones_like(doubled(X[:, 0]))
     counts = X.shape[1] * means
     if M is not None:  # for each row, the sum of its weights and the mean of the nonzero ones
@@ -85,15 +92,19 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
     F = first_codes(right, penalty)
     improve(F, gram, right, penalty, sweeps=START_SWEEPS)
     V = F.T @ H
+    # 1 / rho begins at a row's mean residual, over its mean weight so that the scale of weights has no effect
     bounds = xp.asarray(xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64) / counts / means, dtype=dtype)
     decay = GROWTH ** (-1 / ITERATIONS)
     U = xp.zeros_like(X)
     for iteration in range(ITERATIONS):
-        V = manhattan_target(X, V, U, M, bounds, decay if iteration else 1.0)
+        V = manhattan_target(X, V, U, M, bounds, decay if iteration else 1.0)  # rho has not changed at first
+        # The objective is divided by rho, also the penalty of the codes, for which rows share the mean of 1 / rho; any
+        # scale will do where all residuals are 0.
         improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(bounds)) or 1.0)
         bounds *= decay
         V = model_of(F, H, V)
     losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
+    # `losses / counts` are mean residuals; entries that are not near their model are outliers
     near = xp.abs(X - V) <= xp.asarray(FAR * losses / counts, dtype=dtype)[:, None]
     cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
     return F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses

@@ -44,7 +44,11 @@ Update = Callable[[Array, Array, Array, Penalties], None]
 
 
 def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
-    """Encode a batch, add it to the sums in `state`, repeat `update` until all settles; return the loss before."""
+    """Encode a batch, add it to the sums in `state`, repeat `update` until all settles; return the loss before.
+
+    The sums are `A` (r, r) of products of codes and `B` (r, n) of codes and data. ``update(H, A, B, penalty)`` improves
+    the components `H` (r, n) in place.
+    """
     problem = batch.problem
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
@@ -82,7 +86,11 @@ def _conjugate(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
 
 
 def _solution(A: Array, G: Array) -> Array:
-    """Return the solution Q of ``A Q = G`` by r steps of conjugate gradients from 0, for all columns together."""
+    """Return the solution Q of ``A Q = G`` by conjugate gradients from 0, for all columns together.
+
+    `A` is (r, r) and `G` (r, n); at most ``SOLVING_STEPS * r`` steps are taken. `size` is the squared norm of the
+    residual R, and `bend` is ``<D, A D>`` for the direction D; their ratio is the length of a step.
+    """
     Q, R, D = np.zeros_like(G), G.copy(), G.copy()  # solution, residual and direction
     size = first = float(np.vdot(R, R))
     for _ in range(SOLVING_STEPS * len(A)):

@@ -53,9 +53,12 @@ class Batch(NamedTuple):
         return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
 
     def loss(self, Wt: Array, H: Array) -> float:
-        """Return the loss of a dense batch, with the weights of samples and of entries."""
+        """Return the loss of a dense batch, with the weights of samples and of entries.
+
+        `Wt` (r, n_samples) are the codes and `H` (r, n_features) the components.
+        """
         problem = self.problem
-        if self.sample_weight is not None:
+        if self.sample_weight is not None:  # a sample's weight multiplies those of its entries
             ones = namespace_of(problem.X).ones_like(problem.X)
             weights = ones if problem.weights is None else problem.weights
             problem = replace(problem, weights=weights * self.sample_weight[:, None])
@@ -108,7 +111,7 @@ class Method:
             return f"does not minimise {problem.loss.label}"
         sides = (("W", problem.penalty_W, self.codes_terms), ("H", problem.penalty_H, self.components_terms))
         for side, penalty, terms in sides:
-            kinds = penalty.beyond(terms)
+            kinds = penalty.beyond(terms)  # the names of its terms that are of other classes
             if kinds:
                 return f"does not take {' and '.join(kinds)} in penalty_{side}"
         if problem.weights is not None and not self.weights:
@@ -160,8 +163,10 @@ def add_to_sums(
 ) -> Array:
     """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix.
 
-    `features` (n_features, n_samples) are the data, transposed. `counts` (n_samples,) is a further factor on the sums A
-    and B, but not on the number of samples; see :func:`filled`.
+    The sums in `state` are `A` (r, r) of products of codes, `B` (r, n_features) of codes and data, and `weight`, of the
+    samples. `Wt` (r, n_samples) are the codes of the batch, and `sample_weight` (n_samples,) says how many samples each
+    stands for. `features` (n_features, n_samples) are the data, transposed. `counts` (n_samples,) is a further factor
+    on the sums A and B, but not on the number of samples; see :func:`filled`.
     """
     n_samples: float = Wt.shape[1]
     weighted = Wt if counts is None else Wt * counts
@@ -194,8 +199,11 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
 
 
 def normalise(H: Array, state: State) -> None:
-    """Scale components to unit norm in place, and the sums so that the model of the past is unchanged."""
-    norms = norms_of(H)
+    """Scale components to unit norm in place, and the sums so that the model of the past is unchanged.
+
+    The codes would be multiplied by the norms: `A` (r, r) sums products of codes, `B` (r, n) those of codes and data.
+    """
+    norms = norms_of(H)  # 1 for a component of zeros
     H /= norms[:, None]
     state["A"] *= norms[:, None] * norms[None, :]
     state["B"] *= norms[:, None]

@@ -43,7 +43,9 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
 
     `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent. Without entry weights, the
     codes and the loss follow from products with the data; with them, the model fills in the missing entries before the
-    batch enters the sums.
+    batch enters the sums. These are `A` (r, r), of products of codes, `B` (r, n), of codes and data, and `weight`, the
+    number of samples, in `state`. The components `H` (r, n) and `state` are changed in place; the loss of the batch,
+    half the squared error at the components before, is returned.
     """
     problem, sample_weight, forgetting = batch.problem, batch.sample_weight, batch.forgetting
     if problem.weights is None:
@@ -51,18 +53,21 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
         Wt = least_squares_codes(gram, right, problem.penalty_W)
         codes_gram = add_to_sums(state, Wt, problem.features, forgetting, sample_weight)
         weighted = Wt if sample_weight is None else Wt * sample_weight
-        model = inner(gram, codes_gram)
+        model = inner(gram, codes_gram)  # the sum of the squares of the model
+        # half of |X|^2 - 2 <X, W H> + |W H|^2, which rounding may make negative
         loss = max(0.0, (squares(problem.X, sample_weight) - 2 * inner(right, weighted) + model) / 2)
     else:
         Wt = solve_codes(problem, H)
+        # copied, so that it is contiguous; `counts` is the factor with which each sample counts
         V, counts = filled(problem.X, product(copied(Wt.T), H), problem.weights)
         add_to_sums(state, Wt, V.T, forgetting, sample_weight, counts)
         loss = batch.loss(Wt, H)
     if diagonal:
         _diagonal_steps(H, state, problem.penalty_H)
     else:
+        # the penalty of the components counts once for each sample
         improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
-    if is_free(problem):
+    if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
         normalise(H, state)
     return loss
 
@@ -70,11 +75,13 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
 def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
     """Take projected Newton steps on `H`, with the Hessian's diagonal from the sums in `state`, and step halving.
 
-    `slope` is the gradient and `bend` its change along a step, so ``<move, slope + bend / 2>`` is the exact change of
-    the quadratic part.
+    `state` has the sums of products of codes, `A` (r, r), and of codes and data, `B` (r, n), and the number of samples,
+    `weight`, which multiplies `penalty`. `slope` is the gradient and `bend` its change along a step, so
+    ``<move, slope + bend / 2>`` is the exact change of the quadratic part. A shorter `length` is kept for later steps.
     """
     A, B, weight = state["A"], state["B"], state["weight"]
     curvatures = A.diagonal().astype(np.float64) + weight * penalty.lipschitz()
+    # steps divide by them, so those of unused components must not be 0
     curvatures = np.maximum(curvatures, np.finfo(H.dtype).eps * curvatures.max(initial=0))
     if not curvatures.max(initial=0) > 0:
         return
@@ -104,12 +111,15 @@ def is_free(problem: Problem) -> bool:
 
 
 def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
-    """Return least-squares codes by coordinate descent, until they hardly change; `right` is ``H @ X.T``."""
+    """Return least-squares codes (r, n_samples) by coordinate descent, until they hardly change.
+
+    `gram` is ``H @ H.T`` (r, r), and `right` ``H @ X.T`` (r, n_samples).
+    """
     Wt = first_codes(right, penalty)
     for _ in range(ROUNDS):
         before = copied(Wt)
         improve(Wt, gram, right, penalty, sweeps=SWEEPS)
-        before -= Wt
+        before -= Wt  # now the change of the codes, whose norm is compared with that of the codes
         if inner(before, before) <= CODES_TOLERANCE**2 * inner(Wt, Wt):
             break
     return Wt
