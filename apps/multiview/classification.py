@@ -62,7 +62,7 @@ class ViewClassifier:
     """
 
     def __init__(self, model: MultiviewNMF, *, roots: bool = True) -> None:
-        """Keep the fitted model."""
+        """Keep the fitted model, and whether square roots of the features may be taken."""
         self.model, self.roots = model, roots
 
     def fit(self, views: ViewArrays, y: Any) -> Self:
@@ -77,14 +77,18 @@ class ViewClassifier:
         if len(y) != len(next(iter(views.values()))):
             raise ParameterError(f"y must be one for each sample; got {len(y)}")
         check_is_fitted(self.model)
+        # the codes, the views side by side, filled in and scaled by the model, and which views are the samples' own
         codes, own, _ = self._parts(views)
         # The views have an energy of 1 each in the end, as have the codes, whose rows get a norm of 1.
         used = np.count_nonzero(self.model.view_weights_)
         self._size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / used)) or 1.0
         joined = self._joined(codes, own)
+        # `_whole` is the machine for samples that have all views, `_gaps` that for the others. Both see features in the
+        # coordinates `_basis`, which are fewer if there are more features than samples.
         self._basis = _row_basis(joined)
         machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
         self._whole, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, joined @ self._basis, y)
+        # item 0 of `_features` are the features; for each view a copy of the samples from which it is hidden follows
         copies, labels = [self._features(views)[0]], [y]
         there = self._there(views)
         for v in np.flatnonzero(self.model.view_weights_):
@@ -94,6 +98,7 @@ class ViewClassifier:
                 some = {name: X[rows] for name, X in views.items()}
                 copies.append(self._features(some, seen[rows])[0])
                 labels.append(y[rows])
+        # without cross-validation `_whole` is the machine itself
         best = clone(getattr(self._whole, "best_estimator_", self._whole))
         self._gaps = best.fit(np.vstack(copies), np.concatenate(labels))
         self.classes_ = self._whole.classes_
@@ -110,6 +115,7 @@ class ViewClassifier:
     def _judged(self, method: str, views: ViewArrays) -> Array:
         """Return what a method of the machine for whole samples, or of that for the others, says of samples."""
         features, kept = self._features(views)
+        # `_whole` is the machine for samples that have all views, those of weight 0 aside; `_gaps` that for the others
         whole = kept[:, self.model.view_weights_ > 0].all(axis=1)
         found = np.asarray(getattr(self._gaps, method)(features))
         if whole.any():
@@ -119,29 +125,39 @@ class ViewClassifier:
     def _features(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
         """Return what the machines see of samples, and which views are theirs, of shape (n_samples, n_views).
 
-        `observed` (n_samples, n_views) is false for views to predict.
+        `observed` (n_samples, n_views) is false for views to predict. The features are codes and views side by side, in
+        the coordinates `_basis` (n_features, n_coordinates) of what the training samples differ in.
         """
         codes, own, kept = self._parts(views, observed)
         return self._joined(codes, own) @ self._basis, kept
 
     def _joined(self, codes: Array, own: Array) -> Array:
-        """Return codes and filled-in views side by side, of unit norm."""
+        """Return codes and filled-in views side by side, of unit norm.
+
+        The rows of the codes get a norm of 1. `_size` brings the energy of each view to 1 on average.
+        """
         codes = signed_roots(codes, self._gram()) if self.roots else codes
         return normalize(np.hstack([normalize(codes), own / self._size]))
 
     def _gram(self) -> Array:
-        """Return the inner products of the components in the scaled views."""
+        """Return the inner products (n_components, n_components) of the components in the scaled views."""
+        # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
         H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
         return np.asarray(H @ H.T)
 
     def _parts(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array, Array]:
-        """Return codes, the views side by side in the scale of the model, filled in by it, and which are theirs."""
+        """Return codes, the views side by side in the scale of the model, filled in by it, and which are theirs.
+
+        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. What is theirs,
+        bool (n_samples, n_views), also leaves out the views that the model finds outlying. Views of scale 0, which are
+        noise, are dropped.
+        """
         model = self.model
         kept = self._there(views) if observed is None else observed
         if model.view_outliers is not None:
             kept = kept & ~model.outlying_views(dict(views), observed)
         codes = model.transform(dict(views), observed)
-        own = codes @ model.components_
+        own = codes @ model.components_  # the model's prediction, in the units of the data; given entries replace it
         for v, name in enumerate(model.views_):
             X = views.get(name)
             if X is not None:

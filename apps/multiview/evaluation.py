@@ -85,7 +85,7 @@ class EvaluationReport(Report):
         words = ("accuracy", "clustering", "NMI", "mean average precision")
         for row, head in zip(self.scores, heads, strict=True):
             missing = row["missing"]
-            if row["condition"] == "view-missing" and not missing:
+            if row["condition"] == "view-missing" and not missing:  # the row of this condition with all views
                 if "clean" in self.plan["conditions"]:  # the same samples, so the same figures
                     continue
                 missing = "none"
@@ -97,6 +97,7 @@ class EvaluationReport(Report):
             ]
             if np.isfinite(row["deviation"]):
                 figures[0] += f" ± {100 * row['deviation']:.1f}"
+            # a line says its rank only where each rank has a line of its own
             rank = f", rank {row['rank']:.0f}" if heads.count(head) > 1 else ""
             lines.append(f"  {what}, {row['method']}{rank}: {', '.join(f'{figure} %' for figure in figures)}")
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
@@ -269,7 +270,7 @@ def _job(
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
     preparation = Preparation(comparison.prepare).fit(before)
     before, after = preparation.transform(before), preparation.transform(after)
-    before, after = learnable(before, before), learnable(before, after)
+    before, after = learnable(before, before), learnable(before, after)  # both by the views that training samples have
     variants = [  # a rare view may be in no training sample, or missing in all that had it
         (missing, learnable(given, given), learnable(given, new))
         for missing, given, new in apply_condition(condition, before, after, np.random.default_rng(seed))

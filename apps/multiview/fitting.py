@@ -78,7 +78,7 @@ class FitReport(Report):
 
     def summary(self) -> str:
         """Return two lines for the model, one for each view, then notes, files written, and what was left out."""
-        several = len(self.views) > 1
+        several = len(self.views) > 1  # below, a list times a condition that is false is empty
         kinds = [_count(self.n_components, "component")]
         if several:
             some = self.n_components - self.shared - self.private - self.unused
@@ -101,6 +101,7 @@ def _view_line(view: dict[str, Any]) -> str:
         parts[1] += " (all are too weak here to count; more components or a weaker penalty may change that)"
     error = 100 * view["error"]  # in %; from 99.5 on it would be printed as 100 or more
     parts.append(f"{error:.0f} % not explained" if error < 99.5 else "nothing explained")
+    # a list times a condition that is false is empty
     parts += ["left out because it looks like noise"] * (view["weight"] == 0)
     parts += [f"missing for {_count(view['missing'], 'sample')}"] * (view["missing"] > 0)
     parts += [f"{view['gaps']} single entries missing"] * (view["gaps"] > 0)

@@ -191,6 +191,7 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
 def _known_keys(keys: Sequence[str], known: Iterable[str]) -> list[str]:
     """Return for each key the known one that equals it, or that alone does so without an image's extension."""
     exact = set(known)
+    # a key stays as it is if it is known, or if its stem, without the extension, fits no known key, or several keys
     counts, own = Counter(map(_without_extension, exact)), Counter(map(_without_extension, keys))
     stems = {_without_extension(key): key for key in exact}
     return [
@@ -208,6 +209,7 @@ def _without_extension(key: str) -> str:
 def _check_joined(tables: Sequence[Table], there: Array) -> None:
     """Raise UnreadableError if no chain of samples in common, `there`, leads from the first table to some other."""
     # Two tables are connected if they have a sample in common. `part` numbers the connected parts from 0.
+    # Item 0 of what SciPy returns is how many there are.
     part = connected_components(there.T.astype(np.int64) @ there, directed=False)[1]
     if not part.any():
         return

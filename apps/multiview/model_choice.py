@@ -128,7 +128,7 @@ def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArra
     given = {name: view[there] for name, view in views.items()}
     hidden = {name: _hide(view, rng) for name, view in given.items()}
     shown = {name: np.where(hidden[name], np.nan, view) for name, view in given.items()}
-    seen = observed(shown)
+    seen = observed(shown)  # samples of which something is still shown; the others cannot be fitted
     drawn = [name for name, view in shown.items() if not np.isnan(view).all()]  # none of the samples has a rare view
     given, hidden, shown = ({name: part[name][seen] for name in drawn} for part in (given, hidden, shown))
     return given, hidden, shown
@@ -144,7 +144,11 @@ def _hide(view: Array, rng: np.random.Generator) -> Array:
 
 
 def _error(views: ViewArrays, predicted: ViewArrays, hidden: ViewArrays, kept: Array) -> float:
-    """Return the absolute errors at hidden entries as shares of the data, summed over views that `kept` marks."""
+    """Return the absolute errors at hidden entries as shares of the data, summed over the views.
+
+    Views, predictions and masks of hidden entries are (n_samples, n_features) by name. `kept` (n_samples, n_views) is
+    false for views of samples that some loss leaves out; these do not count.
+    """
     shares = []
     for v, (name, view) in enumerate(views.items()):
         counts = hidden[name] & kept[:, [v]]

@@ -44,6 +44,7 @@ class Preparation(BaseEstimator):
     """
 
     def __init__(self, prepare: str = "auto") -> None:
+        """Keep how views are prepared: "range", "rows", "auto" or "none", as the class describes."""
         self.prepare = prepare
 
     def fit(self, views: ViewArrays, y: Any = None) -> Self:
@@ -137,7 +138,7 @@ def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any 
     # the number of features of each view, by its name
     sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
     prepared = Preparation(preparation.pop("prepare"))
-    for name, values in preparation.items():
+    for name, values in preparation.items():  # the fitted attributes `kinds_`, `lows_` and `widths_`, by view
         setattr(prepared, name, dict(values))
     if list(prepared.kinds_) != list(sizes) or not set(prepared.kinds_.values()) <= {"range", "rows", "none"}:
         raise ValueError("kinds_ must be those of the views of the model")

@@ -249,6 +249,7 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
     X, weights, count = scaled.data, scaled.weights(), scaled.entries.sum(axis=0)
     means = np.where(count > 0, X.sum(axis=0, dtype=np.float64) / np.maximum(count, 1), 1).astype(X.dtype)
     loss = check_loss(model.loss, model.loss_parameter, X, weights)
+    # the mean loss of an entry if each feature is predicted by its mean; `few` is above 1 where entries are scarce
     left = loss_value(X, np.ones((1, len(X)), X.dtype), means[None], loss, weights=weights) / float(count.sum())
     shorter, longer = sorted((n_samples, X.shape[1]))
     few = ENTRIES * (model.n_components or shorter) * X.size / (shorter * float(count.sum()))

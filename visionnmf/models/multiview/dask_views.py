@@ -55,6 +55,7 @@ def join_blocks(X: Any) -> Any:
     import dask.array as da
 
     given = _checked(X)
+    # -1: whole rows in each block. `concatenate` leaves a block for each view, so rows are joined again at the end.
     chunks = {0: next(view for view in given if is_dask(view)).chunks[0], 1: -1}
     dtype = np.float32 if all(view.dtype == np.float32 for view in given) else np.float64
     return da.concatenate([da.asarray(view).rechunk(chunks).astype(dtype) for view in given], axis=1).rechunk({1: -1})
@@ -90,7 +91,7 @@ def sample_views(X: Any, observed: Any, rng: RandomState) -> tuple[Any, Any]:
     first = next(view for view in _checked(X) if is_dask(view))
     rows = _drawn(np.array(first.chunks[0]), rng)
     arrays = [None if view is None else view[rows] for view in (*_views(X), observed)]
-    *views, mask = dask.compute(*arrays)
+    *views, mask = dask.compute(*arrays)  # the last one is `observed`
     return _like(X, views), mask
 
 
@@ -140,12 +141,15 @@ def transform_blocks(model: Any, X: Any, observed: Any) -> Any:
     if observed is not None:
         arrays.append(da.asarray(observed).rechunk({0: matrix.chunks[0], 1: -1}))
     shape = (matrix.chunks[0], (len(model.components_),))
-    meta = np.empty((0, 0), matrix.dtype)
+    meta = np.empty((0, 0), matrix.dtype)  # tells Dask what a block of codes is, so that it need not try
     return da.map_blocks(_codes, *arrays, model=light, like=empty_views(X), dtype=matrix.dtype, chunks=shape, meta=meta)
 
 
 def _codes(rows: Array, observed: Array | None = None, *, model: Any, like: Any) -> Array:
-    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`."""
+    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`.
+
+    `like` are views without samples, of which only the numbers of features count, and `model` a fitted estimator.
+    """
     ends = np.cumsum([0 if view is None else view.shape[1] for view in _views(like)])
     starts = [0, *ends[:-1]]
     views = [

@@ -544,7 +544,7 @@ class MultiviewNMF(LinearModel):
     def _judge(self, views: Views) -> tuple[Array, Array]:
         """Return the codes found from the views that are not outlying, and the mask of the outlying views.
 
-        ``view_residuals_`` (n_views, 4) has the figures of each view that are usual.
+        ``view_residuals_`` (n_views, 4): median and deviation of a view's residuals, then of its surprises.
         """
         usual = None if self.view_outliers is None else self.view_residuals_
         return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
@@ -566,7 +566,7 @@ class MultiviewNMF(LinearModel):
                 warnings.simplefilter("ignore")  # the main fit has warned already
                 return fit_components(model, complete_views(model, part, part, scales), scales, sparsity)[0]
 
-        common = np.isinf(self.view_residuals_[:, 1])
+        common = np.isinf(self.view_residuals_[:, 1])  # an infinite deviation: never outlying in training
         self.view_residuals_ = limits_for_new(views, common, fit, threshold, check_random_state(self.random_state))
 
     def _prior(self) -> CodesPrior:

@@ -24,7 +24,7 @@ def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: st
         cure += " (the step that finds shared and private components has what the first left of it, at least a quarter)"
     name, issued, zero = type(model).__name__, False, []
     for warning in (item.message for item in caught):
-        result = getattr(warning, "result", None)
+        result = getattr(warning, "result", None)  # of a fit that did not converge; other warnings have none
         if isinstance(warning, ZeroCodesWarning):
             zero.append(warning)
         elif result is None:

@@ -47,7 +47,7 @@ def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] 
             when = "has no feature names, but had some" if found is None else "has feature names, but had none"
             warnings.warn(f"view {name} {when} in training", UserWarning, stacklevel=5)
         elif found != expected:
-            got = "them in another order"
+            got = "them in another order"  # unless one of the two has a name that the other has not
             for odd, words in ((set(found) - set(expected), "also"), (set(expected) - set(found), "none called")):
                 if odd:
                     got = f"{words} {min(odd)!r:.60}"
@@ -78,6 +78,7 @@ def check_same_labels(labels: Mapping[str, Any]) -> None:
         if index.equals(labels[first]):
             continue
         same = set(index) == set(labels[first])
+        # other labels are refused, but not numbers of rows (`_is_count`) beside labels that are no whole numbers
         if same or not _is_count(index) or labels[first].dtype.kind in "iu":
             got = "the same labels in another order" if same else "other labels"
             cure = "both after reset_index(drop=True) if their rows match as they are"
@@ -114,6 +115,8 @@ class FittedForm(NamedTuple):
         it is there. `X` are the views as the caller passed them, whose order of columns a frame of all views keeps.
         Without pandas, to which a model file may have been brought, views of training frames are arrays.
         """
+        # `form` is that of all views, `groups` (n_features,) has the view of each feature, and for each view there are
+        # `names`, the `features` it had by name, and whether it was a data frame, and its name a number
         known = self.framed if find_spec("pandas") else ()
         single = self.form == "matrix"
         columns = [slice(None)] if single else [self.groups == v for v in range(len(self.names))]
@@ -180,5 +183,5 @@ def is_frame(view: Any) -> bool:
 
 
 def _is_count(index: Any) -> bool:
-    """Return whether the labels of rows are their numbers, as where none were given."""
+    """Return whether the labels of rows are their numbers from 0, as pandas counts them where none were given."""
     return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1

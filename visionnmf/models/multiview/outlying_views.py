@@ -69,11 +69,13 @@ def block_residuals(views: Views, codes: Array, H: Array) -> Array:
 
 @one_blas_thread()
 def surprises(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
-    """Return how unlike what the others let expect each view of each sample is, of shape (n_samples, n_views).
+    """Return how far each view of each sample is from what its other views let expect, of shape (n_samples, n_views).
 
-    It is the sum of the absolute differences from the expectation by :func:`.fill_views`, as a share of that of the
-    differences from the mean, or of what these are on average if that is more: of a sample near the mean, hardly
-    anything is expected better than by it. It is NaN where no entry of the view counts.
+    `H` are the components in the units of the data, and `prior` the mean and covariance of codes and the noise of the
+    views, from which a view is expected. The surprise is the sum of the absolute differences from the expectation by
+    :func:`.fill_views`, as a share of that of the differences from the mean, or of what these are on average if that is
+    more: of a sample near the mean, hardly anything is expected better than by it. It is NaN where no entry of the view
+    counts.
     """
     found, centre = np.full((len(views), views.n_views), np.nan), prior.mean @ H
     # the mean absolute deviation of each feature, if it is normal
@@ -97,8 +99,9 @@ def surprises(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
 def usual_figures(figures: Array, kept: Array, means: Array) -> Array:
     """Return median and robust standard deviation of each view's residuals and surprises, of shape (n_views, 4).
 
-    `figures` (n_samples, n_views, 2) are these two, and `kept` (n_samples, n_views) says what counts. `means`
-    (n_views,) are those of the data of each view; they bound the deviation of the residuals from below.
+    The columns are the median and the deviation of residuals, then those of surprises. `figures` (n_samples, n_views,
+    2) are these two, and `kept` (n_samples, n_views) says what counts. `means` (n_views,) are those of the data of each
+    view; they bound the deviation of the residuals from below.
     """
     usual = np.zeros((figures.shape[1], 4))
     for v in range(len(usual)):
@@ -113,8 +116,10 @@ def usual_figures(figures: Array, kept: Array, means: Array) -> Array:
 def strangeness(figures: Array, usual: Array) -> Array:
     """Return by how many robust standard deviations each view of each sample is beyond the usual, (n_samples, n_views).
 
-    `figures` (n_samples, n_views, 2) are residuals and surprises, and `usual` is of :func:`usual_figures`. What the
-    other views let expect well enough is not outlying, however unusual its residual is, unless that is far beyond.
+    `figures` (n_samples, n_views, 2) are residuals and surprises, and `usual` (n_views, 4) has the median and the
+    deviation of residuals, then those of surprises, for each view. What the other views let expect well enough, with a
+    surprise up to SURPRISING, is not outlying, however unusual its residual is, unless that is FAR times beyond.
+    Surprises have a longer tail, so they count STRICTER times less.
     """
     above = figures - usual[:, ::2]
     above = np.divide(above, usual[:, 1::2], out=np.zeros_like(above), where=usual[:, 1::2] > 0)
@@ -136,8 +141,8 @@ def find_outlying(
     others are judged again by codes without it. A sample keeps one.
 
     ``judge(rows, kept)`` returns the residuals and surprises (n_rows, n_views, 2) of some samples by the views that are
-    kept. `usual` are the figures of :func:`usual_figures`; without them those of these samples are taken, which needs
-    `means`.
+    kept. `usual` (n_views, 4) are median and deviation of the residuals of each view, then of its surprises; without
+    them those of these samples are taken, which needs `means`, the means (n_views,) of the data.
     """
     kept = observed.copy()
     # `rows` are the samples still to be judged: all at first, then those that have just lost a view. `found` holds the
@@ -159,13 +164,14 @@ def find_outlying(
 def judge_training(
     views: Views, weights: Array, model: NMF, threshold: float, progress: Progress
 ) -> tuple[Array, Array]:
-    """Return which views of training samples are outlying, and the usual figures of each view (:func:`usual_figures`).
+    """Return which views of training samples are outlying, and what figures of each view are usual (n_views, 4).
 
-    A model of all samples would have components of its own for the outlying views, and reconstruct them perfectly.
-    Therefore each half of the samples is judged by a small model of the other half, with the settings of `model`. Of
-    three such splits the smallest residual of each view counts. With too few samples nothing is outlying, and the
-    deviations are infinite. `weights` are what the views are multiplied by, in addition to the scale of their samples.
-    `progress` is called after each small model.
+    These are the median and the deviation of its residuals, then those of its surprises; a view with an infinite
+    deviation is never outlying. A model of all samples would have components of its own for the outlying views, and
+    reconstruct them perfectly. Therefore each half of the samples is judged by a small model of the other half, with
+    the settings of `model`. Of three such splits the smallest residual of each view counts. With too few samples
+    nothing is outlying, and the deviations are infinite. `weights` are what the views are multiplied by, in addition to
+    the scale of their samples. `progress` is called after each small model.
     """
     observed, n_views = views.observed(), views.n_views
     if len(views) < FEWEST:
@@ -189,6 +195,7 @@ def judge_training(
             progress(JUDGING, done + len(fits), total)
             fits.append((judged, *_fit_small(known.rows(~judged), model)))
 
+        # `fits` is a default, so that the function keeps those of its own pass
         def judge(rows: Array, kept: Array, fits: list[tuple[Array, NMF, CodesPrior]] = fits) -> Array:
             """Return the smallest residual and surprise of each view over the fits of other samples.
 
@@ -206,6 +213,7 @@ def judge_training(
             return np.stack([least[..., 0] * norms / weights, least[..., 1]], axis=-1)
 
         outlying, usual = find_outlying(judge, observed, threshold, means=means)
+        # views that would be left out too often are kept whole
         common = outlying.sum(axis=0) > COMMON * observed.sum(axis=0)
         outlying[:, common], usual[common, 1::2] = False, np.inf
         if not outlying.any():
@@ -223,11 +231,11 @@ def limits_for_new(
 ) -> Array:
     """Return the usual figures (n_views, 4) by which :func:`judge_new` judges samples that a model has not seen.
 
-    A model reconstructs its own training samples better than others, and the small models of :func:`judge_training`
-    are not the final one. So the samples are cut into parts, and each part is judged as new samples are, by
-    ``fit(views)``, the components that are learnt from the other parts. `views` are without the outlying views of
-    training. The deviations are infinite for views of which more than 30 % would be left out, and for those
-    that `common` (n_views,) marks.
+    They are the median and the deviation of each view's residuals, then those of its surprises. A model reconstructs
+    its own training samples better than others, and the small models of :func:`judge_training` are not the final one.
+    So the samples are cut into parts, and each part is judged as new samples are, by ``fit(views)``, the components
+    that are learnt from the other parts. `views` are without the outlying views of training. The deviations are
+    infinite for views of which more than 30 % would be left out, and for those that `common` (n_views,) marks.
     """
     observed = views.observed()
     if len(views) < FEWEST:
@@ -265,8 +273,9 @@ def judge_new(
 ) -> tuple[Array, Array]:
     """Return the codes of samples by the views that belong to them, and which views do not.
 
-    `usual` are the figures of :func:`judge_training`, and `prior` says what views let expect of others. Without one of
-    them, or without a threshold, all views belong.
+    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its surprises, and `prior`
+    says what views let expect of others. A view belongs up to `threshold` deviations beyond the median. Without one of
+    the three all views belong.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
     outlying = np.zeros((len(views), views.n_views), bool)
@@ -284,7 +293,8 @@ def _judge_block(
 ) -> tuple[Array, Array]:
     """Return the codes (n_samples, n_components) and the outlying views (n_samples, n_views) of some samples.
 
-    `usual` (n_views, 4) are the usual figures of :func:`judge_training`, and `threshold` is in their deviations.
+    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its surprises; `threshold`
+    is in these deviations.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
@@ -300,6 +310,7 @@ def _judge_block(
         codes[rows] = find_view_codes(part, components)
         return _figures(part, codes[rows], components.H, prior)
 
+    # fills `codes` as well; item 1 would be `usual` again
     return codes, find_outlying(judge, views.observed(), threshold, usual)[0]
 
 

@@ -69,6 +69,7 @@ def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss
     A view that is constant itself is compared with the model 0; the share is 0 if that has no loss either.
     """
     columns = views.columns()
+    # a loss whose beta is NaN is no beta-divergence
     constants = [_constants(views, own, np.median if np.isnan(loss.beta) else np.mean) for own in columns]
     left, total = np.zeros(views.n_views), np.zeros(views.n_views)
     for rows, block, entries in views.blocks():
@@ -83,7 +84,10 @@ def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss
 
 
 def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
-    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant."""
+    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant.
+
+    `own` are the columns of a view, and `middle` the mean or the median. A few columns at a time are made dense.
+    """
     found, varies = np.zeros(len(own)), False
     step = max(1, BLOCK // len(views))
     for start in range(0, len(own), step):

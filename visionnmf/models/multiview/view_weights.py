@@ -66,8 +66,8 @@ def noise_views(views: Views) -> Array:
 
     In a view of noise the features say nothing of each other, and nothing of the other views. So its features are no
     more correlated than if each is shuffled over the samples, and its samples are no more alike where those of the
-    other views are than if the samples are shuffled. The random numbers are the same in each call, so the verdict
-    depends on the data alone.
+    other views are than if the samples are shuffled. More means SIGNAL standard deviations above the mean of SHUFFLES
+    shufflings. The random numbers are the same in each call, so the verdict depends on the data alone.
 
     No view is called noise if there are fewer than 40 samples, if no feature of it varies, or if all views are noise.
     """
@@ -82,6 +82,7 @@ def noise_views(views: Views) -> Array:
             continue
         shuffled = [_correlation(rng.permuted(own, axis=0)) for _ in range(SHUFFLES)]
         if _correlation(own) - np.mean(shuffled) < SIGNAL * np.std(shuffled):
+            # (n_rows, n_rows): how alike two samples are in this view, and in the others together
             alike, rest = own @ own.T, sum((other @ other.T / max(1, other.shape[1]) for other in others), 0.0)
             orders = [rng.permutation(len(rows)) for _ in range(SHUFFLES)]
             agreements = [float((alike[np.ix_(order, order)] * rest).sum()) for order in orders]

@@ -266,6 +266,7 @@ def check_views(
         )
         there = (mask & ~np.isin(given.names, given.absent))[:, given.groups]
         X = dense(X) if sp.issparse(X) else _array(X)
+        # the false `out` stays where nothing is there, so NaN only count where the caller says that something is
         if missing is None and np.isnan(X, where=there, out=np.zeros(X.shape, bool)).any():
             raise _refused_value(np.where(there, X, 0), given, with_nan=False) or ParameterError(
                 "X must not hold NaN where it is observed; got some; pass missing_values=numpy.nan to the estimator if "
