@@ -136,7 +136,7 @@ class ViewClassifier:
 
         The rows of the codes get a norm of 1. `_size` brings the energy of each view to 1 on average.
         """
-        codes = signed_roots(codes, self._gram()) if self.roots else codes
+        codes = signed_roots(codes, self._gram()) if self.roots else codes  # square roots, where they may be taken
         return normalize(np.hstack([normalize(codes), own / self._size]))
 
     def _gram(self) -> Array:
@@ -192,7 +192,8 @@ def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, root
     """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
 
     That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
-    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
+    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample. `gram` is the
+    matrix of inner products of components whose coordinates the features are; None if their basis is orthonormal.
     """
     # make_pipeline names a step by its class in lower case, and "passthrough" by that word
     scaler = StandardScaler(with_mean=False)

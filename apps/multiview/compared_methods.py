@@ -76,12 +76,15 @@ class FLSS:
     @one_blas_thread()
     def transform(self, data: Array) -> Array:
         """Return the codes (n_samples, n_components) of least squares, with a small ridge in case some coincide."""
-        gram = self.components_ @ self.components_.T
+        gram = self.components_ @ self.components_.T  # of the components (n_components, n_features)
         gram[np.diag_indices_from(gram)] += RIDGE * max(float(np.linalg.norm(gram, 2)), 1e-12)
         return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
     def _objective(self, X: Array, W: Array, H: Array, sets: list[Array]) -> float:
-        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component."""
+        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component.
+
+        `X` (n, n_features) are the data, W (n, r) and H (r, n_features) the factors, `sets` the columns of each view.
+        """
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
         return loss + DICTIONARY_WEIGHT * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
@@ -118,6 +121,7 @@ class SideBySide:
 
     def test(self, views: ViewArrays) -> Array:
         """Return the matrix of other samples, with missing entries filled and features scaled."""
+        # `scales` (n_features,) is what each feature is multiplied by, equal within a view
         return self._filled(np.hstack(list(views.values()))) * self.scales
 
     def _filled(self, matrix: Array) -> Array:
@@ -149,7 +153,10 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
 
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the model with the `choice` of loss and limit; return features, a function for others, components."""
+        """Fit the model with the `choice` of loss and of `view_outliers` to the training views `train`.
+
+        Returns the codes, a function that finds those of other samples, the components in the scaled views, the model.
+        """
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
         # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
@@ -181,12 +188,16 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
 
 def _concatenation(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
     """Use the scaled views themselves as features, a baseline; return those and a function for other samples."""
+    # `rank`, `seed` and `choice` do not matter here; all methods have the same signature
     side = SideBySide(train)
     return LearntFeatures(side.train, side.test)
 
 
 def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
-    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss, H group-sparse by views."""
+    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss, H group-sparse by views.
+
+    `side.groups` (n_features,) is the view of each feature.
+    """
     sets = [np.flatnonzero(side.groups == v) for v in np.unique(side.groups)]
     penalty = Penalty(groups=sets, group_norm="inf", group_l1=EUCNMF_GROUPS)
     return NMF(rank, loss="frobenius", penalty_W=Penalty(l2=EUCNMF_RIDGE), penalty_H=penalty, random_state=seed)

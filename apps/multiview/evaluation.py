@@ -260,8 +260,9 @@ def _job(
 ) -> list[dict[str, Any]]:
     """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
 
-    Views are prepared by the training samples alone; those that none of these has are left out. The test sets of a
-    condition, one for each missing view, share a training set.
+    Views (n_samples, n_features) by name are prepared by the training samples alone; those that none of these has are
+    left out. The test sets of a condition, one for each missing view, share a training set. `labels` are classes
+    (n_samples,) or words (n_samples, n_words), and `comparison` has the ranks, the share of test samples and the seed.
     """
     seed = comparison.random_state + split
     train, test = split_samples(labels, comparison.test_share, seed)
@@ -300,7 +301,10 @@ def learnable(train: Mapping[str, Array], views: Mapping[str, Array]) -> dict[st
 
 
 def split_samples(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
-    """Return the indices of training and test samples, of which a `share` of each class is tested."""
+    """Return the indices of training and test samples, of which a `share` of each class is tested.
+
+    `labels` are classes (n_samples,), or words (n_samples, n_words), by which samples are not stratified.
+    """
     kind = StratifiedShuffleSplit if labels.ndim == 1 else ShuffleSplit
     train, test = next(kind(1, test_size=share, random_state=seed).split(np.zeros(len(labels)), labels))
     return train, test
@@ -319,8 +323,9 @@ def _scores(
     """Fit a classifier to the features of the training samples, and return one row of scores for each test set.
 
     `variants` are (name of the missing view, training views, test views). Labels are classes (n_samples,), or words as
-    a matrix of 0 and 1, scored by average precision only. Samples without any view left are not tested. `start` is the
-    processor time at which learning began.
+    a matrix of 0 and 1, scored by average precision only: `y` of the training samples, `truth` of the test samples.
+    Samples without any view left are not tested. `start` is the processor time at which learning began. `roots` says
+    whether square roots of features may be taken, and `seed` is that of k-means.
     """
     # `inner` is the accuracy in cross-validation on the training samples, by which `summarise` chooses the rank.
     classifier: Any
@@ -414,7 +419,10 @@ def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
 
 
 def mean_average_precision(truth: Array, scores: Array) -> float:
-    """Return the average precision of each word that some sample has, (n_samples, n_words), averaged over the words."""
+    """Return the average precision of each word that some sample has, averaged over these words.
+
+    `truth`, of 0 and 1, and `scores` are (n_samples, n_words).
+    """
     used = truth.any(axis=0)
     return float(average_precision_score(truth[:, used], scores[:, used], average="macro"))
 

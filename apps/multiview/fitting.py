@@ -225,7 +225,10 @@ def fit_views(
 def _fit(
     views: dict[str, Array], settings: ViewFit, choice: ModelChoice, progress: Progress | None
 ) -> tuple[MultiviewNMF, list[str]]:
-    """Return the model of prepared views, with the chosen loss and limit, and reasons, as sentences, to doubt it."""
+    """Return the model of prepared views, and reasons, as sentences, to doubt it.
+
+    `choice` has the loss, and the number of deviations beyond which views are left out, or None.
+    """
     model = make_model(
         settings.n_components,
         choice,
@@ -391,7 +394,10 @@ def impute_views(
 
 
 def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
-    """Return the new samples in the files, and the model for them; raise UnreadableError unless their views fit."""
+    """Return the new samples in the files `sources`, and the model for them, which was saved to the file `model`.
+
+    Rows are matched by the column `key`, or by position for None. Raises UnreadableError unless the views fit.
+    """
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:

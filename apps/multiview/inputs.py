@@ -115,7 +115,8 @@ def read_views(
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
     """Return the labels of samples, from a text file or a column of a ``.csv`` file, matched by its keys or rows.
 
-    Raises UnreadableError if samples and labels do not match.
+    Keys, the first column of a ``.csv`` file, count with `by_key`; otherwise line i has the label of sample i. Raises
+    UnreadableError if samples and labels do not match.
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:
@@ -254,8 +255,8 @@ def _describe(
 ) -> tuple[list[Table], Any, list[str]]:
     """Return a table for each kind of features of a folder's images, what described them, and what was skipped.
 
-    `extraction` is a fitted one, or None to fit one to `kinds`. If rows are not matched by names, images that cannot be
-    read are an error.
+    `extraction` is a fitted one, or None to fit one to `kinds`. If rows are not matched `by_name`, the names of files,
+    images that cannot be read are an error, because the rows after them would be matched wrongly.
     """
     from visionnmf.features import FeatureExtraction
 

@@ -36,7 +36,10 @@ class ModelChoice(NamedTuple):
 
 
 def make_model(n_components: int, choice: ModelChoice, *, random_state: int = 0, **options: Any) -> MultiviewNMF:
-    """Return the unfitted model of the application, with loss and limit of `choice`; `options` take precedence."""
+    """Return the unfitted model of the application, with the parameters of `choice`; `options` take precedence.
+
+    These are the loss, and `view_outliers`, the number of robust deviations beyond which a sample's view is left out.
+    """
     chosen: dict[str, Any] = {**choice._asdict(), "missing_values": np.nan, **options}
     return MultiviewNMF(n_components, random_state=random_state, **chosen)
 
@@ -116,14 +119,17 @@ def _trial_progress(progress: Progress, loss: str) -> Progress:
         if stage == JUDGING:
             judged = total
             progress(f"trying the {loss} loss", done, total + FITS)
-        elif stage == FITTED:
+        elif stage == FITTED:  # here `total` is FITS
             progress(f"trying the {loss} loss", judged + done, judged + total)
 
     return report
 
 
 def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArrays, ViewArrays, ViewArrays]:
-    """Return the views of up to 600 samples, which entries are hidden, and the views with NaN there."""
+    """Return the views of up to 600 samples, which entries are hidden, and the views with NaN there.
+
+    All three are arrays (n_samples, n_features) by name, of the same samples, drawn by `rng`.
+    """
     there = rng.permutation(np.flatnonzero(observed(views)))[:ENOUGH]
     given = {name: view[there] for name, view in views.items()}
     hidden = {name: _hide(view, rng) for name, view in given.items()}

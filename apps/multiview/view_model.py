@@ -93,7 +93,7 @@ class Preparation(BaseEstimator):
     def _prepared(self, name: str, view: Array) -> Array:
         """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged."""
         kind = self.kinds_[name]
-        if kind == "range":
+        if kind == "range":  # `lows_` and `widths_`: least value and range of each feature in training
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
         if (view < 0).any():
             how = "if it is not prepared" if kind == "none" else "to be prepared by rows"
@@ -111,7 +111,10 @@ def is_sparse(view: Array) -> bool:
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
-    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN.
+
+    `extreme` is ``np.fmin`` or ``np.fmax``, which ignore NaN, and `view` is (n_samples, n_features).
+    """
     found = np.asarray(extreme.reduce(view, axis=0))
     return np.where(np.isfinite(found), found, 0)
 
@@ -134,7 +137,11 @@ class ViewModel:
 
 
 def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any = None) -> ViewModel:
-    """Return the model of a file, after the checks that the fields do not make; ValueError if they disagree."""
+    """Return the model of a file, after the checks that the fields do not make; ValueError if they disagree.
+
+    `preparation` has the parameter `prepare` and the fitted attributes of a :class:`Preparation`; `extraction` is what
+    described images, if views came from them.
+    """
     # the number of features of each view, by its name
     sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
     prepared = Preparation(preparation.pop("prepare"))

@@ -286,7 +286,10 @@ def label_outlines(labels: NDArray[Any], count: int) -> Iterator[list[Polygon]]:
 
 
 def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y)."""
+    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y).
+
+    `labels` (height, width) may be 65535 for pixels outside a mask, which are in no segment.
+    """
     # + 1, because `find_objects` takes 0 for the background
     boxes = find_objects(labels.astype(np.int32) + 1, count)
     for label, box in enumerate(boxes):

@@ -84,7 +84,10 @@ def _numbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Draw a picture and several segmentations of it side by side, with their names, each at most 480 pixels wide."""
+    """Draw a picture and several segmentations of it side by side, with their names, each at most 480 pixels wide.
+
+    `labels` are label maps (height, width) by name.
+    """
     # by their captions; the picture itself has none
     panels = {"": to_eight_bits(check_image(image)), **{name: overlay(image, found) for name, found in labels.items()}}
     height, width = panels[""].shape[:2]

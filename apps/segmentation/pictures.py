@@ -243,7 +243,7 @@ def _blockiness(grey: NDArray[np.uint8]) -> float:
 
 
 def _compressed(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Compress a picture of 8 bits by JPEG, and decode it."""
+    """Compress a picture of 8 bits, grey or BGR, by JPEG at a `quality` from 0 to 100, and decode it."""
     written = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]  # the bytes of the file
     return np.asarray(cv2.imdecode(written, cv2.IMREAD_UNCHANGED), np.uint8)
 

@@ -118,7 +118,7 @@ class SegmentationResult:
             In its tree regions with several markers are divided. It has no `memberships`, because these belong to the
             segments of the method "nmf".
         """
-        # the label -1 marks pixels outside a mask
+        # `hierarchy` is the tree, and `image` the picture; the label -1 marks pixels outside a mask
         numbered = None if markers is None else check_markers(markers, self.hierarchy.labels >= 0)
         labels, sizes, height, hierarchy = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
         return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy, memberships=None)
@@ -132,7 +132,7 @@ class SegmentationResult:
     def adjacency(self) -> NDArray[np.int64]:
         """Pairs of segments that touch, the smaller label first: ndarray of int64 [shape=(m, 2)]."""
         pairs = region_adjacency(self.labels)
-        # pixels outside a mask have the label 65535, which is no segment
+        # `sizes` has an item for each segment; pixels outside a mask have the label 65535, which is no segment
         return pairs[pairs[:, 1] < len(self.sizes)]
 
     def properties(self) -> list[dict[str, Any]]:
@@ -374,9 +374,10 @@ def _cut(
 ) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
     """Return label map, sizes of the segments, height of the cut, and the tree, in which markers may divide regions.
 
-    `image` (height, width, 3) is the picture, along whose edges regions with several markers are divided.
-    Without `markers`, exactly one of `n_segments` and `scale` says how many merges are done. With `markers` and one of
-    the two, the segments of that cut are corrected; with neither, the whole picture is divided among the markers.
+    `hierarchy` is the tree of regions. `image` (height, width, 3) is the picture, along whose edges
+    regions with several markers are divided. Without `markers`, exactly one of `n_segments` and `scale` says how many
+    merges are done. With `markers` and one of the two, the segments of that cut are corrected; with neither, the whole
+    picture is divided among the markers.
     """
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)

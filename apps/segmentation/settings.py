@@ -95,7 +95,8 @@ class WantedSegments:
     def check(self) -> None:
         """Raise ParameterError if the number is not allowed, or options are given together that exclude each other.
 
-        `n_segments`, `scale` and `markers` are None where they are not given; `n_segments` may also be "auto".
+        `n_segments`, `scale` and `markers` are None where they are not given; `n_segments` may also be "auto". Only the
+        `method` "tree" takes a scale and markers.
         """
         for name in ("scale", "markers"):
             if self.method != "tree" and getattr(self, name) is not None:

@@ -50,6 +50,7 @@ def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
     n = int(nodes.max()) + 1
     edges = np.sort(nodes[hierarchy.edges], axis=1)
     between = edges[:, 0] != edges[:, 1]
+    # each pair of groups as one number, and for each border between regions the pair to which it belongs
     codes, edge = np.unique(edges[between, 0] * n + edges[between, 1], return_inverse=True)
     strengths = np.bincount(edge, hierarchy.strengths[between]) / np.maximum(np.bincount(edge), 1)
     steps = np.maximum(strengths**2, 1e-9)  # a stored zero would mean that there is no edge

@@ -257,7 +257,8 @@ class Graph(Smooth):
     @cached_property
     def largest_eigenvalue(self) -> float:
         """The largest eigenvalue of the Laplacian, which :meth:`lipschitz` bounds at far less cost."""
-        # exact for small graphs, otherwise by the Lanczos method from a fixed random start
+        # `affinity` (n_points, n_points) are the weights of edges, and `degrees` its row sums; the eigenvalue is exact
+        # for small graphs, otherwise by the Lanczos method from a fixed random start
         L = sp.csr_array(sp.diags_array(self.degrees) - self.affinity)
         if L.shape[0] <= DENSE_POINTS:
             return float(np.linalg.eigvalsh(L.toarray())[-1])
@@ -517,6 +518,7 @@ class Penalties:
 
     def rescaled(self, scale: Array) -> Penalties:
         """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0, if a cone."""
+        # a cone: the weights of all terms can make up for the scale; `l1` and `l2` are one number or one per component
         if not self.parts:
             return self
         terms = tuple(term.rescaled(scale) for term in self.terms)

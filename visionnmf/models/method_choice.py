@@ -83,7 +83,7 @@ def choose_method(
 
 
 def _plain(problem: Problem, columns: Array) -> Problem:
-    """Return a dense problem with some of the features and without penalties."""
+    """Return a dense problem with some of the features, the indices `columns`, and without penalties."""
     X = problem.X[:, columns]
     X = X.toarray() if sp.issparse(X) else X
     weights = None if problem.weights is None else np.ascontiguousarray(problem.weights[:, columns])

@@ -55,6 +55,7 @@ class _Levels:
 def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Floats:
     """Correct the components in place, and return them: where pixels show levels in turn, they get the scene's.
 
+    `H` (n_components, n_pixels, channels) are the components and `Wt` (n_components, n) the codes of the `frames`.
     `weights` (n, n_pixels), from 1 to 255, say how still each pixel is; `shape` is (height, width). Nothing changes if
     the frames are too few, or of too different illumination, to say.
     """
@@ -77,7 +78,11 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 
 
 def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floats, Wt: Floats) -> _Levels:
-    """Find the levels, colours that a pixel shows in many of the frames `picks`, block by block to save memory."""
+    """Find the levels, colours that a pixel shows in many of the frames `picks`, block by block to save memory.
+
+    `frames` are (n, n_pixels, channels), and `weights` (n, n_pixels), bytes, say how still each pixel is. The modelled
+    background has the components `H` (n_components, n_pixels, channels) and the codes `Wt` (n_components, n).
+    """
     modes = tuning.TUNING.alternating_modes
     n_pixels, channels = frames.shape[1:]
     typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
@@ -114,7 +119,10 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
-    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced."""
+    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced.
+
+    `shape` is (height, width).
+    """
     # `replaced` (n_pixels,): where the first level is not the modelled background; changed in place, like `first`
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share.
@@ -261,7 +269,10 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
 
 
 def _contour(within: Flags) -> tuple[tuple[Pixels, ...], tuple[Pixels, ...]]:
-    """Return pairs of places `contour` pixels inside and outside of a region's contour, along its normal."""
+    """Return pairs of places, (rows, columns) each, `contour` pixels inside and outside of a contour, along its normal.
+
+    `within` (height, width) is true in the region. Pairs that reach beyond the picture are left out.
+    """
     height, width = within.shape
     if not within.any() or within.all():
         nothing = np.empty(0, np.intp)

@@ -91,8 +91,8 @@ class Registration:
     def _align(self, frame: Floats, level: int, shift: NDArray[np.float64], steps: int, outlier: float) -> float:
         """Improve `shift` (right, down) in place on one level of the pyramid; return the difference that is left.
 
-        After `steps` Gauss-Newton steps the difference to the scene is a mean in grey levels. Pixels that differ by
-        `outlier` grey levels have a quarter of the weight.
+        `frame` is grey and reduced like this level. After `steps` Gauss-Newton steps the difference to the scene is a
+        mean in grey levels. Pixels that differ by `outlier` grey levels have a quarter of the weight.
         """
         # a level is its scene, and the rows, columns and gradients (down, right) of the pixels that are used
         return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
@@ -120,7 +120,7 @@ def _most_typical(frames: list[FrameArray]) -> int:
 
 
 def _reduced(grey: Floats, times: int) -> Floats:
-    """Return a smoothed picture, `times` smaller."""
+    """Return a smoothed grey picture, `times` smaller."""
     if times > 1:
         size = grey.shape[1] // times, grey.shape[0] // times
         grey = np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.float32)

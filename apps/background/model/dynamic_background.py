@@ -117,6 +117,7 @@ def find_dynamic_background(
 ) -> DynamicBackground | None:
     """Find where the background moves, or None where it nowhere does.
 
+    `H` (n_components, n_pixels, channels) and `Wt` (n_components, n) are components and codes of the background.
     `noise` (height, width) is the noise of each pixel, from differences of neighbouring frames, in grey levels, and
     `scale` the same clipped to the lowest and the highest noise that are plausible.
     """
@@ -154,7 +155,8 @@ def _restless(what: _Measured, usual: Floats, smooth: Floats, energy: Floats, ab
 
     Little of the residual's energy survives smoothing there, and the residual is above `usual` in many frames. `usual`,
     `energy`, the mean square of the residual, and `above`, the number of frames in which it is above `usual`, are
-    (height, width); `smooth` are the smoothed residuals (k, height / 2, width / 2) of the k frames that are measured.
+    (height, width); `smooth` are the smoothed residuals (k, height / 2, width / 2) of the k frames that are measured,
+    which `what` names with the model.
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = usual.shape

@@ -147,6 +147,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     def _restored(self) -> None:
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
+        # `_learnt` is what `learn_background` returned before the model was saved
         if self._learnt.registration is not None:  # what frames are registered to, because the camera shakes
             self._learnt.registration.check()
         self._derive()
@@ -212,7 +213,11 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
                     future.cancel()
 
     def _separate(self, index: int, frame: FrameArray) -> Separated:
-        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen."""
+        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen.
+
+        `index` is the position of the frame among those that `apply` got. `_learnt` has the components `H`
+        (n_components, n_pixels, channels) and the pixels that determine codes, `chosen`; `_decision` makes the mask.
+        """
         height, width = self.frame_shape_[:2]
         registration = self._learnt.registration  # None if the camera stands still
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)

@@ -145,7 +145,10 @@ def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
 
 
 def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
-    """Return the scene (1, n_pixels, channels): weighted medians of the frames over their codes, from `start`."""
+    """Return the scene (1, n_pixels, channels): weighted medians of the frames over their codes, from `start`.
+
+    `weights` are (n, n_pixels), `Wt` (1, n) are the codes, and `start` is a scene, such as the median of the frames.
+    """
     H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
@@ -201,7 +204,10 @@ def with_median(Wt: Floats) -> Floats:
 
 
 def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-    """Return better components of `rows` (n_pixels, channels, n), weighted (n_pixels, n), after `sweeps` passes."""
+    """Return better components of `rows` (n_pixels, channels, n), weighted (n_pixels, n), after `sweeps` passes.
+
+    `H` (n_components, n_pixels, channels), which stays, is where they start, and `Wt` (n_components, n) are the codes.
+    """
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
     factor = found.reshape(len(found), -1)  # a view: what the solver improves in place is `found`
@@ -224,6 +230,7 @@ class CodePixels:
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
         """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them."""
+        # the values (n_chosen, channels, n) and the weights (n_chosen, n) of the frames, pixel by pixel
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:

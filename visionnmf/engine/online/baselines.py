@@ -151,7 +151,11 @@ def scaling(step: int, horizon: int | None) -> float:
 
 
 def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
-    """Return the diameter of the constraint set of components: sqrt(2) for each simplex, or that of the box."""
+    """Return the diameter of the constraint set of components `H` (r, n), by which steps are scaled.
+
+    Each of the r components lies on a simplex, of diameter sqrt(2), if `on_simplex`, which is sqrt(2 r) for all
+    together; else all entries lie in the box of `penalty`.
+    """
     if on_simplex:
         return math.sqrt(2 * len(H))
     # a box without an upper bound is taken as high as the largest entry at present
@@ -185,7 +189,11 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
 
 
 def _or_nmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the buffer, which may come from a file, does not fit the components."""
+    """Raise ValueError if the buffer, which may come from a file, does not fit the components `H` (r, n).
+
+    It has a row for each sample in ``samples``, ``codes`` and, if there are weights, ``observed``; `sizes` are the
+    numbers of samples of its batches.
+    """
     size = int(state["sizes"].sum())
     for name, width in (("samples", H.shape[1]), ("codes", H.shape[0]), ("observed", H.shape[1])):
         if name != "observed" or state[name] is not None:
@@ -334,7 +342,10 @@ def _volume_slope(H: Array) -> Array:
 
 
 def _inmf(name: str, *, constrained: bool) -> Method:
-    """Return the record of INMF, or of INMF-VC. The paper's single samples take 40 times as long and end higher."""
+    """Return the record of INMF, or of INMF-VC if `constrained`, in batches of 256 samples.
+
+    The paper's single samples take 40 times as long and end at a higher loss.
+    """
     return Method(
         name=name,
         losses=("frobenius",),

@@ -49,6 +49,9 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
 
 
 def encode(X: Any, encoder: Array) -> Array:
-    """Return the codes ``max(0, X E^T)`` of samples as they are, not scaled to unit norm."""
+    """Return the codes ``max(0, X E^T)`` (n_samples, r) of samples `X` (n_samples, n), not scaled to unit norm.
+
+    `encoder` is E (r, n).
+    """
     codes: Array = np.asarray(X @ encoder.T)
     return np.maximum(codes, 0, out=codes)

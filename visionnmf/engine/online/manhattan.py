@@ -106,6 +106,7 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
     losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
     # `losses / counts` are mean residuals; entries that are not near their model are outliers
     near = xp.abs(X - V) <= xp.asarray(FAR * losses / counts, dtype=dtype)[:, None]
+    # item 1 of what `filled` returns would be factors of the samples
     cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
     return F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses
 

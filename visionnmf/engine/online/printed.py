@@ -73,14 +73,20 @@ def _one_by_one(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
 
 
 def _diagonal(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take a projected Newton step with the diagonal of the Hessian `A` (OMF-DA); unused components stay."""
+    """Take a projected Newton step on ``<H, A H> / 2 - <B, H>`` with the Hessian's diagonal (OMF-DA), in place.
+
+    Components that no sample has used, whose entry of the diagonal is 0, stay.
+    """
     curvatures = A.diagonal()[:, None]
     H -= np.divide(A @ H - B, curvatures, out=np.zeros_like(H), where=curvatures > 0)
     penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
 
 
 def _conjugate(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Take a projected Newton step, for which conjugate gradients solve ``A Q = gradient`` (OMF-CG)."""
+    """Take a projected Newton step on ``<H, A H> / 2 - <B, H>``, in place (OMF-CG).
+
+    Conjugate gradients solve ``A Q = A H - B`` for the step Q.
+    """
     H -= _solution(A, A @ H - B)
     penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
 

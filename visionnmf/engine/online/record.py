@@ -50,6 +50,7 @@ class Batch(NamedTuple):
     @property
     def forgetting(self) -> float:
         """The factor ``forget_factor ** (n / batch_size)`` of the sums over the past before the batch is added."""
+        # `batch_size` samples multiply the past by `forget_factor`, and this batch of n samples by a power of it
         return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
 
     def loss(self, Wt: Array, H: Array) -> float:
@@ -107,6 +108,7 @@ class Method:
 
     def obstacle(self, problem: Problem) -> str | None:
         """Return a clause that says why the method cannot solve `problem`, or None if it can."""
+        # `codes_terms` and `components_terms` are the classes of penalties that the method supports
         if problem.loss.name not in self.losses:
             return f"does not minimise {problem.loss.label}"
         sides = (("W", problem.penalty_W, self.codes_terms), ("H", problem.penalty_H, self.components_terms))

@@ -93,7 +93,7 @@ def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
         before = weight * penalty.nonsmooth_value(H)
         while length >= SHORTEST:
             new = H - (length / curvatures[:, None]).astype(H.dtype) * slope
-            penalty.prox(new, weight * length / curvatures)
+            penalty.prox(new, weight * length / curvatures)  # in place: the constraints, and what is not smooth
             move = new - H
             bend = product(A, move)
             if penalty.smooth:

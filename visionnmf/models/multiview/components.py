@@ -188,7 +188,9 @@ def _fit_groups(
     From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
     are scaled to a root mean square of 1 for each component, or to what the bounds ask for. Noise then pulls at an
     unused block with a force of about ``sqrt(n_samples d)`` for d features, which is the unit of the penalty. The ridge
-    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary. `ridge` is that of `model`.
+    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary. `ridge` is that of `model`, the
+    NMF of the plain fit. `columns` are the features of each view in `X` (n_samples, n_features), `sparsity` has the
+    penalty or the bound, and `begin_second` is called between the fits.
     """
     W = model.fit_transform(X, weights=weights)
     callback = model.callback

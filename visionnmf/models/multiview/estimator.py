@@ -509,8 +509,8 @@ class MultiviewNMF(LinearModel):
     def _components(self) -> Components:
         """Return the fitted attributes that are needed to find codes, as one record.
 
-        `view_groups_` (n_features,) has the view of each feature, and `view_scales_` (n_views,) the factors of views in
-        the fit, for which `scaled_H` are the components. `component_norms_` (n_components,) were divided out.
+        `view_groups_` (n_features,) is the view of each feature, `view_scales_` (n_views,) what views are multiplied by
+        in a fit, hence `scaled_H`. `component_norms_` were divided out; before that, `ridge_` weighs squared codes.
         """
         H = self.components_
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)

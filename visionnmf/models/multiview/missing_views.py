@@ -115,7 +115,11 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
 
 @one_blas_thread()
 def fill_entries(views: Views, codes: Array, H: Array) -> Array:
-    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count."""
+    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count.
+
+    ``views.entries``, bool of the shape of the data, says which ones count (None: all). A block of rows is
+    reconstructed at a time.
+    """
     if views.entries is None:
         return dense(views.data) if sp.issparse(views.data) else views.data.copy()
     data = views.data.copy()
@@ -169,13 +173,13 @@ def complete_codes(
             UserWarning,
             stacklevel=4,
         )
-    gaps = np.flatnonzero(~kept.all(axis=1))
+    gaps = np.flatnonzero(~kept.all(axis=1))  # samples that lack a view
     for block in row_slices((len(gaps), components.H.shape[1])):
         rows = gaps[block]
         part = views.rows(rows)
         part = replace(part, data=dense(part.data))
         filled = fill_views(part, kept[rows], codes[rows], components.H, prior, least=_least(loss))
-        entries = _count_filled(part.entries, kept[rows], views.groups)
+        entries = _count_filled(part.entries, kept[rows], views.groups)  # now all entries of these views count
         codes[rows] = find_view_codes(replace(part, data=filled, entries=entries), components)
     return codes
 

@@ -54,7 +54,8 @@ MEAN_DEVIATION = 0.8  # from the standard deviation to the mean absolute deviati
 def block_residuals(views: Views, codes: Array, H: Array) -> Array:
     """Return the mean absolute residual of each view of each sample, of shape (n_samples, n_views).
 
-    It is NaN where no entry of the view counts.
+    The model of the data is ``codes @ H``, of codes (n_samples, n_components) and components. The residual is NaN where
+    no entry of the view counts.
     """
     members = (views.groups[:, None] == np.arange(views.n_views)).astype(np.float64)
     left = np.empty((len(views), views.n_views))  # sums of absolute residuals; `members` adds up those of a view
@@ -201,7 +202,8 @@ def judge_training(
 
             `rows` are numbers of samples, and `kept`, bool (len(rows), n_views), is false for views that are left out.
             `fits` holds for each small model which samples it judges, because it was fitted to the others, and its
-            prior. Residuals are in the units of the data.
+            prior. `scaled` are the training views times ``weights / norms``, which is undone at the end: residuals are
+            in the units of the data. Of several fits that judge a sample the smallest counts.
             """
             least = np.full((*kept.shape, 2), np.nan)
             for judged, fitted, prior in fits:
@@ -322,7 +324,7 @@ def _figures(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
 def _fit_small(views: Views, model: NMF) -> tuple[NMF, CodesPrior]:
     """Fit a model with few components and iterations to scaled views, which only has to tell noise from clean views.
 
-    Returns it with the prior of its codes.
+    Returns it with the prior of its codes. Few means at most one component for SHARE samples.
     """
     largest = max(1, min(len(views) // SHARE, views.data.shape[1]))
     small = clone(model).set_params(

@@ -37,7 +37,11 @@ def view_energies(views: Views) -> Array:
 
 
 def usage(H: Array, groups: Array, n_views: int) -> Array:
-    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component."""
+    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component.
+
+    `H` (n_components, n_features) are the components, whose energy is the sum of squares, in the scaled views, and
+    `groups` (n_features,) has the view of each feature.
+    """
     energy = np.array([(H[:, groups == v].astype(np.float64) ** 2).sum(axis=1) for v in range(n_views)]).T
     total = energy.sum(axis=1, keepdims=True)
     return np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)

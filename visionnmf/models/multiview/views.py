@@ -85,12 +85,12 @@ class Views:
         return None if self.entries is None else self.entries.astype(self.data.dtype)
 
     def rows(self, rows: Array | slice) -> Views:
-        """Return some of the samples."""
+        """Return some of the samples: rows of the data and of `entries`, bool, which says what counts (None: all)."""
         return replace(self, data=self.data[rows], entries=None if self.entries is None else self.entries[rows])
 
     def only(self, used: Array) -> Views:
         """Return the views where `used`, bool of shape (n_views,), is true, numbered anew."""
-        columns = used[self.groups]
+        columns = used[self.groups]  # `groups` (n_features,) has the view of each feature, numbered from 0
         return replace(
             self,
             data=self.data[:, columns],
@@ -256,8 +256,9 @@ def check_views(
 ) -> Views:
     """Return the checked views, after NaN has replaced what `observed` (n_samples, n_views) marks as missing by False.
 
-    `reset` is true in a fit: it sets the estimator's number of features, and needs a sample of every view. `missing` is
-    NaN if NaN stand for missing entries.
+    `given` are views side by side, with the names of views and the view of each feature, `groups`. `reset` is true in a
+    fit: it sets the estimator's number of features, and needs a sample of every view. `missing` is NaN if NaN stand for
+    missing entries.
     """
     X = given.X
     if observed is not None or given.absent:
