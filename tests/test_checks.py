@@ -36,6 +36,7 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
+from visionnmf.apps.faces.discriminants import Discriminant, Mixture
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
@@ -166,6 +167,8 @@ FITS = {
     FaceRecognizer: (X, PEOPLE),
     ClassResidual: (X, PEOPLE),
     RobustResidual: (X, PEOPLE),
+    Discriminant: (X, PEOPLE),
+    Mixture: (X, PEOPLE),
     Nearest: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from . import likeness
 from .classifiers import ClassResidual, Labels, Nearest, relative_distance
 from .comparison import Comparison
+from .discriminants import WEIGHTS, Discriminant, mixed
 
 Array = NDArray[Any]
 
@@ -22,6 +23,7 @@ FOLDS = 5  # for the choice of the limit of cleaning
 PEOPLE_FOLDS = 10  # for the threshold; with more folds, the remaining people are more like all people
 MANY, FOLDS_OF_MANY = 2000, 5  # fewer folds if there are more images than this
 GRID_PIXELS = 1300  # of the grid that sets the threshold of clean images: every second, third, ... row and column
+MOST_CHOOSING = 500  # images by which a search for missing pixels, a limit of cleaning and a weight are chosen
 MOST_TESTED = 200  # images of unknown people, and of known people, per fold
 UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
 CONFIDENCE = 0.9  # of the intervals of error rates
@@ -134,6 +136,12 @@ def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
     return numbers[::step, ::step].ravel()
 
 
+def rows_to_choose_by(people: Labels) -> tuple[Labels, Labels]:
+    """Return the rows of at most :data:`MOST_CHOOSING` images, and who is on them, numbered without gaps."""
+    rows = some_people(people, MOST_CHOOSING)
+    return rows, np.unique(people[rows], return_inverse=True)[1]
+
+
 def some_people(people: Labels, most: int) -> Labels:
     """Return the sorted rows of people drawn at random: at least two people, and up to `most` images."""
     order = np.random.default_rng(0).permutation(people.max() + 1)
@@ -158,6 +166,25 @@ def identified(comparison: Comparison, cleaned: Array, people: Labels) -> float:
     classifier, features = comparison.classifier(choosing=True), comparison.features(cleaned)
     nearest, _ = left_out(classifier, features, people, image_folds(people))  # the distances are not needed
     return float((nearest == people).mean())
+
+
+def mixing_scores(images: Array, people: Labels) -> dict[float, float]:
+    """Return for each weight of discriminants the share of cleaned images that are identified if they are left out."""
+    named = dict.fromkeys(WEIGHTS, 0)
+    folds = list(image_folds(people))
+    residuals = _fitted(ClassResidual(adaptive=True), images, people, folds)
+    for new, (residual, present) in zip(folds, residuals, strict=True):
+        rest = np.delete(np.arange(len(people)), new)
+        discriminant = Discriminant().fit(images[rest], np.searchsorted(present, people[rest]))
+        pair = residual.distances(images[new]), discriminant.distances(images[new])
+        for weight in WEIGHTS:
+            named[weight] += int((present[mixed(*pair, weight).argmin(axis=1)] == people[new]).sum())
+    return {weight: count / len(people) for weight, count in named.items()}
+
+
+def best_weight(scores: dict[float, float]) -> float:
+    """Return the weight that identified most images, and of several the one that is nearest to equal weights."""
+    return max(scores, key=lambda weight: (scores[weight], -abs(weight - 0.5)))
 
 
 def _fitted(

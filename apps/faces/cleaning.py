@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_choice
+from visionnmf._checks import brief, check_choice, check_image_shape
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -50,6 +50,26 @@ class Decomposition(NamedTuple):
 
     def __repr__(self) -> str:
         return brief(self)
+
+
+def as_images(data: Array, image_shape: tuple[int, int]) -> Array:
+    """Return rows of pixels as images (n_images, height, width)."""
+    return data.reshape(-1, *check_image_shape(image_shape, n_pixels=data.shape[1]))
+
+
+def found_in_rows(
+    data: Array,
+    image_shape: tuple[int, int] | None,
+    missing: str,
+    white: float,
+    brightest: float,
+    background: float,
+) -> Mask:
+    """Return :func:`missing_pixels` of images as rows (n_images, n_pixels); no blocks without an image shape."""
+    if missing == "none" or (missing == "blocks" and image_shape is None):
+        return np.zeros(data.shape, bool)
+    images = data[:, None] if image_shape is None else as_images(data, image_shape)  # without a shape, one row each
+    return missing_pixels(images, missing, white, brightest, background).reshape(data.shape)
 
 
 def missing_pixels(images: Array, missing: str, white: float, brightest: float, background: float = math.nan) -> Mask:
@@ -154,6 +174,13 @@ def grain(images: Array) -> Array:
         detail = low - 2 * middle + high
     # The weights of this difference, 1, -2, 1 along both axes, have the root of their sum of squares 6.
     return np.asarray(noise_scale(detail.reshape(len(images), -1) / 6, axis=1))[:, 0]
+
+
+def grain_of_rows(data: Array, image_shape: tuple[int, int] | None) -> Array:
+    """Return :func:`grain` of images as rows (n_images, 1), or (n_images, 0) without a shape to see it in."""
+    if image_shape is None or min(image_shape) < 3:
+        return np.empty((len(data), 0), data.dtype)
+    return grain(as_images(data, image_shape))[:, None]
 
 
 def judged(scale: Any, white: float) -> Any:

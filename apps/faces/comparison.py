@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .classifiers import ClassResidual, Nearest
+from .discriminants import Mixture
 from .occlusion import RobustResidual
 
 Array = NDArray[Any]
@@ -41,21 +42,26 @@ class Comparison:
         They are images, codes (None computes the model's), or projections on the pseudo-inverse of the components.
         `_norms` (n_components, 1) are those of the model's components, `_inverse` is the pseudo-inverse of unit ones.
         """
-        if self.rule in ("residual", "occluded"):
+        if self.rule in ("auto", "residual", "occluded"):
             return images
         if self.rule == "codes":  # scaled as if the components had unit norm
             return np.asarray((self._model.transform(images) if codes is None else codes) * self._norms.T)
         return np.asarray(images @ self._inverse.astype(images.dtype, copy=False))
 
-    def classifier(self, *, choosing: bool = False) -> ClassResidual | RobustResidual | Nearest:
+    def classifier(
+        self, weight: float = 0.0, *, choosing: bool = False
+    ) -> ClassResidual | Mixture | RobustResidual | Nearest:
         """Return an unfitted classifier of features: of the residuals of images, or of the nearest ones.
 
-        For "occluded" it finds what is covered, but another one serves for `choosing` the limit of cleaning. `adaptive`
-        gives noisy images a larger ridge. Of the nearest images, only "pseudo-inverse" compares by the Euclidean
-        distance, the others by the cosine, and "whitened" evens out the directions in which all faces vary.
+        For "auto" it mixes residuals with discriminants of this `weight`, and for "occluded" it finds what is covered,
+        but residuals alone serve for `choosing` the limit of cleaning. `adaptive` gives noisy images a larger ridge. Of
+        the nearest images, only "pseudo-inverse" compares by the Euclidean distance, the others by the cosine, and
+        "whitened" evens out the directions in which all faces vary.
         """
         if self.rule == "occluded" and not choosing:
             return RobustResidual(self.image_shape)
-        if self.rule in ("residual", "occluded"):
+        if self.rule == "auto" and not choosing:
+            return Mixture(weight)
+        if self.rule in ("auto", "residual", "occluded"):
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)

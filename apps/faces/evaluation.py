@@ -179,7 +179,7 @@ class Learnt(NamedTuple):
 
 def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
     """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used."""
-    recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, random_state=split.seed)
+    recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)
 
 

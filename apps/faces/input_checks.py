@@ -34,6 +34,7 @@ Mask = NDArray[np.bool_]
 
 FEW_PIXELS = 16  # no image is smaller than this
 EMPTY = "X has images that show nothing"  # how the warning begins
+FEW = "y has (one person|two people)"
 MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
 LIT = 0.2  # of white; only if the training images are that bright, new ones of at most 2 are doubted
@@ -51,12 +52,15 @@ def check_parameters(given: dict[str, Any]) -> None:
     check_number(given["unknown_rate"], "unknown_rate", 0, 1, without_low=True, without_high=True)  # neither 0 nor 1
     model, outliers = given["model"], given["outliers"]
     if model is not None and (isinstance(model, type) or not hasattr(model, "fit_transform")):
-        raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}")
+        cure = f"; give it as image_shape={model}" if isinstance(model, tuple) and len(model) == 2 else ""
+        raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}{cure}")
     number = isinstance(outliers, Real) and not isinstance(outliers, bool)
     if not (outliers >= 0 if number else outliers == "auto"):
         raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(outliers)}")
     if given["image_shape"] is not None:
         check_image_shape(given["image_shape"])
+    elif given["missing"] == "blocks":
+        raise ParameterError("image_shape must be given with missing='blocks', which are squares of pixels; got None")
 
 
 def check_calibrated(threshold: float) -> None:
@@ -72,6 +76,11 @@ def check_images(X: Any, image_shape: tuple[int, int] | None = None) -> None:
     if isinstance(X, list | tuple) and X and isinstance(X[0], str | os.PathLike):
         raise ParameterError(f"X must hold numbers, images as rows; got {shown(X)}; train and identify read files")
     check_rows(X, "images")
+    if isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2:
+        raise ParameterError(
+            f"X must have images as rows; got a list of arrays of shape {np.shape(X[0])}; make rows of them by "
+            "numpy.reshape(X, (len(X), -1))"
+        )
     shape: tuple[int, ...] = np.shape(X) if hasattr(X, "shape") else ()
     if len(shape) == 1:
         # scikit-learn's own words, which its checks of estimators ask for, are among these
@@ -156,6 +165,20 @@ def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:
         return np.zeros(0, np.intp)
     low, high = np.where(missing, math.inf, images).min(axis=1), np.where(missing, -math.inf, images).max(axis=1)
     return np.flatnonzero(low >= high)
+
+
+def warn_of_few(n_people: int, unknown_rate: float) -> None:
+    """Warn if people are so few that nothing shows how unknown people differ."""
+    if n_people > 2:
+        return
+    warnings.warn(
+        "y has one person, so that identify will name nobody; train three people or more, or give identify a threshold"
+        if n_people == 1
+        else f"y has two people, who do not show how unknown people differ: the threshold rejects {unknown_rate:.0%} "
+        "of the images of these two, and most unknown people may pass; train three people or more",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def warn_of_empty(images: Array, missing: Mask, labels: Array) -> list[int]:

@@ -97,9 +97,9 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: fl
         row = source.reshape(1, -1)
         return ProbeFaces(row.astype(np.float32) if row.dtype.kind in "biu" else row, [])
     if not isinstance(source, str | Path):
+        got = f"a list of {len(source)}" if isinstance(source, list | tuple) else shown(source)
         raise ParameterError(
-            f"source must be the file of one image, or its pixels as an array; got {shown(source)}; call it for each "
-            "image"
+            f"source must be the file of one image, or its pixels as an array; got {got}; call it for each image"
         )
     if Path(source).is_dir():
         raise UnreadableError(f"{source} is a folder, and one image is needed; give its files one by one")

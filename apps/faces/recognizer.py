@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from visionnmf import choices
-from visionnmf._checks import check_callable, check_count, check_image_shape, check_number, shown
+from visionnmf._checks import check_callable, check_count, check_number, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
@@ -39,14 +39,13 @@ CHOOSING_ITERATIONS = 30  # of fits that only serve a choice: distances and nois
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # limits among which cross-validation chooses
 OUTLIERS_UNSURE = 3.0  # the limit where there is nothing to choose by
 QUERY_FACTOR = 2.0  # new images are cleaned less, because their errors do not spread to other images
-CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
+CLEANING = ("auto", "residual", "whitened")  # rules that compare cleaned probes
 FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 # Integers become float32, which takes half of the time. Values are checked later, because a mask may hide NaN.
 FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_all_finite": False}
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
-MOST_CHOOSING = 500  # images by which a search for missing pixels and a limit of cleaning are chosen
 
 
 class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
@@ -59,6 +58,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     ==================  ==========================================  ==================================================
     rule                features                                    distance
     ==================  ==========================================  ==================================================
+    "auto"              the cleaned images                          "residual", mixed with that from the people's means
+                                                                    in the space of linear discriminants
     "residual"          the cleaned images                          what a person's images leave unexplained
                                                                     (Zhang et al.); noisier probes get a larger ridge
     "occluded"          images; only the gallery is cleaned         visible pixels left unexplained (Deng et al.)
@@ -68,7 +69,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     ==================  ==========================================  ==================================================
 
     ``H+`` is the pseudo-inverse of the components, scaled to unit norm. Codes are scaled to match, because distances
-    between unscaled codes mean little. "residual" and "whitened" also clean the probes. With ``outliers=math.inf``
+    between unscaled codes mean little. The first two and "whitened" also clean the probes. With ``outliers=math.inf``
     "pseudo-inverse" is the paper's rule; with ``outliers=0`` the gallery keeps the model's own codes.
 
     Parameters
@@ -76,8 +77,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     model : estimator or None, default=None
         An estimator with ``fit_transform``, ``transform`` and ``components_``, such as :class:`~visionnmf.NMF`. None
         stands for the Manhattan loss with ``nuclear=1``. Missing pixels need a model whose methods take ``weights``.
-    rule : {"residual", "occluded", "whitened", "codes", "pseudo-inverse"}, default="residual"
-        The features and the distance; see the table.
+    rule : {"auto", "residual", "occluded", "whitened", "codes", "pseudo-inverse"}, default="auto"
+        The features and the distance; see the table. With "auto" the weight of the discriminants, 0, 0.3, 0.5, 0.7 or
+        1, is chosen by cross-validation on the training images.
     n_components : int, default=100
         Of the default model; superfluous components shrink to zero.
     outliers : float or "auto", default="auto"
@@ -94,8 +96,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
         takes twice as long. All pixels of noisy images set it in any case.
     calibrate : bool, default=True
-        Whether `fit` sets the threshold of unknown people and the other limits of :meth:`identify`. Without them it
-        takes about half of the time, and :meth:`predict` returns the same, but :meth:`identify` needs a threshold.
+        Whether `fit` sets the threshold and the other limits of :meth:`identify`. Without them it takes about half of
+        the time, and :meth:`predict` returns the same, but :meth:`identify` needs a threshold.
     random_state : int, RandomState instance or None, default=None
         Seed of the default model.
 
@@ -109,9 +111,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         The fitted model, and what finds the distances from people.
     components_ : ndarray [shape=(n_components, n_pixels)]
         The model's components, scaled to unit norm.
-    missing_, outliers_ : str, float
-        What was chosen, or given.
-    missing_scores_, outliers_scores_ : dict
+    missing_, outliers_, discriminant_weight_ : str, float, float
+        What was chosen, or given; the weight is 0 with rules other than "auto".
+    missing_scores_, outliers_scores_, discriminant_scores_ : dict
         Share of left-out training images that each choice identified; empty if there was nothing to choose.
     reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels)]
         The model's reconstructions of the training images, and the training images after cleaning.
@@ -235,7 +237,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_one_scale(data, self.white_)
         self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
-            seen = self._as_images(cleaning.hidden(data, given))
+            seen = cleaning.as_images(cleaning.hidden(data, given), self.image_shape)
             self.background_ = cleaning.flat_background(seen, self.brightest_)
         if given.all():
             raise ParameterError("mask must leave pixels of the training images; got True for all of them")
@@ -246,10 +248,10 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             missing = given  # so few are chance, and leaving them out would give another fit
         model = self._model(data.shape, ITERATIONS, lambda done, _: step("learning the people", done, ITERATIONS))
         self._learn(data, missing, people, model)
-        # `_left_out` returns how recognizers judged training images that they had not seen: who is on each, whether
-        # that person was left out, too, and its distance, noise and unlikeness. These set the threshold and all limits.
+        # How recognizers judged training images that they had not seen sets the threshold and all limits.
         found, self.threshold_pixels_ = calibration.NONE, np.empty(0, np.intp)
         if self.calibrate:
+            input_checks.warn_of_few(len(self.classes_), self.unknown_rate)
             found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
         self.threshold_, self.noise_ = found.threshold, found.noise
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
@@ -267,14 +269,14 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return QuickModel(min(self.n_components, *shape), iterations, self.random_state, callback)
 
     @one_blas_thread()  # here and below: most matrices are so small that threads wait for each other
-    def _learn(self, data: Array, missing: Mask, people: Labels, model: Any) -> None:
+    def _learn(self, data: Array, missing: Mask, people: Labels, model: Any, weight: float | None = None) -> None:
         """Fit all but the threshold: the model, the cleaned images and the classifier.
 
         `data` are the images (n_images, n_pixels), `missing` is a mask of that shape, and `people` (n_images,) are
-        positions in ``classes_``. `model` is not fitted yet.
+        positions in ``classes_``. `model` is not fitted yet. Without a `weight` of discriminants one is chosen.
         """
-        self.labels_ = people
-        # Some models take no weights; `missing` is empty then.
+        self.labels_, self.discriminant_weight_ = people, weight or 0.0
+        self.discriminant_scores_: dict[float, float] = {}
         codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
         self.model_ = model.as_nmf() if isinstance(model, QuickModel) else model
         self._compare_with_model()
@@ -284,20 +286,29 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
         self.outliers_scores_: dict[float, float] = {}
         if self.outliers == "auto" and calibration.can_choose(people):
-            rows = calibration.some_people(people, MOST_CHOOSING)
+            rows = calibration.rows_to_choose_by(people)[0]
             self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS, rows)
             self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > cleaning.judged(self.scale_, self.white_))
         self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
+        if self.rule == "auto" and weight is None and calibration.can_choose(people):
+            rows, few = calibration.rows_to_choose_by(people)
+            self.discriminant_scores_ = calibration.mixing_scores(self.cleaned_[rows], few)
+            self.discriminant_weight_ = calibration.best_weight(self.discriminant_scores_)
         features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
-        self.classifier_ = self._comparison.classifier().fit(features, people)
+        self.classifier_ = self._comparison.classifier(self.discriminant_weight_).fit(features, people)
 
     def _compare_with_model(self) -> None:
         """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
         self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_
         self._comparison = Comparison(self.rule, self.model_, self.image_shape)
         self.components_ = self._comparison.components
+
+    def _compare_gallery(self) -> None:
+        """Fit the classifier to the cleaned images of everybody."""
+        classifier = self._comparison.classifier(self.discriminant_weight_)
+        self.classifier_ = classifier.fit(self._comparison.features(self.cleaned_), self.labels_)
 
     def _limit_scores(
         self, data: Array, missing: Mask, limits: tuple[float, ...], rows: Labels | slice = slice(None)
@@ -332,12 +343,12 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         seen = [choice for choice in MISSING if masks[choice].mean() >= NOTICED]
         if not seen or not calibration.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
-        rows = calibration.some_people(people, MOST_CHOOSING)
+        rows, _ = calibration.rows_to_choose_by(people)
         scores = {}
         for number, choice in enumerate([*seen, "none"]):
             step("choosing missing pixels", number, len(seen) + 1)
             missing = (masks[choice] | given)[rows]
-            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice})
+            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice}, 0.0)
             # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
             # search is judged at its best limit, with which it would be used.
             found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
@@ -366,7 +377,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             rest = np.delete(np.arange(len(data)), np.concatenate([unknown, known]))
             if len(np.unique(people[rest])) < 2:
                 continue
-            part = self._fitted_part(data[rest], missing[rest], people[rest], chosen)
+            part = self._fitted_part(data[rest], missing[rest], people[rest], chosen, self.discriminant_weight_)
             if self.rule == "occluded":  # parts do not know the shape of images
                 part.classifier_ = RobustResidual(self.image_shape).fit(part.cleaned_, part.labels_)
             # Of many images of unknown people, every second, third, ... is tested.
@@ -382,7 +393,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), *np.zeros((3, 0)))
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
-    def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
+    def _fitted_part(
+        self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any], weight: float
+    ) -> FaceRecognizer:
         """Return a recognizer with these parameters, fitted without a threshold to some images of some people.
 
         The images may have fewer pixels than those of this recognizer. What depends on all images, such as the value of
@@ -395,7 +408,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             setattr(part, name, getattr(self, name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are enough to choose
-            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS))
+            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS), weight)
         return part
 
     def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
@@ -427,7 +440,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])
         self.cleaned_ = np.concatenate([self.cleaned_, parts.cleaned.astype(self.cleaned_.dtype, copy=False)])
-        self.classifier_ = self._comparison.classifier().fit(self._comparison.features(self.cleaned_), self.labels_)
+        self._compare_gallery()
         return self
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
@@ -525,21 +538,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return data, given
 
     def _found(self, data: Array, given: Mask, missing: str) -> Mask:
-        """Return the mask of the pixels that the search `missing`, "blocks", "saturated" or "none", finds in images.
-
-        The pixels of the mask `given` are neither found nor searched. The search goes by the value of white, the
-        largest value in training, and that of an even background, NaN without one.
-        """
-        if missing == "none" or (missing == "blocks" and self.image_shape is None):
-            return np.zeros(data.shape, bool)
-        data = cleaning.hidden(data, given)
-        images = self._as_images(data) if self.image_shape is not None else data[:, None]  # one row each
-        found = cleaning.missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
-        return found.reshape(data.shape)
-
-    def _as_images(self, data: Array) -> Array:
-        """Return rows of pixels as images (n_images, height, width)."""
-        return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
+        """Return the pixels that the search `missing` finds, of those that the mask `given` does not mark."""
+        values = self.white_, self.brightest_, self.background_
+        return cleaning.found_in_rows(cleaning.hidden(data, given), self.image_shape, missing, *values)
 
     @one_blas_thread()
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
@@ -565,9 +566,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
 
     def _grain(self, data: Array) -> Array:
         """Return the noise of images by their finest detail, over white: (n_images, 1), or (n_images, 0) if unknown."""
-        if self.image_shape is None or min(self.image_shape) < 3:
-            return np.empty((len(data), 0), data.dtype)
-        return cleaning.grain(self._as_images(data))[:, None] / self.white_
+        return cleaning.grain_of_rows(data, self.image_shape) / self.white_
 
     def _unlikeness(self, data: Array, missing: Mask, parts: Decomposition) -> tuple[Array, Array]:
         """Return :func:`.likeness.unlikeness_of` decomposed images."""
@@ -595,6 +594,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """Check the fields read from a file (ValueError if they disagree), and compute what is not stored."""
         self._check_parameters()
         input_checks.check_restored(self.image_shape, self.cleaned_, self.classes_, self.labels_, self.noise_)
-        self.n_features_in_, self.missing_scores_, self.outliers_scores_ = self.cleaned_.shape[1], {}, {}
+        self.n_features_in_ = self.cleaned_.shape[1]
+        self.missing_scores_, self.outliers_scores_, self.discriminant_scores_ = {}, {}, {}
         self._compare_with_model()
-        self.classifier_ = self._comparison.classifier().fit(self._comparison.features(self.cleaned_), self.labels_)
+        self._compare_gallery()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, choices
+from visionnmf._checks import check_count
 from visionnmf._progress import Steps
 from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.apps.report import Report
@@ -86,7 +87,7 @@ def remove_shadows(
     Raises
     ------
     ValueError
-        If `X` is not a matrix of finite, non-negative numbers.
+        If `X` is not a matrix of finite, non-negative numbers, or has no more images than `n_components`.
 
     Examples
     --------
@@ -98,7 +99,13 @@ def remove_shadows(
     """
     check_images(X)
     data = check_array(X, dtype=[np.float64, np.float32], ensure_non_negative=True, input_name="X")
-    model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=random_state)
+    if len(data) <= check_count(n_components, "n_components"):
+        raise ParameterError(
+            f"X must have more than {n_components} images of one person under different light, because fewer have no "
+            f"shadows in common that could be told from the face; got {len(data)}; give more images or a smaller "
+            "n_components"
+        )
+    model = NMF(min(n_components, data.shape[1]), max_iter=200, tol=0, random_state=random_state)
     faces = model.inverse_transform(model.fit_transform(data))
     return faces, data - faces
 

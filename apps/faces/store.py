@@ -58,6 +58,7 @@ STATE = {
     **{name: Number(low=0) for name in ("scale_", "white_", "brightest_")},
     **{name: RATE for name in ("threshold_", "false_acceptance_rate_", "false_rejection_rate_")},  # NaN: not calibrated
     **{name: RATE for name in ("background_", "corrupted_rate_")},
+    "discriminant_weight_": Number(low=0, high=1),
     **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_", "unexplained_")},
     "unlike_": Array("float64", "people", low=0, finite=False),
     "rate_intervals_": Array("float64", "2 2", low=0, high=1),
@@ -67,7 +68,7 @@ RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecogni
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=10,
+    version=11,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

@@ -25,7 +25,7 @@ from visionnmf.io.inputs import check_is_path
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .doubts import DoubtfulImageWarning, doubts_of, two_people
 from .figures import residual_picture
-from .input_checks import EMPTY, empty_images, named_alike
+from .input_checks import EMPTY, FEW, empty_images, named_alike
 from .reading import as_rows, open_faces, read_probe
 from .recognizer import FaceRecognizer
 from .settings import FaceReading, FaceTraining
@@ -174,7 +174,8 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", EMPTY)  # the notes have the names of the files
+        for message in (EMPTY, FEW):  # the notes have the names of the files, and the summary speaks of few people
+            warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)
     with transaction():

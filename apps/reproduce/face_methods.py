@@ -316,7 +316,7 @@ def _sklearn_nmf(loss: str, solver: str, n_components: int, random_state: int, i
 
 def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array], Array]:
     """Fit a :class:`FaceRecognizer` with these parameters; return its function from images to distances from people."""
-    recognizer = FaceRecognizer(image_shape=split.image_shape, random_state=split.seed, **parameters)
+    recognizer = FaceRecognizer(image_shape=split.image_shape, calibrate=False, random_state=split.seed, **parameters)
     return recognizer.fit(split.train, split.people).distances
 
 

@@ -111,7 +111,9 @@ def test_the_usual_share_of_corrupted_pixels_is_that_of_people_who_stay():
 @pytest.mark.parametrize("n_people", [1, 2])
 def test_strangers_are_never_named_where_nobody_can_tell(rng, n_people):
     images, labels = made_faces(rng, n_people, 8)
-    recognizer = FaceRecognizer(random_state=0).fit(rows(images), labels)
+    with pytest.warns(UserWarning, match=f"^y has {'one person' if n_people == 1 else 'two people'}, ") as told:
+        recognizer = FaceRecognizer(random_state=0).fit(rows(images), labels)
+    assert len(told) == 1 and told[0].filename == __file__
     strangers = recognizer.identify(rows(made_faces(np.random.default_rng(99), 10, 2)[0]))
     assert recognizer.threshold_ < 1 and not any(found.calibrated for found in strangers)
     assert np.mean([found.person is None for found in strangers]) == (

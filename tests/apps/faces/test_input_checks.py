@@ -309,7 +309,10 @@ def test_arrays_are_identified_and_verified_like_files(model, folder, faces, tmp
         (np.full(SHAPE, np.nan), "X must not hold NaN"),
         (np.full(SHAPE, -1.0), "Negative values"),
         (np.full(SHAPE, 65535, np.uint16), "X must have grey values from 0 to 255"),
-        ([[1, 2], [3, 4]], r"source must be the file of one image, or its pixels as an array; got \[\[1, 2\]"),
+        (
+            [[1, 2], [3, 4]],
+            "source must be the file of one image, or its pixels as an array; got a list of 2; call it ",
+        ),
     ],
 )
 def test_arrays_that_are_no_image_like_the_others_are_refused(fitted, image, sentence):
@@ -392,6 +395,7 @@ def test_clusters_are_written_to_a_new_folder(folder, tmp_path):
         ({"X": [[1, 2], [3]]}, r"X must be an array of numbers; got \[\[1, 2\], \[3\]\]"),
         ({"X": csr_array(np.eye(9))}, r"X must be a dense array with images as rows; got .*; pass X.toarray\(\)"),
         ({"X": np.ones((0, 9))}, r"X must have images as rows, with a pixel at least; got .* \(0, 9\)"),
+        ({"X": [np.eye(3)] * 9}, r"got a list of arrays of shape \(3, 3\); make rows of them by numpy.reshape"),
         ({"model": "nmf"}, "model must be None or an estimator with fit_transform; got 'nmf'"),
         ({"model": visionnmf.NMF}, "model must be None or an estimator with fit_transform; got <class"),
         ({"model": KMeans(2)}, r"model must have components_ after fit; got KMeans\(n_clusters=2\)"),
@@ -409,3 +413,25 @@ def test_what_cannot_be_clustered_is_refused_in_one_line(arguments, sentence):
 def test_copies_of_one_image_are_fewer_groups_than_asked_for():
     with pytest.warns(UserWarning, match="X has only 1 different image, and 3 groups were asked for"):
         cluster_faces(np.ones((6, 64)), 3)
+
+
+@pytest.mark.parametrize("n_images", [1, 3])
+def test_shadows_of_few_images_cannot_be_told_from_the_face(rng, n_images):
+    with pytest.raises(ParameterError, match=f"X must have more than 3 images of one person .*; got {n_images}; give"):
+        remove_shadows(rng.random((n_images, 20)))
+    assert remove_shadows(rng.random((3, 20)), n_components=2)[0].shape == (3, 20)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"model": (3, 3)}, r"model must be None or an estimator .*; got \(3, 3\); give it as image_shape=\(3, 3\)$"),
+        (
+            {"missing": "blocks"},
+            "image_shape must be given with missing='blocks', which are squares",
+        ),
+    ],
+)
+def test_a_shape_that_is_missing_or_in_the_wrong_place_is_asked_for(parameters, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        FaceRecognizer(**parameters).fit(np.eye(9), np.arange(9) // 3)

@@ -91,6 +91,7 @@ def test_a_gallery_beyond_the_bound_is_drawn_from(rng, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:y has one person")
 @pytest.mark.parametrize(
     ("n_people", "n_images", "doubtful"), [(1, 4, True), (3, 4, True), (14, 1, True), (15, 1, False)]
 )
