@@ -100,6 +100,7 @@ def choose_model(
 
     def error(choice: ModelChoice) -> float:
         """Return the error of a choice at entries it was not shown; leaving views out must win by the margin."""
+        # whether the same loss was also tried with all views kept
         without_is_tried = choice.view_outliers is not None and choice._replace(view_outliers=None) in predicted
         return _error(given, predicted[choice], hidden, judged) * (1 + MARGIN if without_is_tried else 1)
 

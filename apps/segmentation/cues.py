@@ -147,7 +147,7 @@ def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None
     totals = {width: np.zeros((3, *sizes[factor][::-1]), np.float32) for width, factor in factors.items()}
     for plane in planes:
         reduced: dict[int, Any] = {1: plane}
-        for factor in (2, 4) if max(factors.values()) > 1 else ():
+        for factor in (2, 4) if max(factors.values()) > 1 else ():  # colours only have narrow blurs
             reduced[factor] = cv2.resize(reduced[factor // 2], sizes[factor], interpolation=cv2.INTER_AREA)
         for width, factor in factors.items():
             _add_gradients(totals[width], reduced[factor], width / factor, SMALLEST_SHARE[name])

@@ -364,8 +364,10 @@ def _ring(piece: NDArray[np.bool_]) -> Ring:
     known sides of the lines between pixels, and half their coordinates, rounded up, are the corners.
     """
     fine = piece.astype(np.uint8).repeat(2, axis=0).repeat(2, axis=1)
+    # a single contour, because the area is one piece; item 1 of what OpenCV returns would be what lies in what
     (contour,) = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)[0]
     ring = (contour[:, 0].astype(np.int64) + 1) // 2
+    # two points of the contour that gave the same corner are one
     ring = ring[(ring != np.roll(ring, 1, axis=0)).any(axis=1)]
     # a corner lies on a straight line if it shares x, or y, with both its neighbours
     straight = (np.roll(ring, 1, axis=0) == ring) & (ring == np.roll(ring, -1, axis=0))

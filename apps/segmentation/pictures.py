@@ -90,6 +90,7 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     found = check_numbers(mask, "mask", None)
     if found.shape != shape:
         raise ParameterError(f"mask must have the image's shape {shape}; got {found.shape}")
+    # kinds "b", "u", "i" and "f": Boolean, whole numbers without and with a sign, floating-point numbers
     if found.dtype.kind not in "buif" or (found.dtype.kind == "f" and not np.isfinite(found).all()):
         raise ParameterError(f"mask must hold True and False, or finite numbers; got dtype {found.dtype}")
     inside: NDArray[np.bool_] = found != 0

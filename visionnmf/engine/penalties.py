@@ -345,7 +345,8 @@ class Groups(Proximal):
         """Apply the prox group by group, after clipping at 0, as the prox of a norm keeps signs and shrinks entries.
 
         A group's penalty shrinks each row of its block; its bound, if there is one, is then met by a projection onto
-        the ball of the norm (Jenatton et al. 2011, for nested norms).
+        the ball of the norm (Jenatton et al. 2011, for nested norms). `groups` are index sets of points, `norm` is 2 or
+        inf, and `bounds` has one for each group or is None. `F` (n_components, n_points) is changed in place.
         """
         np.maximum(F, 0, out=F)
         if self.norm == 2 and self.bounds is None:

@@ -571,7 +571,7 @@ class OnlineNMF(WithPenalties, LinearModel):
                 loss += method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
             self.n_samples_seen_ += batch.X.shape[0]
             self.n_steps_ += 1
-        self.state_["generator"] = rng.get_state(legacy=False)
+        self.state_["generator"] = rng.get_state(legacy=False)  # with which the next chunk goes on
         return loss / (len(order) if sample_weight is None else float(sample_weight.sum(dtype=np.float64)))
 
 

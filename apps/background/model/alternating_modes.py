@@ -255,8 +255,9 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     def fill(block: tuple[int, int]) -> None:
         """Set `turned` and `follows` for a block of the region's pixels.
 
-        `together` (k,) is 1 or -1: which picture most pixels show in a frame. A pixel follows if it agrees in enough of
-        the frames that show a level.
+        `together` (k,) is 1 or -1: which picture most pixels show in a frame. A pixel is turned if it runs against
+        `course` (k,), the main change over the frames, and it follows if, once turned, it agrees with `together` in
+        enough of the frames in which it shows a level.
         """
         part = slice(*block)
         shown = levels.sides(pixels[part]).astype(np.float32)  # (k, n_block): the level in each frame, -1, 0 or 1

@@ -69,7 +69,7 @@ class Registration:
         """
         shake = tuning.TUNING.camera_shake
         grey = self._in_illumination_of_scene(channel_mean(frame).astype(np.float32))
-        limit = min(grey.shape) / 4
+        limit = min(grey.shape) / 4  # pixels; a search that goes further has lost the scene
         finest = _reduced(grey, shake.levels[-1])
         # `_align` improves a shift in place and returns the difference that is left. Without steps it only measures it,
         # here for no displacement and on the finest level.

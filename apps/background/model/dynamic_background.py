@@ -206,7 +206,11 @@ def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
     shares = np.zeros((2, survives.size), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the shares at a block of the `pixels`."""
+        """Write how often a block of the `pixels` is away from the scene, and how often in a colour that comes back.
+
+        These are shares of the frames, written to `shares` (2, n_cells) at the cells `places` of the grid. A colour
+        comes back if it is seen in each of `leaves.parts` parts of the clip, within `leaves.radius` grey levels.
+        """
         part = slice(*block)
         found = np.empty((2, block[1] - block[0]), np.float32)
         count_returns(what.frames, what.H, what.Wt, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)

@@ -71,12 +71,12 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     At a few pixels that `rng` chooses, the scene and the codes of the frames are found in turn; then the scene at all
     pixels; then more components, up to `n_components`, if they explain more; then corrections for difficult scenes.
     """
-    frames, _ = sample.taken()
+    frames, _ = sample.taken()  # (n, n_pixels, channels); their positions in the clip are not needed
     changes = sample.hand_over_changes()  # (n, height, width): difference of each frame from its neighbours
     n, n_pixels, _ = frames.shape
     shape = changes.shape[1:]
     median = temporal_median(frames)
-    baseline = to_uint8(median)
+    baseline = to_uint8(median)  # kept as it is before any registration
     registration = find_camera_shake(frames.reshape(n, *shape, -1))
     if registration is not None:
         _register(registration, frames.reshape(n, *shape, -1))
@@ -86,7 +86,8 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     # (height, width), in grey levels; `normal_change` is the median difference from two neighbours for noise of 1
     noise = temporal_median(changes) / bounds.normal_change
     scale = np.clip(noise, bounds.floor, bounds.ceiling)
-    weights = _stillness(changes, scale).reshape(n, n_pixels)  # 1 to 255, the less a pixel changes in a frame
+    # 1 to 255, more where a pixel changes less in a frame; in the memory of `changes`
+    weights = _stillness(changes, scale).reshape(n, n_pixels)
     chosen = np.sort(rng.choice(n_pixels, min(n_pixels, tuning.TUNING.learning.code_pixels), replace=False))
     pixels = CodePixels(frames[:, chosen], weights[:, chosen], scale.ravel()[chosen])
 
@@ -100,7 +101,7 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     if n_components > 1:
         illumination = Illumination(pixels, chosen, shape, scene[0], Wt, n_components)
         if illumination.explains >= tuning.TUNING.illumination.needed:
-            H = illumination.components_of(H[0])
+            H = illumination.components_of(H[0])  # so far there is a single component, the scene
             Wt = illumination.Wt
     H = correct_scene(frames, weights, H, Wt, shape)
     del changes, weights

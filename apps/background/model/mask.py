@@ -103,13 +103,14 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     height, width = score.shape
     # Scores become bytes, which are blurred fast. `steps.one` stands for the threshold, and large scores saturate.
     smooth = cv2.GaussianBlur(cv2.convertScaleAbs(score, alpha=steps.one / threshold), (0, 0), steps.smoothing)
+    # 255 above the threshold, else 0; item 0 of what OpenCV returns would be the threshold
     above = cv2.threshold(smooth, steps.one, WHITE, cv2.THRESH_BINARY)[1]
     small = (-(-width // steps.coarse), -(-height // steps.coarse))  # the neighbourhood is smooth: few pixels will do
     reduced = cv2.resize(above, small, interpolation=cv2.INTER_AREA)
     share = cv2.GaussianBlur(reduced, (0, 0), steps.neighbourhood / steps.coarse)
     # The threshold of each pixel falls linearly from 1.5 times (no neighbour above it) to 0.5 times (all above it).
     asked = cv2.resize(cv2.convertScaleAbs(share, alpha=-steps.one / WHITE, beta=1.5 * steps.one), (width, height))
-    # the second use of `smooth`: pixels above the threshold that their neighbours have set for them
+    # above the threshold that their neighbours have set for them; `weak` pixels, above a lower one, may fill gaps
     mask = np.asarray(cv2.medianBlur(cv2.compare(smooth, asked, cv2.CMP_GT), 5), np.uint8)
     weak = cv2.threshold(smooth, steps.gap_evidence * steps.one, WHITE, cv2.THRESH_BINARY)[1]
     return without_holes(mask, np.asarray(weak, np.uint8))

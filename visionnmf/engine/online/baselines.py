@@ -181,7 +181,7 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
     state["codes"] = np.concatenate([state["codes"], Wt.T])
     state["sizes"] = np.append(state["sizes"], Wt.shape[1])
     if length is not None and len(state["sizes"]) > length:
-        first = int(state["sizes"][:-length].sum())
+        first = int(state["sizes"][:-length].sum())  # how many samples the batches that are dropped have
         state["sizes"] = state["sizes"][-length:]
         for name in ("samples", "codes", "observed"):
             if state[name] is not None:
@@ -271,7 +271,7 @@ def _inmf_check(state: State, H: Array) -> None:
 
 
 def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, printed: bool = False) -> float:
-    """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC.
+    """Learn a batch by multiplicative updates; `constrained` selects INMF-VC.
 
     INMF-VC has a penalty on the volume of the components, and weights the past by an average in place of the forgetting
     factor. As `printed`, the weight is in the units of the loss, and components keep their scale. An update multiplies
@@ -377,7 +377,7 @@ def _onmf_check(state: State, H: Array) -> None:
 
 
 def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a chunk by factorising it together with the old components (see :class:`.record.Method`).
+    """Learn a chunk by factorising it together with the old components.
 
     The old components, each times the norm of its past codes (`sizes`), stand above the samples in the data. Their new
     codes, the first r columns of `Wt`, then say how the past codes change (`turn`): new codes are ``turn`` times old
@@ -428,7 +428,7 @@ def _onmf_is_check(state: State, H: Array) -> None:
 
 
 def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a batch by the update of ONMF-IS (see :class:`.record.Method`).
+    """Learn a batch by the update of ONMF-IS.
 
     With codes w and the model ``p = w H``, `A` collects ``w^T (x / p^2) * H^2`` and `B` ``w^T (1 / p)``, both with
     forgetting, and ``H = sqrt(A / B)``. Components are then scaled to norm 1, and their codes would be multiplied by

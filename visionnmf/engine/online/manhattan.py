@@ -35,7 +35,7 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 
 
 def learn(batch: Batch, H: Array, state: State) -> float:
-    """Learn a batch: clean it, add it to the sums and improve the components (see :class:`.record.Method`).
+    """Learn a batch: clean it, add it to the sums and improve the components.
 
     `state` has the sums of products of codes, `A`, and of codes and data, `B`, and the number of samples, `weight`. It
     and the components `H` (r, n) change in place. `counts` is the largest weight in each sample; entries of less weight

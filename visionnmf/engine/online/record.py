@@ -148,7 +148,10 @@ def no_sums(H: Array) -> State:
 
 
 def check_sums(state: State, H: Array) -> None:
-    """Raise ValueError if the sums of :func:`no_sums`, which may come from a file, do not fit the components `H`."""
+    """Raise ValueError if the sums in a state, which may come from a file, do not fit the components `H` (r, n).
+
+    They are `A` (r, r) of products of codes, `B` (r, n) of codes and data, and `weight`, the number of samples.
+    """
     check_array(state, "A", (len(H), len(H)), H)
     check_array(state, "B", H.shape, H)
     if not 0 <= float(state["weight"]) < float("inf"):

@@ -39,7 +39,7 @@ COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly chan
 
 
 def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
-    """Learn a batch: encode it, add it to the sums and improve the components (see :class:`.record.Method`).
+    """Learn a batch: encode it, add it to the sums and improve the components.
 
     `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent. Without entry weights, the
     codes and the loss follow from products with the data; with them, the model fills in the missing entries before the

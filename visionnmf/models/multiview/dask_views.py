@@ -141,7 +141,7 @@ def transform_blocks(model: Any, X: Any, observed: Any) -> Any:
     if observed is not None:
         arrays.append(da.asarray(observed).rechunk({0: matrix.chunks[0], 1: -1}))
     shape = (matrix.chunks[0], (len(model.components_),))
-    meta = np.empty((0, 0), matrix.dtype)  # tells Dask what a block of codes is, so that it need not try
+    meta = np.empty((0, 0), matrix.dtype)  # tells Dask what a block of codes is, so that it need not find out
     return da.map_blocks(_codes, *arrays, model=light, like=empty_views(X), dtype=matrix.dtype, chunks=shape, meta=meta)
 
 
