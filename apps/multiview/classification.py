@@ -228,5 +228,6 @@ def _row_basis(features: Array) -> Array:
     if features.shape[1] <= len(features):
         return np.eye(features.shape[1], dtype=features.dtype)
     values, vectors = np.linalg.eigh(features.astype(np.float64) @ features.T)
+    # ascending eigenvalues; what is small beside the largest is rounding
     kept = values > np.finfo(np.float32).eps * values[-1]
     return np.asarray(features.T @ (vectors[:, kept] / np.sqrt(values[kept])), features.dtype)

@@ -106,11 +106,12 @@ def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]])
 
 
 def score_boundaries(counts: ArrayLike) -> BoundaryScores:
-    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4); see :func:`count_matches`.
+    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4).
 
-    The counts of all pictures are added before precision and recall are computed, so long boundaries count more.
-    Returns F at the scale that is best for all pictures (ODS), F with the best scale of each picture (OIS), the average
-    precision over the scales, and precision and recall at the scale of ODS.
+    The four counts are the annotators' pixels that have a partner, all annotators' pixels, the found pixels that have a
+    partner, and all found pixels. The counts of all pictures are added before precision and recall are computed, so
+    long boundaries count more. Returns F at the scale that is best for all pictures (ODS), F with the best scale of
+    each picture (OIS), the average precision over the scales, and precision and recall at the scale of ODS.
     """
     counts = np.asarray(counts, np.float64)
     precision, recall, f = _scores(counts.sum(axis=0))

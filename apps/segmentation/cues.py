@@ -85,7 +85,7 @@ def filter_responses(lightness: Floats) -> Floats:
         smooth = np.asarray(cv2.GaussianBlur(lightness, (0, 0), sigma), np.float32)
         x, y = _gradient(smooth, sigma)
         xx, xy = _gradient(x, sigma)
-        for place, plane in enumerate((x, y, xx, _gradient(y, sigma)[1], xy)):
+        for place, plane in enumerate((x, y, xx, _gradient(y, sigma)[1], xy)):  # item 1 is the derivative along y
             responses[..., first + place] = plane
     norm = np.sqrt(np.einsum("ijk,ijk->ij", responses, responses))  # |r| of each pixel, over its 10 responses
     responses *= (np.log1p(norm / 3) / np.maximum(norm, np.float32(1e-6)))[..., np.newaxis]

@@ -374,10 +374,10 @@ def _cut(
 ) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
     """Return label map, sizes of the segments, height of the cut, and the tree, in which markers may divide regions.
 
-    `hierarchy` is the tree of regions. `image` (height, width, 3) is the picture, along whose edges
-    regions with several markers are divided. Without `markers`, exactly one of `n_segments` and `scale` says how many
-    merges are done. With `markers` and one of the two, the segments of that cut are corrected; with neither, the whole
-    picture is divided among the markers.
+    `hierarchy` is the tree, and `image` (height, width, 3) the picture, along whose edges regions with several
+    markers are divided. Without `markers`, exactly one of `n_segments` and `scale` says how many merges are done. With
+    `markers` and one of the two, the segments of that cut are corrected; with neither, the whole picture is divided
+    among the markers.
     """
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)

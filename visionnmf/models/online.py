@@ -522,7 +522,8 @@ class OnlineNMF(WithPenalties, LinearModel):
                 method = choose_method(methods, first, given, n_components, options, self.init, trial_rng)
         first = replace(select_samples(first, slice(0, n_first)), loss=self._loss(method))
         own = None if sample_weight is None else sample_weight[rows[:n_first]]
-        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
+        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows. Item 1,
+        # by what rows were multiplied, would be needed for codes only.
         problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
         H = given
         if H is None:

@@ -440,7 +440,7 @@ def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
     P = product(np.ascontiguousarray(Wt.T), H)
-    np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)  # it is divided by
+    np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)  # from below, because P divides
     forgetting = X.dtype.type(batch.forgetting)
     A, B = state["A"], state["B"]
     A *= forgetting

@@ -535,7 +535,7 @@ class MultiviewNMF(LinearModel):
 
     def _fitted_form(self) -> FittedForm:
         """Return the form of the training data, of which `view_frames_` says whether they were data frames."""
-        features: Any = self.view_feature_names_
+        features: Any = self.view_feature_names_  # of each view, None for one whose features have no names
         if self.view_form_ == "matrix":
             features = [list(self.feature_names_in_)] if hasattr(self, "feature_names_in_") else [None]
         told = [getattr(self, name, None) or () for name in ("view_frames_", "view_numbers_")]  # older files lack them

@@ -173,6 +173,7 @@ def labelled_codes(codes: Array, X: Any, estimator: Any) -> Any:
     """
     views = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else ()
     index = labels_of(views)
+    # the choice of `set_output`, or that of scikit-learn's global setting
     chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
     return codes if index is None or chosen != "pandas" else import_module("pandas").DataFrame(codes, index=index)
 
