@@ -84,38 +84,52 @@ NONE = Calibration(math.nan, Rate(), Rate(), None, math.inf, math.inf, math.inf,
 
 
 def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
-    """Return which new images are, by their noise measures, like the training images; None if there were too few."""
+    """Return which new images are, by their `noise` measures (n_images, n_measures), like the training images.
+
+    `noise_range` (2, n_measures) has the least and the largest value that is allowed for each measure. If it is None,
+    too few images were left out in training to tell, and so is the result.
+    """
     if noise_range is None:
         return None
     return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))
 
 
 def can_choose(people: Labels) -> bool:
-    """Return whether images can be left out: there are two people or more, and two images or more of each."""
+    """Return whether images can be left out: there are two people or more, and two images or more of each.
+
+    `people` (n_images,) says who is on each image, numbered from 0 without gaps.
+    """
     counts = np.bincount(people)
     return len(counts) > 1 and bool(counts.min() > 1)
 
 
 def image_folds(people: Labels) -> Iterator[Labels]:
-    """Yield the images that are left out in each fold. Some of everybody's stay if there are two of each or more."""
+    """Yield the rows that are left out in each fold; `people` (n_images,) says who is on each image.
+
+    Some of everybody's images stay if there are two of each or more.
+    """
     folds = StratifiedKFold(min(FOLDS, int(np.bincount(people).min())), shuffle=True, random_state=0)
-    for _, new in folds.split(people, people):
+    for _, new in folds.split(people, people):  # of the first argument only the length counts
         yield new
 
 
 def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
     """Yield for each fold the images of people who are left out, and left-out images of people who stay.
 
-    Everybody is left out once. At least two people stay in each fold; otherwise no people are left out.
+    `people` (n_images,) says who is on each image; both results are rows. Everybody is left out once. At least two
+    people stay in each fold; otherwise no people are left out.
     """
     rng = np.random.default_rng(0)
     n_people = int(people.max()) + 1
     folds = PEOPLE_FOLDS if len(people) <= MANY else FOLDS_OF_MANY
+    # `fold_of` is the fold in which each person is left out, `image_fold` that in which an image is left out while its
+    # person stays; -1 for none.
     fold_of = rng.permutation(n_people) % folds if n_people >= UNKNOWN_LEAST else np.full(n_people, -1)
     image_fold = np.full(len(people), -1)
     for person in range(n_people):
         own = rng.permutation(np.flatnonzero(people == person))  # this person's images
         if len(own) > 1:  # a person's only image always stays
+            # the folds in which this person stays
             others = np.delete(np.arange(folds), fold_of[person]) if fold_of[person] >= 0 else np.arange(folds)
             # Each person begins at another fold, so that people with few images do not all use the first folds.
             image_fold[own] = np.roll(others, person)[np.arange(len(own)) % len(others)]
@@ -127,8 +141,11 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
 
 
 def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
-    """Return a grid of at most :data:`GRID_PIXELS` pixels: all, or every second, third, ... row and column."""
-    if image_shape is None:
+    """Return a grid of at most :data:`GRID_PIXELS` pixels: all, or every second, third, ... row and column.
+
+    The pixels are numbered as in a row of `n_pixels`. Without a shape it is every second, third, ... of these numbers.
+    """
+    if image_shape is None:  # the step is a quotient, rounded up
         return np.arange(0, n_pixels, -(-n_pixels // GRID_PIXELS))
     numbers, step = np.arange(n_pixels).reshape(image_shape), 1
     while numbers[::step, ::step].size > GRID_PIXELS:
@@ -152,29 +169,42 @@ def some_people(people: Labels, most: int) -> Labels:
 def left_out(
     classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: Iterable[Labels]
 ) -> tuple[Labels, Array]:
-    """Return each image's nearest person and relative distance, by a classifier fitted without its fold."""
+    """Return each image's nearest person and relative distance (n_images,), by a classifier fitted without its fold.
+
+    `features` (n_images, n_features) are what the unfitted `classifier` compares, and each of the `folds` has the rows
+    that are left out; together they have all rows.
+    """
     nearest, relative = np.empty_like(people), np.empty(len(people), features.dtype)
     folds = list(folds)
     for new, (fitted, present) in zip(folds, _fitted(classifier, features, people, folds), strict=True):
         distances = fitted.distances(features[new])
+        # Distances have a column for each person who is `present` in the rest.
         nearest[new], relative[new] = present[distances.argmin(axis=1)], relative_distance(distances)
     return nearest, relative
 
 
 def identified(comparison: Comparison, cleaned: Array, people: Labels) -> float:
-    """Return the share of cleaned images (n_images, n_pixels) whose nearest person is theirs if they are left out."""
+    """Return the share of cleaned images (n_images, n_pixels) whose nearest person is theirs if they are left out.
+
+    With `choosing`, a rule that is slow or has a weight yet to be chosen is judged by the residuals alone.
+    """
     classifier, features = comparison.classifier(choosing=True), comparison.features(cleaned)
     nearest, _ = left_out(classifier, features, people, image_folds(people))  # the distances are not needed
     return float((nearest == people).mean())
 
 
 def mixing_scores(images: Array, people: Labels) -> dict[float, float]:
-    """Return for each weight of discriminants the share of cleaned images that are identified if they are left out."""
-    named = dict.fromkeys(WEIGHTS, 0)
+    """Return for each weight of discriminants the share of cleaned images that are identified if they are left out.
+
+    `images` are (n_images, n_pixels), and `people` (n_images,) says who is on them. In each fold both distances are
+    computed once, and mixed with each weight.
+    """
+    named = dict.fromkeys(WEIGHTS, 0)  # the number of images whose nearest person is the right one
     folds = list(image_folds(people))
     residuals = _fitted(ClassResidual(adaptive=True), images, people, folds)
     for new, (residual, present) in zip(folds, residuals, strict=True):
         rest = np.delete(np.arange(len(people)), new)
+        # The people of the rest, `present`, are numbered without gaps, as the other classifier has numbered them.
         discriminant = Discriminant().fit(images[rest], np.searchsorted(present, people[rest]))
         pair = residual.distances(images[new]), discriminant.distances(images[new])
         for weight in WEIGHTS:
@@ -191,7 +221,7 @@ def _fitted(
     classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: list[Labels]
 ) -> Iterator[tuple[ClassResidual | Nearest, Labels]]:
     """Yield for each fold a classifier fitted without it, and the people (n_known,) of its columns of distances."""
-    if isinstance(classifier, ClassResidual):
+    if isinstance(classifier, ClassResidual):  # it multiplies images once for all folds
         yield from classifier.folds(features, people, folds)
         return
     for new in folds:
@@ -203,16 +233,19 @@ def _fitted(
 def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     """Set the threshold at which a share `rate` of the images of unknown people is expected to pass.
 
-    The quantile is chosen so that, computed without a person, it lets a share `rate` of that person's images pass, on
-    average, because images of one person resemble each other. With one or two people nobody can play unknown, and the
-    threshold rejects a share `rate` of the known people's images instead. If there is nothing to judge by, it is 0.
+    `found` has the left-out images of all folds, and `n_people` is the number of people of the model. The quantile is
+    chosen so that, computed without a person, it lets a share `rate` of that person's images pass, on average, because
+    images of one person resemble each other. With two people nobody can play unknown, and the threshold rejects a share
+    `rate` of the known people's images instead. With one, or with nothing to judge by, it is 0, which nobody passes.
     """
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     noise_limit = likeness.noise_limit(found.unexplained, found.unknown)
     corrupted = float(found.corrupted[~found.unknown].mean()) if len(known) else math.nan
+    # The last four fields of the result: unlike, faceless, unexplained, and corrupted.
     of_images = *likeness.limits(found.unlike, found.unknown), noise_limit, corrupted
     acceptance = Rate()
     if len(unknown):
+        # `passed` (n_unknown_people,) are the shares of each person's images that pass.
         threshold, passed = _threshold(unknown, found.people[found.unknown], rate)
         acceptance = rate_of(passed, len(unknown))
     elif n_people == 1 or not len(known):
@@ -226,10 +259,11 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
 
 
 def _noise_range(noise: Array) -> Array:
-    """Return the range (2, n_measures) of the noise measures of left-out images.
+    """Return the range (2, n_measures) of the noise measures (n_images, n_measures) of left-out images.
 
-    Residuals have no lower limit where the finest detail, the fourth measure, tells less noise: training images are
-    nearer to the model than any left-out one.
+    The measures are the scale of the residuals, the shares of outlying and of missing pixels, and, if images have a
+    shape, the scale of the finest detail. The first two, of residuals, have no lower limit where the finest detail
+    tells less noise: training images are nearer to the model than any left-out one.
     """
     found = np.quantile(noise, ALIKE, axis=0)
     if noise.shape[1] > MEASURES_OF_RESIDUALS + 1:
@@ -253,14 +287,18 @@ def rate_of(shares: Array, n_images: int) -> Rate:
     size = min(mean * (1 - mean) / variance, n_images) if variance > 0 else n_people
     tail = (1 - CONFIDENCE) / 2
     size *= float(special.ndtri(tail) / special.stdtrit(n_people - 1, tail)) ** 2  # a normal quantile over Student's
-    count = mean * size
+    count = mean * size  # the bounds of Clopper and Pearson for so many of `size` images are quantiles of beta
     low = float(special.betaincinv(count, size - count + 1, tail)) if count > 0 else 0.0
     high = float(special.betaincinv(count + 1, size - count, 1 - tail)) if count < size else 1.0
     return Rate(mean, low, high)
 
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
-    """Return the threshold that the share `rate` passes, and who passes one made without that person."""
+    """Return the threshold that the share `rate` passes, and the shares that pass thresholds without their own images.
+
+    `distances` (n_images,) are those of images of unknown `people` (n_images,). The shares (n_people,) are those of
+    each person's images that pass the same quantile of the distances of the others.
+    """
     # The candidates are quantiles up to the share `rate`. passed (n_levels, n_people) has the share of each person's
     # images that pass the quantile of the distances of all others.
     levels = rate * NOMINAL

@@ -25,8 +25,9 @@ BATCH = 512  # new images at a time; each needs a row of coefficients of all tra
 
 
 def relative_distance(distances: Array) -> Array:
-    """Return the distance from the nearest person over the harmonic mean of the distances from all people.
+    """Return the distance from the nearest person over the harmonic mean of the distances from all people, (n_images,).
 
+    `distances` are (n_images, n_people).
     It is near 0 if that person is much nearer than the others, and 1 if nobody is, whatever the number of people. For
     class residuals it is, up to a constant, one over the sparsity concentration of Wright et al. (2009).
     """
@@ -36,7 +37,10 @@ def relative_distance(distances: Array) -> Array:
 
 
 def relative_distances(distances: Array) -> Array:
-    """Return distances in units of which the least is :func:`relative_distance`, ratios up to a million."""
+    """Return distances (n_images, n_people) in units in which each image's least is :func:`relative_distance`.
+
+    A person more than a million times as far as the nearest counts as a million times as far, so all stay finite.
+    """
     least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
     return np.asarray(
         relative_distance(distances)[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
@@ -65,12 +69,13 @@ class ClassResidual(BaseEstimator):
         check_number(self.ridge, "ridge", without_low=True)  # > 0
         check_flag(self.adaptive, "adaptive")
         images = normalize(X)
-        return self._fit(images, y, *_products(images))
+        return self._fit(images, y, *_products(images))  # the products, and whether they are of pixels
 
     def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
         """Yield for each fold, rows left out, a classifier fitted without it, and the people of its distances.
 
-        The products of all images are computed once, and those of a fold are taken away.
+        The products of all images are computed once, and those of a fold are taken away. They are those of all pairs of
+        images, (n_images, n_images), or if there are fewer pixels than images those of pixels, (n_pixels, n_pixels).
         """
         images = normalize(X)
         products, of_pixels = _products(images)
@@ -81,6 +86,7 @@ class ClassResidual(BaseEstimator):
                 remaining = products - left_out.T @ left_out
             else:
                 remaining = products[np.ix_(rest, rest)]
+            # People are numbered without gaps again; `present` (n_known,) has their former numbers.
             present, numbers = np.unique(y[rest], return_inverse=True)
             yield clone(self)._fit(images[rest], numbers, remaining, of_pixels), present
 
@@ -107,6 +113,7 @@ class ClassResidual(BaseEstimator):
     def distances(self, X: Array) -> Array:
         """Return the distance of each image from each person, (n_images, n_people)."""
         new = normalize(X)
+        # `starts_` has each person's first row and the end, one item more than people.
         result = np.empty((len(X), len(self.starts_) - 1), new.dtype)
         for start in range(0, len(X), BATCH):
             result[start : start + BATCH] = self._distances(new[start : start + BATCH])
@@ -118,6 +125,9 @@ class ClassResidual(BaseEstimator):
         Ridge regression explains each image by all images of the gallery. A person's distance is the residual of that
         person's part alone, divided by the norm of its coefficients.
         """
+        # `images_` (n_images, n_pixels) is the gallery, person by person; `starts_` has each person's first row and the
+        # end. `powers_` and `directions_` are the eigenvalues and eigenvectors of the products of all pairs of images,
+        # `gram_`, or, if there are fewer pixels, of those of pixels; then `gram_` is None.
         products = new @ self.images_.T  # (n_new, n_images)
         # With A the gallery, the coefficients are new A' (A A' + ridge)^-1 = new (A' A + ridge)^-1 A'. Of both inverses
         # only the eigenvalues depend on the ridge, so the new images are rotated to the eigenvectors first.
@@ -142,6 +152,8 @@ class ClassResidual(BaseEstimator):
     def _ridges(self, rotated: Array) -> Array:
         """Return a ridge for each new image as a column (n_new, 1).
 
+        `rotated` (n_new, n_directions) are products with the eigenvectors, of the new images if the gallery is
+        decomposed by pixels (``gram_`` is None), and otherwise of their products with the images of the gallery.
         If `adaptive`, it is the candidate with the highest marginal likelihood (empirical Bayes, see the class), less
         `SPARED` times the smallest candidate, which the likelihood asks for on clean images although they are
         recognised better without it.
@@ -189,12 +201,13 @@ class Nearest(BaseEstimator):
         # (n_features, n_features), or None: divides each principal direction by the root of its power
         self.transform_ = None if self.whiten is None else whitening(X, check_number(self.whiten, "whiten"))
         order = np.argsort(y, kind="stable")
-        self.images_ = self._prepared(X)[order]
+        self.images_ = self._prepared(X)[order]  # person by person
         self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))  # each person's first row
         return self
 
     def distances(self, X: Array) -> Array:
         """Return the distance of each image from each person, (n_images, n_people)."""
+        # `images_` (n_images, n_features) is the gallery, person by person, and `starts_` has each person's first row.
         new = self._prepared(X)
         products = new @ self.images_.T
         if self.cosine:
@@ -202,7 +215,7 @@ class Nearest(BaseEstimator):
         else:
             squares = (new**2).sum(axis=1)[:, None] - 2 * products + (self.images_**2).sum(axis=1)
             table = np.sqrt(np.maximum(squares, 0))
-        return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))
+        return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))  # the nearest image of each person
 
     def _prepared(self, X: Array) -> Array:
         """Return images whitened by ``transform_``, None without whitening, and at unit norm for the cosine."""
@@ -211,7 +224,11 @@ class Nearest(BaseEstimator):
 
 
 def whitening(X: Array, share: float) -> Array:
-    """Return the matrix that divides principal directions by the root of power plus `share` of its mean."""
+    """Return the matrix (n, n) by which rows are multiplied to whiten them, learnt from the rows of `X` (n_rows, n).
+
+    It divides each principal direction about the origin by the root of its power, to which the `share` of the mean
+    power is added, so that directions of hardly any power, which are noise, are not blown up.
+    """
     power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
     least = np.finfo(X.dtype).tiny  # if all codes are 0, the root of its inverse is still finite in their type
     power = np.maximum(power, 0) + max(share * power.mean(), least)

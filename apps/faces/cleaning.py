@@ -65,7 +65,12 @@ def found_in_rows(
     brightest: float,
     background: float,
 ) -> Mask:
-    """Return :func:`missing_pixels` of images as rows (n_images, n_pixels); no blocks without an image shape."""
+    """Return :func:`missing_pixels` of images as rows (n_images, n_pixels); no blocks without an image shape.
+
+    `data` are NaN where the caller says that pixels are missing. `missing` names the search: "blocks", "saturated" or
+    "none". `white` is the value of white, `brightest` the largest one of the training images, and `background` that of
+    an even background, or NaN.
+    """
     if missing == "none" or (missing == "blocks" and image_shape is None):
         return np.zeros(data.shape, bool)
     images = data[:, None] if image_shape is None else as_images(data, image_shape)  # without a shape, one row each
@@ -76,8 +81,8 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     """Return the pixels of images (n_images, height, width) that are missing: "none", "saturated" or "blocks".
 
     `brightest` is the largest value in the set, by which evenness is judged. Pixels of an even `background`
-    (:func:`flat_background`) are never missing, and neither is any pixel of an image of which nearly everything would
-    be.
+    (:func:`flat_background`; NaN if there is none) are never missing, and neither is any pixel of an image of which
+    nearly everything would be. Pixels that are NaN, because the caller's mask hides them, are not found again.
     """
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
@@ -98,8 +103,9 @@ def saturated_pixels(images: Array, white: float) -> Mask:
 def flat_blocks(images: Array, brightest: float) -> Mask:
     """Return the pixels of opaque blocks: squares whose values differ by at most 4.5/255 of the brightest value.
 
-    Lit skin, hair and noise are never that even. Deep shadows are, and say as little about the person. A square has a
-    fifth of the image's shorter side, at least 4 pixels.
+    `images` are (n_images, height, width), and squares with hidden pixels, which are NaN, are not even. Lit skin, hair
+    and noise never are. Deep shadows are, and say as little about the person. A square has a fifth of the image's
+    shorter side, at least 4 pixels.
     """
     height, width = images.shape[1:]
     side = max(LEAST_BLOCK, round(min(height, width) / BLOCK_SHARE))
@@ -121,6 +127,7 @@ def flat_background(images: Array, brightest: float) -> float:
     """Return the value of an even background, or NaN if there is none.
 
     A background is made of even blocks of one value that cover much of the images' borders, unlike a patch on a face.
+    `images` (n_images, height, width) are NaN at hidden pixels, and `brightest` is their largest value.
     """
     border = np.ones(images.shape[1:], bool)
     border[1:-1, 1:-1] = False
@@ -144,14 +151,18 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
     outlying: Any = 0.0
     for _ in range(SCALE_ROUNDS):
         # The quantile p of the size of a standard normal variable is the quantile (1 + p) / 2 of the variable itself.
+        # The share of outlying pixels is at most 0.6, so that p, that of the quartile among the others, stays below 1.
         scale = quartile / ndtri((1 + QUANTILE / (1 - outlying)) / 2)
         outlying = np.minimum((sizes > OUTLYING * scale).mean(axis=axis, keepdims=axis is not None), MOST_OUTLYING)
     return scale
 
 
 def noise_scales(residuals: Array, missing: Mask) -> Array:
-    """Return :func:`noise_scale` of each image (n_images, 1), of pixels that are not missing; 0 if all are."""
-    scales = np.asarray(noise_scale(residuals, axis=1))
+    """Return :func:`noise_scale` of each image (n_images, 1), of pixels that are not missing; 0 if all are.
+
+    `residuals` and `missing` are (n_images, n_pixels).
+    """
+    scales = np.asarray(noise_scale(residuals, axis=1))  # and again, one by one, for images with missing pixels
     for row in np.flatnonzero(missing.any(axis=1)):
         seen = residuals[row, ~missing[row]]
         scales[row] = noise_scale(seen) if len(seen) else 0
@@ -164,8 +175,9 @@ def hidden(images: Array, mask: Mask, value: float = math.nan) -> Array:
 
 
 def grain(images: Array) -> Array:
-    """Estimate the standard deviation of each image's noise from its finest detail, without a model.
+    """Estimate the standard deviation of each image's noise from its finest detail (its grain), without a model.
 
+    `images` are (n_images, height, width) of 3 × 3 pixels or more, and the result is (n_images,).
     The difference of second differences is 0 on planes and ridges (Immerkær, "Fast noise variance estimation", 1996).
     """
     detail = images
@@ -184,18 +196,27 @@ def grain_of_rows(data: Array, image_shape: tuple[int, int] | None) -> Array:
 
 
 def judged(scale: Any, white: float) -> Any:
-    """Return the residual beyond which a pixel is corrupted: visible, and an outlier of noise with this `scale`."""
+    """Return the residual beyond which a pixel is corrupted: visible, and an outlier of noise with this `scale`.
+
+    The scale is the standard deviation of the noise, one number or (n_images, 1).
+    """
     return np.maximum(JUDGED * scale, VISIBLE * white)
 
 
 def pull_limit(outliers: float, scale: Any) -> Any:
-    """Return `outliers` standard deviations `scale`; 0 and infinity stay what they are."""
+    """Return the limit for :func:`winsorise`: `outliers` standard deviations `scale`, a number or (n_images, 1).
+
+    0 and infinity stay what they are: images become the model's reconstructions, or stay as they are.
+    """
     # The product would be NaN for infinity and a scale of 0.
     return outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)
 
 
 def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) -> Array:
-    """Pull pixels to within `limit` of a model's reconstruction: Huber's pseudo-values; missing ones become its."""
+    """Return images with pixels pulled to within `limit` of a model's reconstructions: Huber's pseudo-values.
+
+    Arrays are (n_images, n_pixels), and `limit` is a number or (n_images, 1). Missing pixels get the reconstruction.
+    """
     residuals = np.clip(images - reconstructions, -limit, limit)
     residuals[missing] = 0
     residuals += reconstructions

@@ -28,7 +28,7 @@ class Comparison:
     def __init__(self, rule: str, model: Any, image_shape: tuple[int, int] | None) -> None:
         self.rule, self._model, self.image_shape = rule, model, image_shape  # (height, width), or None
         norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
-        self._norms = np.where(norms > 0, norms, 1)  # (n_components, 1)
+        self._norms = np.where(norms > 0, norms, 1)  # (n_components, 1); components of zeros stay zeros
         self.components = model.components_ / self._norms
 
     @cached_property

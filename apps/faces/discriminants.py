@@ -38,10 +38,14 @@ class Discriminant(BaseEstimator):
         means = np.zeros((len(counts), images.shape[1]))
         np.add.at(means, y, images)
         means /= counts[:, None]
+        # The degrees of freedom of the covariance within people: images less means, 0 with one image of each.
         freedom = len(images) - len(counts)
         deviations = images - (means[y] if freedom else images.mean(axis=0))
         between = means - means.mean(axis=0)
+        # Deviations divided so have as products the covariance times 1 - SHRINKAGE, to which `_solve` adds the rest.
         solved = _solve(deviations / np.sqrt(max(freedom, len(counts) - 1, 1) / (1 - SHRINKAGE)), between)
+        # Discriminants are combinations of these (n_people, n_pixels) rows, so a system of people is enough. Its
+        # eigenvalues, in ascending order, are sums of squares of the means in units of the variance within people.
         powers, directions = np.linalg.eigh(between @ solved.T)
         kept = powers > SPAN * max(powers[-1], np.finfo(np.float64).tiny)
         # The covariance is the identity along these directions (n_pixels, n_kept).
@@ -52,13 +56,18 @@ class Discriminant(BaseEstimator):
 
     def distances(self, X: Array) -> Array:
         """Return the distance of each image from each person, (n_images, n_people)."""
+        # `projection_` (n_pixels, n_kept) has the discriminants, and `means_` (n_people, n_kept) the projected means.
         rows = X @ self.projection_
         squares = (rows**2).sum(axis=1)[:, None] - 2 * rows @ self.means_.T + (self.means_**2).sum(axis=1)
         return np.asarray(np.sqrt(np.maximum(squares, 0)))
 
 
 def _solve(deviations: Array, rows: Array) -> Array:
-    """Return the rows times the inverse of the covariance ``deviations.T @ deviations``, after it was shrunk."""
+    """Return the rows times the inverse of the covariance ``deviations.T @ deviations``, after it was shrunk.
+
+    `rows` are (n_rows, n_pixels), and `deviations` (n_images, n_pixels) are scaled so that their products are already
+    1 - SHRINKAGE of the covariance. The rest of it, SHRINKAGE, is the identity times the mean variance of the pixels.
+    """
     least = SHRINKAGE / (1 - SHRINKAGE) * (deviations**2).sum() / deviations.shape[1]
     least = max(least, np.finfo(np.float32).tiny)
     if deviations.shape[1] <= len(deviations):
@@ -81,6 +90,7 @@ class Mixture(BaseEstimator):
     def fit(self, X: Array, y: Labels) -> Mixture:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         check_number(self.weight, "weight", 0, 1)
+        # The one that gets no weight is not fitted, and None.
         self.residual_ = ClassResidual(adaptive=True).fit(X, y) if self.weight < 1 else None
         self.discriminant_ = Discriminant().fit(X, y) if self.weight > 0 else None
         return self
@@ -96,5 +106,8 @@ class Mixture(BaseEstimator):
 
 
 def mixed(residuals: Array, discriminants: Array, weight: float) -> Array:
-    """Return the weighted geometric mean of two distances from all people (n_images, n_people), as relative ones."""
+    """Return the weighted geometric mean of two distances from all people (n_images, n_people), as relative ones.
+
+    `weight` is that of the `discriminants`. Relative distances have no unit, so that the two can be multiplied.
+    """
     return np.asarray(relative_distances(residuals) ** (1 - weight) * relative_distances(discriminants) ** weight)

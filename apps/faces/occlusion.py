@@ -99,11 +99,13 @@ class RobustResidual(BaseEstimator):
     @one_blas_thread()  # products and systems are so small that threads wait for each other most of the time
     def distances(self, X: Array, missing: Mask | None = None) -> Array:
         """Return the distance of each image from each person, (n_images, n_people); `missing` pixels are covered."""
+        # `visible` (n_images, n_reduced_pixels) is 1 at pixels of reduced images that have no missing pixel in them.
         if missing is None:
             visible = np.ones_like(self._reduced(X))
         else:
             X = np.where(missing, 0, X)
             visible = (self._averaged(missing) == 0).astype(X.dtype)
+        # The shape is that of the result also if there are no images.
         pairs = zip(self._reduced(X) * visible, visible, strict=True)
         return np.array([self._of_image(*pair) for pair in pairs], X.dtype).reshape(len(X), len(self.means_))
 
@@ -112,7 +114,10 @@ class RobustResidual(BaseEstimator):
         return normalize(self._averaged(X).astype(X.dtype, copy=False))
 
     def _averaged(self, X: Array | Mask) -> Array:
-        """Return the means of rows of pixels over squares of pixels, if the images are large."""
+        """Return the means of rows of pixels over squares of pixels, if the images are large.
+
+        Of a mask these are the shares of marked pixels. Without an image shape the rows stay as they are.
+        """
         if self.image_shape is None:
             return np.asarray(X)
         factor, (height, width) = _reduction(self.image_shape)
@@ -124,11 +129,16 @@ class RobustResidual(BaseEstimator):
         """Return one image's distances (n_people,); `visible` is 0 at pixels that do not count.
 
         Each of the nearest people gets a fit by iteratively reweighted least squares: pixels with large residuals,
-        which are probably covered, count less.
+        which are probably covered, count less. Both arguments are (n_pixels,), and the image has about the norm 1.
         """
+        # `means_` (n_people, n_pixels) are the people's mean images. `differences_` (n_differences, n_pixels) are
+        # directions in which images of anybody differ, with the variances `spread_`, and `own_` (n_people, n_own,
+        # n_pixels) those of each person, with the variances `own_spread_`; rows of 0 fill up for those with few images.
         # Two rough distances choose the people to compare.
         far, weights, noise = self._start(image, visible)
         rough = far, self._unweighted(image, visible)
+        # `weights` (n_pixels,) say which pixels seem visible, and `noise` is the variance of the pixels' noise over the
+        # mean square of the image.
         near = np.unique([np.argsort(some, kind="stable")[:NEAREST] for some in rough])
         # Squares of residuals that count half, and that cost as much as a usual difference; images have norm 1.
         more = max(noise - CALM**2, 0)
@@ -161,13 +171,18 @@ class RobustResidual(BaseEstimator):
         return everybody
 
     def _unweighted(self, image: Array, visible: Array) -> Array:
-        """Return squared distances from all people (n_people,): what the mean image and common differences leave."""
+        """Return squared distances from all people (n_people,): what the mean image and common differences leave.
+
+        `image` and `visible` are (n_pixels,). `means_` (n_people, n_pixels) are the mean images, and `differences_`
+        (n_differences, n_pixels) the directions in which images of anybody differ, with the variances `spread_`.
+        """
         seen = self.differences_ * visible
         normal = seen @ seen.T + np.diag(_ridge(self.spread_, USUAL**2 / len(image)))
         images = np.concatenate([image[None], self.means_ * visible])
         # What the differences leave of the image and of each mean image, as far as products with them go.
         left = images - np.linalg.solve(normal, seen @ images.T).T @ seen
         products, squares = left[1:] @ image, (left[1:] * images[1:]).sum(axis=1)
+        # Each mean image gets its best multiple, which lowers the squared residual by products**2 / squares.
         return np.asarray(left[0] @ image - products**2 / np.maximum(squares, np.finfo(image.dtype).tiny))
 
     def _start(self, image: Array, visible: Array) -> tuple[Array, Array, float]:
@@ -176,6 +191,9 @@ class RobustResidual(BaseEstimator):
         The image is explained by all images of the gallery, by iteratively reweighted ridge regression. A person's
         distance is the residual of that person's part over the norm of its coefficients.
         """
+        # `_images` (n_images, n_pixels) is the gallery, on which `people_` are, and `_directions` (r, n_pixels) are its
+        # principal directions, whose coefficients have the ridges `_ridges`, a diagonal matrix, and which `_mixing`
+        # (n_images, r) turns into coefficients of images.
         # The first residuals are those of the best multiple of the mean of the gallery.
         mean = self._images.mean(axis=0) * visible
         residuals = image - mean * (image @ mean) / max(mean @ mean, np.finfo(image.dtype).tiny)
@@ -209,7 +227,10 @@ class RobustResidual(BaseEstimator):
 
 
 def _ridge(spread: Array, usual: float) -> Array:
-    """Return the costs of squared coefficients with the variances `spread`: `usual` for one of the usual size."""
+    """Return the costs of squared coefficients with the variances `spread`: `usual` for one of the usual size.
+
+    Directions without variance are rows of 0 that only fill up an array. Any positive cost, here 1, leaves them out.
+    """
     return np.asarray(usual / np.where(spread > 0, spread, usual), spread.dtype)
 
 
