@@ -116,6 +116,7 @@ def cluster_faces(
         raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}")
     elif given.any() and "weights" not in signature(model.fit_transform).parameters:
         raise ParameterError(f"mask must be None with {shown(model)}, which takes no weights; got a mask")
+    # Which of the images that differ each is, so that copies have one number.
     different = np.unique(data, axis=0, return_inverse=True)[1].ravel()
     n_different = int(different.max()) + 1
     if n_different < n_clusters:
@@ -129,8 +130,9 @@ def cluster_faces(
     codes = fitted.fit_transform(data, **({"weights": ~given} if given.any() else {}))
     if not hasattr(fitted, "components_"):
         raise ParameterError(f"model must have components_ after fit; got {shown(model)}; choose an NMF, say")
-    if n_different <= n_clusters:
+    if n_different <= n_clusters:  # a group for each image that differs, with its copies
         return np.asarray(different, np.intp)
+    # Grouped by each of these; the grouping with the larger modularity is taken.
     features = [whitened_codes(codes, fitted.components_)]
     if with_pixels:  # missing ones are filled in by the model
         features.append(normalize(np.where(given, codes @ fitted.components_, data)))
@@ -139,20 +141,28 @@ def cluster_faces(
 
 
 def _missing(images: Array, kind: str, white: float) -> NDArray[np.bool_]:
-    """Return the pixels of images (n_images, height, width) that are missing by the search `kind`, such as "blocks"."""
+    """Return the pixels of images (n_images, height, width) that are missing by the search `kind`, such as "blocks".
+
+    `white` is the value of white, 1, 255 or 65535. Pixels of an even background are not missing.
+    """
     brightest = float(np.nanmax(images, initial=0))
     return missing_pixels(images, kind, white, brightest, flat_background(images, brightest))
 
 
 def whitened_codes(codes: Array, components: Array) -> Array:
     """Return `codes` (n_images, n_components) whitened and scaled to unit norm, to compare images by them."""
-    # Codes are scaled as if the components had unit norm, so that their sizes can be compared.
+    # Codes are scaled as if the components had unit norm, so that their sizes can be compared. Whitening adds the whole
+    # mean power to that of each direction, because with less, directions of noise would count.
     scaled = codes * np.linalg.norm(components, axis=1)
     return np.asarray(normalize(scaled @ whitening(scaled, WHITENING)))
 
 
 def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArray[np.intp], float]:
-    """Group `rows` (n, n_features) by their graph of nearest neighbours; return the groups, and their modularity."""
+    """Group `rows` (n, n_features) by their graph of nearest neighbours; return the groups (n,), and their modularity.
+
+    The modularity (Newman 2006) is the share of the edges that lie within groups, less what it would be by chance.
+    """
+    # At most the average size of a group less one, so that groups of that size need not be joined to others.
     n_neighbours = min(NEIGHBOURS, max(1, len(rows) // n_clusters - 1))
     near = kneighbors_graph(rows, n_neighbours)
     graph = (near + near.T) / 2  # 1 where both are near each other, and 1/2 where only one is
@@ -160,8 +170,8 @@ def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArr
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Graph is not fully connected")  # so are groups that nothing joins
         groups = np.asarray(clustering.fit_predict(graph), np.intp)
-    members = np.eye(n_clusters)[groups]
-    shares = members.T @ (graph @ members) / graph.sum()  # of the edges, by the groups that they join
+    members = np.eye(n_clusters)[groups]  # (n, n_clusters), 1 in the column of each row's group
+    shares = members.T @ (graph @ members) / graph.sum()  # (n_clusters, n_clusters), of the edges by what they join
     return groups, float(np.trace(shares) - np.square(shares.sum(0)).sum())
 
 
@@ -243,11 +253,11 @@ def cluster(
     if path is not None:
         check_outputs([path], force)
     faces, skipped = open_faces(source, reading=reading)
-    known = bool(faces.labels.all())
+    known = bool(faces.labels.all())  # the label is 0 where it is not known who is on an image
     if clustering.n_clusters is None and not known:
         raise ParameterError("n_clusters must be given if the people are not known; got None")
     wanted = len(np.unique(faces.labels)) if clustering.n_clusters is None else clustering.n_clusters
-    mask = _missing(faces.images.astype(np.float32), clustering.missing, 255)
+    mask = _missing(faces.images.astype(np.float32), clustering.missing, 255)  # images are of 8 bits
     found = cluster_faces(
         as_rows(faces.images),
         wanted,

@@ -132,12 +132,16 @@ class FaceSplit(NamedTuple):
 
 
 def make_split(faces: Faces, corruption: str, number: int, evaluation: FaceEvaluation) -> FaceSplit:
-    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests."""
+    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests.
+
+    `corruption` is KIND or KIND:SEVERITY, such as "laplace:30".
+    """
     rng = np.random.default_rng(evaluation.random_state + number)
     train, test = [], []
     for person in np.unique(faces.labels):
         own = rng.permutation(np.flatnonzero(faces.labels == person))
         if len(own) < 2:
+            # labels are positions among the names, if there are any, from 1, or 0 where the person is not known
             name = repr(str(faces.names[person - 1])) if 0 < person <= len(faces.names) else str(person)
             raise ParameterError(f"faces must have two images or more of each person; got one of person {name}")
         count = min(evaluation.per_person, len(own) - 1)
@@ -179,12 +183,16 @@ class Learnt(NamedTuple):
 
 def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
     """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used."""
+    # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
     recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)
 
 
 def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
-    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine."""
+    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine.
+
+    `nuclear` is the weight of the nuclear penalty. All losses get 100 iterations (`tol` is 0), converged or not.
+    """
     model = NMF(rank, loss=loss, nuclear=nuclear, max_iter=100, tol=0, random_state=split.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -243,6 +251,7 @@ def run_split(faces: Faces, evaluation: FaceEvaluation, corruption: str, number:
     split = make_split(faces, corruption, number, evaluation)
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(evaluation.methods):
+        # No rank is larger than the number of training images or pixels; ranks that become equal count once.
         ranks = dict.fromkeys(min(rank, *split.train.shape) for rank in evaluation.ranks)
         for rank in ranks if name in RANKED else (None,):
             start = time.perf_counter()
@@ -356,12 +365,14 @@ def evaluate(
             raise ParameterError("out must be given with plots; got None")
         check_outside(out, source)
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
+    # the names of the pictures: curves, and two sheets for each corruption
     pictures = [CURVES, *sum(map(_sheets, evaluation.corruptions), ())] if plots else []
     found = compare(faces, evaluation, out=out, jobs=jobs, force=force, progress=progress, also=pictures)
     if plots and out is not None:
         draw_curves(found.means(), Path(out) / CURVES)
         for corruption in evaluation.corruptions:
             _draw_models(faces, evaluation, corruption, Path(out))
+        # without factorisations there are no sheets
         pictures = [str(Path(out) / name) for name in pictures if (Path(out) / name).exists()]
     return replace(found, inputs=[str(source)], outputs=[*found.outputs, *pictures], skipped=skipped)
 
@@ -378,6 +389,7 @@ def _sheets(corruption: str) -> tuple[str, str]:
 
 def _draw_models(faces: Faces, evaluation: FaceEvaluation, corruption: str, out: Path) -> None:
     """Draw components of the factorisations with the largest rank, and their reconstructions of training images."""
+    # The same split twice, corrupted and as it is, to show one above the other.
     split, clean = (make_split(faces, kind, 0, evaluation) for kind in (corruption, "none"))
     shown = np.linspace(0, len(split.train) - 1, min(MOST_SHOWN, len(split.train))).astype(int)
     rank = min(max(evaluation.ranks), *split.train.shape)

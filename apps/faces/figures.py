@@ -18,7 +18,11 @@ MARK = np.array([220, 30, 30], np.uint8)  # red, for corrupted pixels
 
 
 def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, float]], path: Path) -> None:
-    """Draw accuracy against rank to a PNG file, with a panel for each test set (down) and corruption (across)."""
+    """Draw accuracy against rank to a PNG file, with a panel for each test set (down) and corruption (across).
+
+    `means` has the mean and the standard deviation over the splits, in %, by (corruption, method, rank, test set). The
+    rank is None for methods without one, which are drawn as horizontal lines.
+    """
     corruptions = list(dict.fromkeys(corruption for corruption, _, _, _ in means))
     tests = list(dict.fromkeys(test for _, _, _, test in means))
     figure = new_figure(PANEL[0] * max(len(corruptions), 1.5), PANEL[1] * len(tests) + 0.8)
@@ -45,7 +49,10 @@ def draw_curves(means: Mapping[tuple[str, str, int | None, str], tuple[float, fl
 
 
 def draw_rows(rows: Mapping[str, Array], image_shape: tuple[int, int], path: Path) -> None:
-    """Draw images in [0, 1] to a PNG file: a row with a name for each array (n_images, n_pixels)."""
+    """Draw images in [0, 1] to a PNG file: a row with a name for each array (n_images, n_pixels).
+
+    An inch has 100 pixels of the pictures, and two more inches hold the names.
+    """
     strips = [tiled([list(grey_pictures(255 * images, image_shape))]) for images in rows.values()]
     height, width = strips[0].shape[:2]
     figure = new_figure(2 + width / 100, 0.2 + len(rows) * (height / 100 + 0.05))
@@ -61,7 +68,10 @@ def residual_picture(
     images: Array, reconstructions: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
     *, white: float = 255.0,
 ) -> NDArray[np.uint8]:  # fmt: skip
-    """Return a picture of images, with corrupted pixels in red, cleaned, and reconstructed, in a row each."""
+    """Return a picture of images, with corrupted pixels in red, cleaned, and reconstructed, in a row each.
+
+    Arrays are (n_images, n_pixels), in which `white` is the value of white. The first row has the images as they are.
+    """
     grey = grey_pictures(images * (255 / white), image_shape)
     marked = grey.copy()
     marked[corrupted.reshape(len(images), *image_shape)] = MARK

@@ -56,6 +56,7 @@ class IdentificationReport(Report):
 
     def _figures(self) -> dict[str, Any]:
         """Return for JSON who is on the image, or is its largest face, and the other faces as "others"."""
+        # There are no boxes if the image was taken whole.
         found = [
             _figures(identity) | ({"box": list(box)} if box else {})
             for identity, box in zip_longest([self.identity, *self.others], self.boxes)
@@ -97,13 +98,14 @@ def _rounded(number: float | None) -> float | None:
 def _sentence(found: Identity) -> str:
     """Return who is on an image as a sentence."""
     who = found.person
-    if found.reason == "unknown":
+    if found.reason == "unknown":  # too far from everybody, or near enough to somebody but too unlike training images
         but = "" if found.distance > found.threshold else ", but too unlike the training images for a name"
         if but and found.unlikeness is not None and found.unlikeness_limit is not None:
             but += f": unlikeness {found.unlikeness:.3f}, at most {found.unlikeness_limit:.3f}"
         who = f"nobody known (nearest: {found.nearest}{but})"
     elif found.reason == "unlike":
         who = f"unknown: {IN_WORDS} (nearest: {found.nearest})"
+    # The first of the ranking is the nearest person, who has been named.
     then = "".join(f"; then {person} {distance:.3f}" for person, distance in found.ranking[1:])
     return (
         f"{who}, distance {found.distance:.3f} (threshold {found.threshold:.3f}), "
@@ -112,7 +114,11 @@ def _sentence(found: Identity) -> str:
 
 
 def doubtful(recognizer: FaceRecognizer, identities: list[Identity]) -> tuple[list[Identity], str]:
-    """Return which identities are of images that are not as noisy as the training images, and what of it."""
+    """Return which identities are of images that are not as noisy as the training images, and what of it.
+
+    Then the error rates of the threshold do not hold. If these are not known (NaN) in any case, only names are
+    doubtful, so images without a name are left out. Of an image that is probably no face nothing is said.
+    """
     rates_known = not math.isnan(recognizer.false_acceptance_rate_)
     found = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
     if not rates_known:
@@ -193,12 +199,12 @@ class Identifier:
             for message in messages:
                 warnings.warn(message, stacklevel=2)
         else:
-            faces = read_probe(*self._reading, source)
+            faces = read_probe(*self._reading, source)  # size, whether to cut out faces, how many at most, and white
             identities = self._identities(faces.rows)
         outputs = []
         if path is not None:
             output_folder(path.parent)
-            reconstructions, cleaned, corrupted, _ = recognizer.explain(faces.rows)
+            reconstructions, cleaned, corrupted, _ = recognizer.explain(faces.rows)  # the noise cannot be drawn
             panels = (faces.rows, reconstructions, cleaned, corrupted)
             sheet = residual_picture(*panels, self.model.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
@@ -206,6 +212,7 @@ class Identifier:
         notes = self._doubts(identities)
         # A model of whole images takes a photograph with a small face for a picture of something else.
         whole = not self.model.detect and identities[0].reason == "unlike"
+        # Arrays are no photographs: they have the size of the training images.
         if whole and not isinstance(source, np.ndarray) and find_faces(read_image(source)):
             notes.append(PART_OF_PICTURE)
         return IdentificationReport(
@@ -240,7 +247,11 @@ class Identifier:
 def _look(
     shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str
 ) -> tuple[ProbeFaces, list[Warning | str]] | None:
-    """Return the faces of an image and the warnings of reading it; None if reading fails."""
+    """Return the faces of an image and the warnings of reading it; None if reading fails.
+
+    The arguments before `source` are those of :func:`.read_probe`: the size (height, width) of the faces, whether to
+    cut them out, how many at most (None: all), and the value of white.
+    """
     with suppress(Exception), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faces = read_probe(shape, detect, most, white, source)

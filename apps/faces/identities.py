@@ -74,7 +74,11 @@ class Limits(NamedTuple):
 
 
 def identities(people: Array, found: Measures, limits: Limits, top: int) -> list[Identity]:
-    """Return who of the `people` is on each image, with the `top` nearest ones."""
+    """Return who of the `people` (n_people,), which are labels, is on each image, with the `top` nearest ones.
+
+    NaN measures, of what is not known, are beyond no limit.
+    """
+    # Images that show nothing: of noise alone, of which the model explains too little, and even ones.
     nothing = found.unexplained > limits.unexplained
     nothing[found.empty] = True
     result = []
@@ -85,6 +89,7 @@ def identities(people: Array, found: Measures, limits: Limits, top: int) -> list
         reason = "unknown" if unlike > allowed or distance > limits.threshold else None
         reason = "unlike" if nothing[row] or unlike > max(allowed, limits.faceless) else reason
         like = None if found.alike is None else bool(found.alike[row])
+        # NaN and infinity, measures and limits that are not known, become None.
         numbers = (float(value) for value in (unlike, allowed, found.unexplained[row]))
         coarse = [value if math.isfinite(value) else None for value in numbers]
         share, named = float(found.corrupted[row]), person if reason is None else None

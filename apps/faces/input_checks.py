@@ -160,7 +160,10 @@ def check_restored(
 
 
 def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:
-    """Return the numbers of the images whose visible pixels are all equal, and at least :data:`FEW_PIXELS`."""
+    """Return the numbers of the images whose visible pixels are all equal, or that have none.
+
+    Arrays are (n_images, n_pixels). Images of fewer than :data:`FEW_PIXELS` pixels in all are never called empty.
+    """
     if images.shape[1] < FEW_PIXELS:
         return np.zeros(0, np.intp)
     low, high = np.where(missing, math.inf, images).min(axis=1), np.where(missing, -math.inf, images).max(axis=1)
@@ -182,9 +185,13 @@ def warn_of_few(n_people: int, unknown_rate: float) -> None:
 
 
 def warn_of_empty(images: Array, missing: Mask, labels: Array) -> list[int]:
-    """Warn if some of the images from which people are learnt show nothing, and return their numbers."""
+    """Warn if some of the images from which people are learnt show nothing, and return their numbers.
+
+    `labels` (n_images,) are named in the warning.
+    """
     empty = empty_images(images, missing)
     if len(empty):
+        # A slice and `tolist` give the label as an object of Python, which prints without its type in NumPy.
         named = ", ".join(
             f"{number} ({shown(labels[number : number + 1].tolist()[0])})" for number in empty[:MOST_NAMED]
         )
@@ -236,10 +243,14 @@ def white_of(brightest: float) -> float:
 
 
 def check_one_scale(images: Array, white: float) -> None:
-    """Raise ParameterError if some training images have another value of white than others; warn of darkness."""
+    """Raise ParameterError if some training images have another value of white than others; warn of darkness.
+
+    `white` is that of the brightest image. If that one is bright, images of fractions up to 2 are probably in units in
+    which white is 1. The warning is for images that were probably divided by 255 twice.
+    """
     largest = images.max(axis=1, initial=0)
     brightest, small = float(largest.max(initial=0)), (largest > 0) & (largest <= ABOVE)
-    if brightest > LIT * white > ABOVE:
+    if brightest > LIT * white > ABOVE:  # bright enough to tell, and white is 255 or 65535
         for number in np.flatnonzero(small & (images % 1 > 0).any(axis=1))[:1]:
             raise ParameterError(
                 f"X must have images of one unit of grey values; got values up to {largest[number]:.3g} in image "
@@ -273,7 +284,8 @@ def check_weights_of_images(sample_weight: Any) -> None:
 def check_scale(images: Array, white: float, brightest: float) -> None:
     """Raise ParameterError if new images have another value of white than the training images; warn if they seem to.
 
-    New images that are too dark may also show a dark scene, unless their values are fractions.
+    New images that are too dark may also show a dark scene, unless their values are fractions. `white` and `brightest`
+    are the value of white and the largest value of the training images.
     """
     largest = float(images.max(initial=0))
     if largest > ABOVE * white and white != WHITES[-1]:
@@ -281,13 +293,14 @@ def check_scale(images: Array, white: float, brightest: float) -> None:
             f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
             f"{white:g} / {white_of(largest):g}"
         )
-    if 0 < largest <= TWICE and brightest > LIT * white == LIT:
+    if 0 < largest <= TWICE and brightest > LIT * white == LIT:  # white is 1, and the training images are bright
         warnings.warn(
             f"X has grey values up to {largest:.3g}, and the training images up to {brightest:.3g}; if X was divided "
             "by 255 twice, multiply X by 255",
             UserWarning,
             stacklevel=4,
         )
+    # white is 255 or 65535, the training images are bright, and the new ones are fractions up to 2
     if 0 < largest <= ABOVE and brightest > LIT * white > ABOVE and (images % 1).any():
         warnings.warn(
             f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is "

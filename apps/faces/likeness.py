@@ -42,7 +42,9 @@ def unlikeness(
     Noise cancels out in the medians of `cells`. In the first result, what it still contributes is subtracted, so that
     it hardly depends on noise, single bad pixels and blocks; but nothing is left of an image that is noise alone. The
     second result subtracts nothing, and is near 1 for such an image. `noise` (n_images,) is the standard deviation of a
-    pixel's. The results (n_images,) are NaN for an image of which nothing is seen.
+    pixel's. The results (n_images,) are NaN for an image of which nothing is seen. `images`, `missing` and
+    `reconstructions` are (n_images, n_pixels), `cells` (n_pixels,) are the numbers of the pixels' cells, and `white` is
+    the value of white.
     """
     numbers = np.unique(cells, return_inverse=True)[1]
     sizes = np.bincount(numbers)
@@ -52,7 +54,7 @@ def unlikeness(
     pixels[places] = np.argsort(numbers, kind="stable")
     unseen = missing[:, pixels] | ~places  # (n_images, n_cells, largest size)
     seen = (~unseen).sum(axis=2)
-    last = np.maximum(seen - 1, 0)
+    last = np.maximum(seen - 1, 0)  # the place of the largest visible value among sorted ones
     hidden = seen < LEAST_SHOWN * sizes  # too little of the cell is seen, so it does not count
 
     def medians(values: Array) -> Array:
@@ -71,7 +73,7 @@ def unlikeness(
     coarse, squares, variance = coarse[:, known], squares[:, known], variance[:, known]
     # The cells with the largest residuals may lie under a block. The other 80 % count.
     least = squares <= np.nanquantile(squares, TRUSTED, axis=0)
-    for row, noisy in enumerate((variance, 0 * variance)):
+    for row, noisy in enumerate((variance, 0 * variance)):  # what is subtracted for each of the two results
         left = np.nanmean(np.where(least, squares - noisy, np.nan), axis=0)
         contrast = np.maximum(np.nanvar(coarse, axis=0) - np.nanmean(noisy, axis=0), (LEAST_CONTRAST * white) ** 2)
         results[row, known] = np.sqrt(np.maximum(left, 0) / contrast)
@@ -87,14 +89,21 @@ def unlikeness_of(
     grain: Array,
     pixels: Any = slice(None),
 ) -> tuple[Array, Array]:
-    """Return :func:`unlikeness` of images, of which only some `pixels` may be given; NaN without a shape."""
+    """Return :func:`unlikeness` of images, of which only some `pixels` may be given; NaN without a shape.
+
+    `grain` (n_images, 1) is the noise of each image by its finest detail, over `white`, or (n_images, 0) if it is not
+    known. `images`, `missing` and `reconstructions` have a column for each of the `pixels`, numbers in the whole image.
+    """
     if image_shape is None or not grain.shape[1]:
         return np.full(len(images), np.nan), np.full(len(images), np.nan)
     return unlikeness(images, missing, reconstructions, cells_of(image_shape)[pixels], grain[:, 0] * white, white)
 
 
 def limit(unlike: Array) -> float:
-    """Return the limit of pictures unlike images of unlikeness `unlike`, or infinity for fewer than ten known ones."""
+    """Return the limit that a new image's unlikeness should not exceed, from that of left-out images (n_images,).
+
+    NaN stand for images whose unlikeness is not known. With fewer than ten others the limit is infinite.
+    """
     known = unlike[~np.isnan(unlike)]
     return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.inf
 
@@ -107,7 +116,7 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     """
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name
-    return name, max(name, face)
+    return name, max(name, face)  # what may be named is never called no face
 
 
 def noise_limit(unexplained: Array, unknown: Mask) -> float:
@@ -126,7 +135,8 @@ def limits_of_added(limits: dict[Any, float], labels: Array, unlike: Array, face
 
     The model has not seen these people. So the limit `face` holds for them, or the largest of their own images with a
     margin. `limits` are those of people who are known already; they never fall. A person with an image of unknown
-    unlikeness (NaN) has no limit.
+    unlikeness (NaN) has no limit. `labels` (n_images,) say who is on the new images, and `unlike` (n_images,) is their
+    unlikeness.
     """
     found = {}
     for person in np.unique(labels):

@@ -52,15 +52,20 @@ class QuickModel:
         return vars(self) | {"_fixed": {}, "callback": None}
 
     def fit_transform(self, X: Array, weights: Array | None = None) -> Array:
-        """Learn components from images, and return their codes; pixels of weight 0 do not count."""
+        """Learn components from images, and return their codes (n_images, n_components).
+
+        `X` and `weights` are (n_images, n_pixels); pixels of weight 0 do not count, and None counts all.
+        """
         self.ridge_ = float(np.sqrt(max(X.shape)))  # on both factors: a nuclear penalty of robust PCA's size
         penalty = Penalties(l2=self.ridge_)
         data, entries = check_weights(weights, None, X, fitting=True)
         problem = Problem(data, Loss("manhattan"), penalty, penalty, entries)
         rng = check_random_state(self.random_state)
+        # Random codes (n_components, n_images), and components; no factors are given to start from, nor scales of rows.
         Wt, self.components_ = start_factors(problem, self.n_components, "random", rng, None, None, None)
+        # By which the components were divided: by 1, because here they stay as they are.
         self.component_norms_ = np.ones(len(self.components_), self.components_.dtype)
-        with one_blas_thread():
+        with one_blas_thread():  # `fit` changes both factors in place
             found = fit(
                 problem, Wt, self.components_, solver="admm", max_iter=self.iterations, tol=0, callback=self.callback
             )
@@ -70,18 +75,24 @@ class QuickModel:
 
     def transform(self, X: Array, weights: Array | None = None) -> Array:
         """Return the codes (n_images, n_components) of new images; those of an image do not depend on the others."""
+        # `entries` are the weights of all pixels, None if all count alike.
         data, entries = check_weights(weights, None, X, fitting=False)
         if X.dtype not in self._fixed:
             components = np.array(self.components_, X.dtype)
+            # The penalty was that of codes of the components before these were divided by their norms.
             penalty = Penalties(l2=self.ridge_).rescaled(self.component_norms_.astype(np.float64))
             self._fixed[X.dtype] = FixedComponents(penalty, components, iterations=CODES_ITERATIONS)
         fixed = self._fixed[X.dtype]
         Wt = np.empty((len(self.components_), len(X)), X.dtype)
+        # Writes the codes into Wt. `Problem` takes penalties of both factors; that of the components plays no part.
         fixed.codes(Problem(data, Loss("manhattan"), fixed.penalty, fixed.penalty, entries), Wt)
         return np.ascontiguousarray(Wt.T)
 
     def as_nmf(self) -> NMF:
-        """Return the fitted :class:`~visionnmf.NMF` of which this is the quick form; its optimality is not measured."""
+        """Return the fitted :class:`~visionnmf.NMF` of which this is the quick form; its optimality is not measured.
+
+        Its components have unit norm, and it keeps the norms by which they were divided.
+        """
         settings = {"max_iter": self.iterations, "tol": 0, "random_state": self.random_state}
         model = NMF(self.n_components, nuclear=1.0, **settings)
         model.component_norms_ = norms_of(self.components_)

@@ -77,8 +77,9 @@ def open_faces(
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", UserWarning)
         faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
-    if named and not faces.labels.all():
+    if named and not faces.labels.all():  # 0 stands for a person who is not known
         raise ParameterError(f"source must say who is on each image; got {source} without labels")
+    # Images that are left out are reported by plain UserWarnings, others by classes of their own.
     skipped = [str(note.message).removeprefix("left out: ") for note in notes if note.category is UserWarning]
     return faces, skipped
 
@@ -86,7 +87,8 @@ def open_faces(
 def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: Source) -> ProbeFaces:
     """Read an image, or up to `most` faces on it, largest first, scaled to `shape` and `white` of a model.
 
-    An array is taken as it is.
+    `shape` is (height, width), and `most` None means all faces. Without `detect` the whole image is one face. An array
+    is taken as it is.
     """
     if isinstance(source, np.ndarray):
         if source.shape not in (tuple(shape), (math.prod(shape),)):
@@ -127,7 +129,7 @@ def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
 
 def find_faces(image: NDArray[Any]) -> list[Box]:
     """Return the boxes in pixels of all upright frontal faces on an RGB image, the largest first."""
-    if image.dtype == np.uint16:
+    if image.dtype == np.uint16:  # the cascade takes 8 bits
         image = (image >> 8).astype(np.uint8)
     height, width = image.shape[:2]
     shrink = min(1.0, LONGEST / max(height, width))  # large photographs are searched at a smaller scale
@@ -146,6 +148,7 @@ def find_faces(image: NDArray[Any]) -> list[Box]:
     for one in sorted(found, key=lambda one: one["width"] * one["height"], reverse=True):
         row, column, rows, columns = (round(one[name] / shrink) for name in ("r", "c", "height", "width"))
         box = (row, column, min(rows, height - row), min(columns, width - column))
+        # The cascade may find a face several times; the largest box counts.
         if not any(_overlap(box, other) for other in boxes):
             boxes.append(box)
     return boxes
@@ -184,4 +187,4 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
 
 def read_face(path: str | Path) -> NDArray[Any]:
     """Read a photograph and cut out its largest face."""
-    return read_faces(path)[0][1]
+    return read_faces(path)[0][1]  # of the first, which is the largest, the pixels without the box

@@ -170,6 +170,7 @@ def unshadow(
     found = np.empty_like(X)
     for done, label in enumerate(people, 1):
         own = labels == label
+        # the faces, without the shadows, which are the difference
         found[own] = remove_shadows(X[own], n_components=removal.n_components, random_state=removal.random_state)[0]
         if progress is not None:
             progress(done, len(people))
@@ -193,7 +194,10 @@ def unshadow(
 
 
 def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped: list[str]) -> NDArray[np.integer]:
-    """Return the labels of people with more images than dimensions; report the others in `skipped`."""
+    """Return the labels of people with more images than dimensions; append a sentence about each other to `skipped`.
+
+    The label 0 is that of images without names; others are positions among the names, if there are any, from 1.
+    """
     people, counts = np.unique(faces.labels, return_counts=True)
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
@@ -209,7 +213,10 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
 
 
 def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp]) -> list[Path]:
-    """Return the path of a PNG file in `out` for each numbered image, after its file; suffixes keep names apart."""
+    """Return the path of a PNG file in `out` for each image in `rows`, after its file; suffixes keep names apart.
+
+    ``a.png`` becomes ``a_unshadowed.png``, or, if two files differ in their suffix only, ``a.png_unshadowed.png``.
+    """
     names = [faces.files[row] if faces.files else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):

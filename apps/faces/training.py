@@ -80,8 +80,9 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     """Describe the threshold and its error rates, with confidence intervals, in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
+    # Known people are rejected less often than cross-validation says, so only the upper end of their interval is told.
     (least, most), (_, rejected_most) = recognizer.rate_intervals_
-    if recognizer.threshold_ == 0:
+    if recognizer.threshold_ == 0:  # the value if nothing could be judged: no distance is that small
         return (
             "no threshold: these images do not show how unknown people differ, so identify will name nobody; train "
             "more people"
@@ -171,6 +172,7 @@ def train(
     if alike is not None:
         notes.append(two_people(*alike))
     shape = (faces.images.shape[1], faces.images.shape[2])
+    # Labels are positions among the names, from 1; if there are no names, the labels become names.
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
@@ -201,7 +203,7 @@ def train(
 def _empty_images(faces: Faces) -> list[str]:
     """Return a sentence if images are even pictures, which names one of them."""
     rows = as_rows(faces.images)
-    empty = empty_images(rows, np.zeros(rows.shape, bool))
+    empty = empty_images(rows, np.zeros(rows.shape, bool))  # no pixel is masked
     if not len(empty):
         return []
     first = faces.files[empty[0]] if faces.files else f"image {empty[0]}"
@@ -215,6 +217,7 @@ def _shared_images(faces: Faces) -> list[str]:
     shared = []
     for number, image in enumerate(faces.images):
         before = first.setdefault(image.tobytes(), number)
+        # One person may have an image twice.
         if faces.labels[before] != faces.labels[number]:
             shared.append((before, number))
     if not shared:
@@ -295,6 +298,7 @@ def add_person(
         )
     check_outputs([Path(out)], force, inputs=sources)
     known = loaded(model)
+    # The first arguments of `read_probe`: size, whether to cut out faces, how many at most, and the value of white.
     reading = (known.image_shape, known.detect, 1, known.recognizer.white_)
     rows, used, skipped = [], [], []
     for source in sources:
@@ -312,6 +316,7 @@ def add_person(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DoubtfulImageWarning)  # the notes have the names of the files
+        # `add` replaces the arrays of the copy, and does not change those that it shares with the caller's model.
         recognizer = copy.copy(known.recognizer).add(images, people)
     added = FaceModel(recognizer, known.detect)
     save(added, out, force=force)

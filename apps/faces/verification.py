@@ -86,14 +86,15 @@ class PairSpace:
 def distances_of_strangers(images: Array, people: Labels) -> Array:
     """Return the sorted distances (n_pairs,) of pairs of different people, compared without the images of either.
 
-    `images` (n_images, n_pixels) are cleaned. With fewer than four people nobody is left out, and the comparison does
-    not use who they are.
+    `images` (n_images, n_pixels) are cleaned, and `people` (n_images,) says who is on them. With fewer than four people
+    nobody is left out, and the comparison does not use who they are.
     """
     some = some_people(people, MOST_IMAGES) if len(people) > MOST_IMAGES else np.arange(len(people))
     images, people = _coordinates(images[some]), np.unique(people[some], return_inverse=True)[1]
     n_people = int(people.max()) + 1
     if n_people < ENOUGH_PEOPLE:
         return np.sort(_of_strangers(PairSpace(images, None), images, people))
+    # The fold in which each person is left out; two people or more in each, so that there are pairs.
     fold_of = np.random.default_rng(0).permutation(n_people) % min(PEOPLE_FOLDS, n_people // 2)
     found = []
     for fold in range(fold_of.max() + 1):
@@ -114,7 +115,7 @@ def _coordinates(images: Array) -> Array:
 
 
 def _of_strangers(space: PairSpace, images: Array, people: Labels) -> Array:
-    """Return the distances of all pairs of images of different people."""
+    """Return the distances (n_pairs,) of all pairs of images (n_images, n_pixels) of different people."""
     one, other = np.triu_indices(len(people), 1)
     different = people[one] != people[other]
     return np.asarray(space.distances(images)[one[different], other[different]])
@@ -276,6 +277,7 @@ class Verifier:
         step("comparing", 0, 2)
         found = recognizer.identify(rows)
         step("comparing", 1, 2)
+        # Only if the model does not know somebody are images compared with each other, as rows of unit norm.
         compared = None
         if any(identity.person is None for identity in found):
             compared = self._space.rows(recognizer.explain(rows).cleaned)
@@ -292,7 +294,8 @@ class Verifier:
     ) -> VerificationReport:
         """Return the verdict on a pair of images, who is on them, with their `distance` from each other.
 
-        The `limit` of this distance is that of the verifier if it is `announced`, or else the caller's.
+        The `limit` of this distance is that of the verifier if it is `announced`, or else the caller's. If both people
+        have a name, the names decide, and neither `distance` nor `limit` counts.
         """
         inputs = [name_of(source, name) for source, name in zip(pair, ("first array", "second array"), strict=True)]
         people = [identity.person for identity in found]
@@ -309,6 +312,7 @@ class Verifier:
             return VerificationReport(same, "people", people, furthest, limit, inputs=inputs, notes=notes, **each)
         alike = None
         if len(self._strangers):
+            # the share of pairs of different people of the model, `_strangers`, that are at least as near
             alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
         if announced and self._n_people < PEOPLE_LEAST:
             few = f"{self._n_people} people show" if self._n_people > 1 else "one person shows"
