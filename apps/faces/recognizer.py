@@ -68,9 +68,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     "pseudo-inverse"    ``X H+`` (MahNMF, Algorithm 4)              Euclidean, nearest image
     ==================  ==========================================  ==================================================
 
-    ``H+`` is the pseudo-inverse of the components, scaled to unit norm. Codes are scaled to match, because distances
-    between unscaled codes mean little. The first two and "whitened" also clean the probes. With ``outliers=math.inf``
-    "pseudo-inverse" is the paper's rule; with ``outliers=0`` the gallery keeps the model's own codes.
+    ``H+`` is the pseudo-inverse of the components, scaled to unit norm, and codes are scaled to match. The first two
+    and "whitened" also clean the probes. With ``outliers=math.inf`` "pseudo-inverse" is the paper's rule; with
+    ``outliers=0`` the gallery keeps the model's own codes.
 
     Parameters
     ----------
@@ -145,8 +145,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         times the 0.99 quantile of left-out images of people who stay, and for a person who was added at least
         ``faceless_``. Infinite without an `image_shape` and with fewer than ten images to tell by.
     faceless_ : float
-        The same of images of left-out people: a picture beyond this limit, and that of the nearest person, is probably
-        not a face.
+        The same of people who are left out: a picture beyond this and the nearest person's limit is probably no face.
     unexplained_ : float
         Share of an image's coarse contrast beyond which the model explains so little of it that it is noise.
     n_features_in_, feature_names_in_
@@ -255,7 +254,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
         self.threshold_, self.noise_ = found.threshold, found.noise
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
-        self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])
+        self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])  # low and high, without the mean
         # Beyond `unlike_`, how unlike the training images an image may be, it gets no name; beyond `faceless_` it is
         # probably not a face. Each person has a limit of their own, because `add` sets others for further people.
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
@@ -272,8 +271,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _learn(self, data: Array, missing: Mask, people: Labels, model: Any, weight: float | None = None) -> None:
         """Fit all but the threshold: the model, the cleaned images and the classifier.
 
-        `data` are the images (n_images, n_pixels), `missing` is a mask of that shape, and `people` (n_images,) are
-        positions in ``classes_``. `model` is not fitted yet. Without a `weight` of discriminants one is chosen.
+        `data` are the images (n_images, n_pixels), `missing` a mask of that shape, and `people` (n_images,) positions
+        in ``classes_``. `model` is unfitted; some take no weights. With no `weight` of discriminants one is chosen.
         """
         self.labels_, self.discriminant_weight_ = people, weight or 0.0
         self.discriminant_scores_: dict[float, float] = {}
@@ -286,22 +285,23 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
         self.outliers_scores_: dict[float, float] = {}
         if self.outliers == "auto" and calibration.can_choose(people):
-            rows = calibration.rows_to_choose_by(people)[0]
+            rows = calibration.rows_to_choose_by(people)[0]  # without who is on them, which `labels_` has
             self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS, rows)
-            self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)
+            self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)  # first of equals
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > cleaning.judged(self.scale_, self.white_))
         self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
         if self.rule == "auto" and weight is None and calibration.can_choose(people):
-            rows, few = calibration.rows_to_choose_by(people)
+            rows, few = calibration.rows_to_choose_by(people)  # `few` says who is on them
             self.discriminant_scores_ = calibration.mixing_scores(self.cleaned_[rows], few)
             self.discriminant_weight_ = calibration.best_weight(self.discriminant_scores_)
+        # If outliers are 0, cleaned images are the model's reconstructions, whose codes need not be computed again.
         features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
         self.classifier_ = self._comparison.classifier(self.discriminant_weight_).fit(features, people)
 
     def _compare_with_model(self) -> None:
         """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
-        self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_
+        self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_  # finds codes faster
         self._comparison = Comparison(self.rule, self.model_, self.image_shape)
         self.components_ = self._comparison.components
 
@@ -315,8 +315,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     ) -> dict[float, float]:
         """Return for each of the `limits` of cleaning the share of the images `rows` identified if left out."""
         # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
-        images, known = (data[rows], self.reconstructions_[rows]), missing[rows]
-        people = np.unique(self.labels_[rows], return_inverse=True)[1]
+        images, known = (data[rows], self.reconstructions_[rows]), missing[rows]  # pixels known to be missing
+        people = np.unique(self.labels_[rows], return_inverse=True)[1]  # who is on them, numbered without gaps
         scores = {}
         for outliers in limits:  # standard deviations of the noise that a pixel may be away from the model
             cleaned = cleaning.winsorise(*images, cleaning.pull_limit(outliers, self.scale_), known)
@@ -348,7 +348,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         for number, choice in enumerate([*seen, "none"]):
             step("choosing missing pixels", number, len(seen) + 1)
             missing = (masks[choice] | given)[rows]
-            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice}, 0.0)
+            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice}, 0.0)  # no discriminants
             # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
             # search is judged at its best limit, with which it would be used.
             found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
@@ -364,7 +364,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """
         people, found = self.labels_, []
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
-        grain = self._grain(np.where(missing, self.reconstructions_, data))  # this measure needs all pixels
+        grain = self._grain(np.where(missing, self.reconstructions_, data))  # noise by finest detail, of all pixels
         pixels = self.threshold_pixels_ = np.arange(data.shape[1])
         # Noise of many pixels cancels out in distances, so that those of fewer pixels would set a threshold too high.
         grid = not self.thorough and self.rule != "occluded"  # which needs neighbouring pixels
@@ -375,21 +375,21 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         for number, (unknown, known) in enumerate(folds):
             step("setting the threshold", number, len(folds))
             rest = np.delete(np.arange(len(data)), np.concatenate([unknown, known]))
-            if len(np.unique(people[rest])) < 2:
+            if len(np.unique(people[rest])) < 2:  # a relative distance needs somebody else
                 continue
             part = self._fitted_part(data[rest], missing[rest], people[rest], chosen, self.discriminant_weight_)
             if self.rule == "occluded":  # parts do not know the shape of images
                 part.classifier_ = RobustResidual(self.image_shape).fit(part.cleaned_, part.labels_)
             # Of many images of unknown people, every second, third, ... is tested.
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
-            parts = part._decompose(data[new], missing[new])
+            parts = part._decompose(data[new], missing[new])  # what the part makes of images that it has not seen
             distances = relative_distance(part._distances(data[new], missing[new], parts))
             noise, share = np.hstack([parts.noise, grain[new]]), parts.corrupted.mean(axis=1)
-            images = data[new], missing[new], parts.reconstructions
+            images = data[new], missing[new], parts.reconstructions  # two results: unlikeness, share unexplained
             unlike = likeness.unlikeness_of(self.image_shape, self.white_, *images, grain[new], pixels)
             found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, *unlike, share))
         step("setting the threshold", len(folds), len(folds))
-        if not found:
+        if not found:  # the same fields, of no images
             return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), *np.zeros((3, 0)))
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
@@ -399,11 +399,11 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """Return a recognizer with these parameters, fitted without a threshold to some images of some people.
 
         The images may have fewer pixels than those of this recognizer. What depends on all images, such as the value of
-        white, is taken over from it.
+        white, is taken over from it. `parameters` replace its own, and `weight` is that of discriminants, not chosen.
         """
         part = clone(self).set_params(image_shape=None, **parameters)
         present, numbers = np.unique(people, return_inverse=True)
-        part.classes_, part.missing_ = self.classes_[present], part.missing
+        part.classes_, part.missing_ = self.classes_[present], part.missing  # the search, which is not run again
         for name in ("brightest_", "white_", "background_", "n_features_in_"):
             setattr(part, name, getattr(self, name))
         with warnings.catch_warnings():
@@ -429,12 +429,12 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_like_labels(labels, self.classes_)
         empty = input_checks.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
-        if self.calibrate:
+        if self.calibrate:  # otherwise no threshold tells whose image seems to be somebody else's
             judged = self._identities(data, missing, parts, self.threshold_)
             for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
                 warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
-        unlike, _ = self._unlikeness(data, missing, parts)
-        limits = dict(zip(self.classes_, self.unlike_, strict=True))
+        unlike, _ = self._unlikeness(data, missing, parts)  # for what is unexplained nobody has a limit of their own
+        limits = dict(zip(self.classes_, self.unlike_, strict=True))  # of unlikeness, by person
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
@@ -493,17 +493,17 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _identities(
         self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int = 1, announced: bool = True
     ) -> list[Identity]:
-        """Return who is on decomposed images, up to a distance `limit`, whose error rates are `announced` or not."""
+        """Return who is on images, of which `_decompose` made `parts`, with names up to the distance `limit`."""
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
         measures = Measures(
-            relative_distances(self._distances(data, missing, parts)),
-            parts.corrupted.mean(axis=1),
-            *self._unlikeness(data, missing, parts),
-            input_checks.empty_images(data, missing),
-            None if alike is None else alike & announced,
+            relative_distances(self._distances(data, missing, parts)),  # over the harmonic mean of those from all
+            parts.corrupted.mean(axis=1),  # the share of pixels that are judged corrupted
+            *self._unlikeness(data, missing, parts),  # how unlike the training images; share that is unexplained
+            input_checks.empty_images(data, missing),  # the numbers of images that show nothing
+            None if alike is None else alike & announced,  # whether error rates hold: not with a caller's limit
         )
         limits = Limits(limit, self.unlike_, self.faceless_, self.unexplained_)
-        return identities(self.classes_, measures, limits, top)
+        return identities(self.classes_, measures, limits, top)  # each with the `top` nearest people
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Return what the recognizer makes of images before it compares them with the gallery.
@@ -519,7 +519,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images and the mask of their missing pixels."""
         check_is_fitted(self)
-        input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)
+        input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)  # now, and in fit
         input_checks.check_images(X, self.image_shape)
         data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
         input_checks.check_scale(data, self.white_, self.brightest_)
@@ -546,7 +546,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
         """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image.
 
-        `data` and `missing` are (n_images, n_pixels). `own` (n_images, 1) is the noise scale of each image.
+        `data` and `missing` are (n_images, n_pixels). `own` (n_images, 1) is the noise scale of each image. `_encoder`
+        is the model, in the form that finds codes. Shares of missing pixels up to FEW_MISSING are noted as equal.
         """
         model = self._encoder
         codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
@@ -554,8 +555,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         residuals = np.abs(data - reconstructions)
         own = cleaning.noise_scales(residuals, missing)
         outlying = ((residuals > cleaning.judged(own, self.white_)) & ~missing).mean(axis=1)
-        # at least the scale of the training images, so that an image that fits well is left alone
-        scale = np.maximum(own, self.scale_).astype(data.dtype)
+        scale = np.maximum(own, self.scale_).astype(data.dtype)  # so that an image that fits well is left alone
         # New images are cleaned less than training images, because their errors do not spread to other images.
         limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)
         cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
@@ -569,7 +569,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return cleaning.grain_of_rows(data, self.image_shape) / self.white_
 
     def _unlikeness(self, data: Array, missing: Mask, parts: Decomposition) -> tuple[Array, Array]:
-        """Return :func:`.likeness.unlikeness_of` decomposed images."""
+        """Return how unlike the training images decomposed images are, and the share unexplained; both (n_images,)."""
         images = data, missing, parts.reconstructions
         return likeness.unlikeness_of(self.image_shape, self.white_, *images, parts.noise[:, 3:])  # the finest detail
 
@@ -595,6 +595,6 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self._check_parameters()
         input_checks.check_restored(self.image_shape, self.cleaned_, self.classes_, self.labels_, self.noise_)
         self.n_features_in_ = self.cleaned_.shape[1]
-        self.missing_scores_, self.outliers_scores_, self.discriminant_scores_ = {}, {}, {}
+        self.missing_scores_, self.outliers_scores_, self.discriminant_scores_ = {}, {}, {}  # files have none
         self._compare_with_model()
         self._compare_gallery()
