@@ -163,14 +163,14 @@ class ClassResidual(BaseEstimator):
             return np.full((len(rotated), 1), least)
         features = self.images_.shape[1]
         spanned = self.powers_ > SPAN * self.powers_.max()  # directions with less power are rounding errors
-        powers, grid = self.powers_[spanned, None], least * GRID
+        powers, grid = self.powers_[spanned, None], least * GRID  # their sums are (n_spanned, n_grid)
         # energy of the image, of norm 1, along each direction of the training images, and outside their span
         energies = rotated[:, spanned].astype(np.float64) ** 2
         if self.gram_ is not None:  # products with the images are larger by the root of the power of a direction
             energies /= powers[:, 0]
         beside = np.maximum(1 - energies.sum(axis=1, keepdims=True), 0)
         misfits = np.maximum(energies @ (1 / (powers + grid)) + beside / grid, np.finfo(np.float64).tiny)
-        # minus twice the log-likelihood, at the most likely variance of the coefficients
+        # minus twice the log-likelihood (n_new, n_grid), at the most likely variance of the coefficients
         costs = features * np.log(misfits) + np.log(powers + grid).sum(axis=0)
         costs += (features - len(powers)) * np.log(grid)  # directions outside the span have no power but the ridge
         likeliest = grid[costs.argmin(axis=1)]

@@ -49,6 +49,7 @@ def doubts_of(
         for other, some in others.items():
             seen = "nearer to" if person in known else "identified as"
             doubts.append(f"{_some(some)} {seen} {other}, not {person}; is the name right?")
+        # Two people of the model may have names that are alike, too, but only a pair with this person is new.
         alike = named_alike([*known, person])
         if alike is not None and person in alike:
             doubts.append(two_people(*alike))

@@ -216,7 +216,10 @@ def _raw(split: FaceSplit, rank: int) -> Learnt:
 
 
 def _lda(split: FaceSplit, rank: int) -> Learnt:
-    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used."""
+    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used.
+
+    PCA keeps at most 200 dimensions, and no more than there are training images, less one for their mean.
+    """
     dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)
@@ -273,7 +276,11 @@ def compare(
     progress: Steps | None = None,
     also: Sequence[str] = (),
 ) -> FaceComparisonReport:
-    """Compare methods over corruptions and splits; see :func:`evaluate`. `also` names further files in `out`."""
+    """Compare methods over corruptions and splits, in `jobs` processes; the table goes into the folder `out`.
+
+    Rows of an interrupted run with the same settings and images are used again. `also` names further files that the
+    caller will write in `out`: without `force`, they must not exist if nothing of an earlier run does.
+    """
     people, counts = np.unique(faces.labels, return_counts=True)
     if len(people) < 2:
         raise ParameterError("faces must have at least two people; got 1")

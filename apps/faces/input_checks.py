@@ -100,8 +100,8 @@ def image_rows(X: Any) -> Array:
     if sparse.issparse(X):
         raise ParameterError(f"X must be a dense array with images as rows; got {shown(X)}; pass X.toarray()")
     check_images(X)
-    data = check_numbers(X, "X", None)
-    if data.dtype == object:
+    data = check_numbers(X, "X", None)  # in a type of its own
+    if data.dtype == object:  # Python's own numbers, perhaps
         data = check_numbers(data, "X", np.float64)
     if data.dtype.kind not in "buif":
         cure = "take its real part" if data.dtype.kind == "c" else "convert it by X.astype(float), if that is meant"
@@ -149,7 +149,12 @@ def check_same_shape(image_shape: Any, fitted: Any) -> None:
 def check_restored(
     image_shape: tuple[int, int] | None, cleaned: Array, classes: Array, labels: Array, noise: Array | None
 ) -> None:
-    """Raise ValueError if the fields of a recogniser that were read from a file disagree."""
+    """Raise ValueError if the fields of a recogniser that were read from a file disagree.
+
+    `cleaned` (n_images, n_pixels) are the training images, `classes` (n_people,) the labels, `labels` (n_images,)
+    positions among these, and `noise` is the range (2, n_measures) of the noise measures. A fourth measure is that of
+    the finest detail, which is known for images of 3 × 3 pixels and more.
+    """
     n_pixels = cleaned.shape[1]
     if image_shape is None or math.prod(image_shape) != n_pixels:
         raise ValueError(f"image_shape must be that of images of {n_pixels} pixels")

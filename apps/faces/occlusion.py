@@ -87,7 +87,8 @@ class RobustResidual(BaseEstimator):
             self.own_[person, : len(kept)] = kept
             self.own_spread_[person, : len(kept)] = sizes[: len(kept)] ** 2 / max(len(own) - 1, 1)
         # For collaborative representation: directions of the gallery (r, n_pixels), and the matrix (n_images, r) that
-        # turns coefficients of directions into those of images.
+        # turns coefficients of directions into those of images. One ridge on all of the latter makes that of the
+        # coefficient of a direction the ridge over the square of its size.
         left_side, sizes, self._directions = np.linalg.svd(images, full_matrices=False)
         ridge = START_RIDGE * len(images)
         kept = sizes**2 > ridge / 2  # of the others the ridge leaves less than a third
@@ -219,10 +220,13 @@ class RobustResidual(BaseEstimator):
         return far, weights, float(best / ndtri((1 + QUIET) / 2)) ** 2 * len(image)
 
     def _smoothed(self, squares: Array) -> Array:
-        """Average squared residuals (n_near, n_pixels) over neighbouring pixels."""
+        """Average squared residuals (n_near, n_pixels), a row for each person who is compared, over neighbours.
+
+        Without an image shape it is not known which pixels are neighbours, and nothing is averaged.
+        """
         if self.image_shape is None:
             return squares
-        pictures = squares.reshape(-1, *_reduction(self.image_shape)[1])
+        pictures = squares.reshape(-1, *_reduction(self.image_shape)[1])  # the height and width of reduced images
         return np.asarray(gaussian_filter(pictures, (0, SMOOTHING, SMOOTHING), mode="nearest")).reshape(squares.shape)
 
 

@@ -385,7 +385,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             parts = part._decompose(data[new], missing[new])  # what the part makes of images that it has not seen
             distances = relative_distance(part._distances(data[new], missing[new], parts))
             noise, share = np.hstack([parts.noise, grain[new]]), parts.corrupted.mean(axis=1)
-            images = data[new], missing[new], parts.reconstructions  # two results: unlikeness, share unexplained
+            images = data[new], missing[new], parts.reconstructions  # for unlikeness, and the share unexplained
             unlike = likeness.unlikeness_of(self.image_shape, self.white_, *images, grain[new], pixels)
             found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, *unlike, share))
         step("setting the threshold", len(folds), len(folds))

@@ -162,7 +162,7 @@ def load_estimator(path: str | Path) -> FaceRecognizer:
 
 
 def loaded(model: FaceModel | FaceRecognizer | str | Path) -> FaceModel:
-    """Return a model, which is read if its path is given; a recogniser of whole images becomes one."""
+    """Return a model, which is read if its path is given; a fitted recogniser becomes a model of whole images."""
     if isinstance(model, FaceRecognizer):
         check_is_fitted(model)
         if model.image_shape is None:

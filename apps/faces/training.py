@@ -47,6 +47,7 @@ class FaceTrainingReport(Report):
         return {
             "people": recognizer.classes_.tolist(),
             "images": self.images,
+            # of the training images, and, as for new images, of images that were left out
             "corrupted": round(float(recognizer.corrupted_.mean()), 4),
             "corrupted_rate": _rounded(recognizer.corrupted_rate_),
             "missing": recognizer.missing_,
@@ -64,7 +65,7 @@ class FaceTrainingReport(Report):
         recognizer = self.model.recognizer
         height, width = recognizer.image_shape or (0, 0)
         people = len(recognizer.classes_)
-        left_out = recognizer.corrupted_rate_
+        left_out = recognizer.corrupted_rate_  # share of corrupted pixels on images that were left out, or NaN
         lines = [
             f"{people} {'people' if people > 1 else 'person'}, {self.images} images of {width} x {height}; "
             f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted"
@@ -167,6 +168,7 @@ def train(
     if pictures is not None:
         output_folder(pictures)
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
+    # Sentences about what may be wrong with the images, besides those that could not be read.
     notes = [*_shared_images(faces), *_empty_images(faces)]
     alike = named_alike(faces.names)
     if alike is not None:
@@ -180,7 +182,7 @@ def train(
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)
-    with transaction():
+    with transaction():  # all files get their names together, or none
         if pictures is not None:
             write_image(files[1], components_picture(recognizer.components_, shape), force=force)
             shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)

@@ -56,7 +56,7 @@ class PairSpace:
         rows = normalize(images)
         with np.errstate(invalid="ignore"):  # images that are all equal have no variance to divide by
             self._projection = PCA(min(COMPONENTS, len(rows), rows.shape[1]), random_state=0).fit(rows)
-        deviations = self._projection.transform(rows)
+        deviations = self._projection.transform(rows)  # from the mean of all images, which PCA subtracts
         freedom = len(rows) - 1  # degrees of freedom: one less for each mean that is subtracted
         if people is not None:
             present, numbers, counts = np.unique(people, return_inverse=True, return_counts=True)
@@ -272,6 +272,7 @@ class Verifier:
         for source in chain.from_iterable(pairs):
             if numbers.setdefault(_key(source), len(sources)) == len(sources):
                 sources.append(source)
+        # The first arguments of `read_probe`: size, whether to cut out faces, how many (the largest), and white.
         reading = (model.image_shape, model.detect, 1, recognizer.white_)
         rows = np.concatenate([read_probe(*reading, source).rows for source in sources])
         step("comparing", 0, 2)
@@ -299,6 +300,7 @@ class Verifier:
         """
         inputs = [name_of(source, name) for source, name in zip(pair, ("first array", "second array"), strict=True)]
         people = [identity.person for identity in found]
+        # Fields of the report that have an item for each of the two images.
         each: dict[str, Any] = {
             name: [getattr(identity, attribute) for identity in found]
             for name, attribute in (("nearest", "nearest"), ("reasons", "reason"), ("calibrated", "calibrated"))
@@ -323,13 +325,16 @@ class Verifier:
         return VerificationReport(verdict, "images", people, distance, limit, alike, inputs=inputs, notes=notes, **each)
 
     def _doubts(self, inputs: list[str], found: list[Identity]) -> list[str]:
-        """Return a sentence for each image that is not as noisy as the training images."""
+        """Return a sentence for each image that is not as noisy as the training images, for which rates may not hold.
+
+        `inputs` are the names of the two images, and `found` says who is on them.
+        """
         doubted, doubt = doubtful(self.model.recognizer, found)
         return [f"{source}: {doubt}" for source, one in zip(inputs, found, strict=True) if one in doubted]
 
 
 def checked_pairs(pairs: Any) -> list[tuple[Source, Source]]:
-    """Return pairs of images as a list, or raise ParameterError."""
+    """Return pairs of images, files or arrays, as a list of tuples, or raise ParameterError for anything else."""
     if isinstance(pairs, str | Path | np.ndarray) or not isinstance(pairs, Iterable):
         raise ParameterError(f"pairs must be a list of pairs of images; got {shown(pairs)}; verify takes two images")
     found = [tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in pairs]
