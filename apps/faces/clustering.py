@@ -100,9 +100,9 @@ def cluster_faces(
         raise ParameterError("mask must leave pixels of the images; got True for all of them")
     if image_shape is not None:
         check_image_shape(image_shape, n_pixels=data.shape[1])
-        given = given | _missing(
-            data.reshape(-1, *image_shape), "blocks", white_of(float(data.max(initial=0)))
-        ).reshape(data.shape)
+        seen = hidden(data, given).reshape(-1, *image_shape)
+        white = white_of(float(np.nanmax(seen, initial=0)))
+        given = given | _missing(seen, "blocks", white).reshape(data.shape)
     data = hidden(data, given, 0)
     check_values(data)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))

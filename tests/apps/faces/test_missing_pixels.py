@@ -180,11 +180,14 @@ def test_a_mask_on_the_border_is_no_even_background(rng):
     assert not missing_pixels(seen, "blocks", 255, 255).any()
 
 
-def test_what_lies_under_a_mask_does_not_matter_for_clusters(rng):
+@pytest.mark.parametrize("image_shape", [None, SHAPE])
+def test_what_lies_under_a_mask_does_not_matter_for_clusters(rng, image_shape):
     images, _ = made_faces(rng, 4, 5)
-    mask = rng.random((len(images), SHAPE[0] * SHAPE[1])) < 0.3
-    groups = cluster_faces(rows(images), 4, mask=mask)
+    images = corrupt(images, "occlusion", 5, random_state=0)
+    mask = rng.random((len(images), SHAPE[0] * SHAPE[1])) < 0.02
+    groups = cluster_faces(rows(images), 4, mask=mask, image_shape=image_shape)
     for value in (np.nan, -1.0, 1e6):
-        assert np.array_equal(cluster_faces(np.where(mask, value, rows(images)), 4, mask=mask), groups)
+        hidden = np.where(mask, value, rows(images))
+        assert np.array_equal(cluster_faces(hidden, 4, mask=mask, image_shape=image_shape), groups)
     with pytest.raises(ParameterError, match=r"mask must have the shape of X, \(20, 256\); got \(16, 16\)"):
         cluster_faces(rows(images), 4, mask=np.zeros(SHAPE, bool))
