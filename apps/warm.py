@@ -134,11 +134,12 @@ def _background() -> None:
 
 
 def _faces() -> None:
-    """Learn two people from random images, and identify them."""
+    """Learn three people from random images, and identify them."""
     from visionnmf.apps.faces import FaceRecognizer
 
-    images = np.random.default_rng(0).integers(0, 256, (16, 64)).astype(np.uint8)
-    FaceRecognizer(n_components=4, image_shape=(8, 8), random_state=0).fit(images, np.repeat([0, 1], 8)).predict(images)
+    images = np.random.default_rng(0).integers(0, 256, (24, 64)).astype(np.uint8)
+    recognizer = FaceRecognizer(n_components=4, image_shape=(8, 8), random_state=0)
+    recognizer.fit(images, np.repeat([0, 1, 2], 8)).predict(images)
 
 
 def _masquerade() -> None:
