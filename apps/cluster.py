@@ -321,7 +321,7 @@ class _Uploads(_Workers):
 
     def _take_back(self, found: Future[Any], task: Future[Any]) -> None:
         """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
-        # `_look` sets anew how many jobs may be under way, because workers may have come or gone.
+        # `_look` updates how many jobs may be under way, because workers may have come or gone.
         try:
             returned = self._result(task)
             with suppress(OSError):  # of a scheduler that was lost meanwhile
