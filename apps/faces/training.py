@@ -81,7 +81,7 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     """Describe the threshold and its error rates, with confidence intervals, in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
-    # Known people are rejected less often than cross-validation says, so only the upper end of their interval is told.
+    # Known people are rejected less often than cross-validation says, so only the upper end of the interval is given.
     (least, most), (_, rejected_most) = recognizer.rate_intervals_
     if recognizer.threshold_ == 0:  # the value if nothing could be judged: no distance is that small
         return (

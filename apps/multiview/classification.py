@@ -74,8 +74,9 @@ class ViewClassifier:
         """
         y = np.asarray(y)
         y = y.astype(np.int64) if y.ndim > 1 else y  # scikit-learn numbers words in this type; bytes would overflow
-        if len(y) != len(next(iter(views.values()))):
-            raise ParameterError(f"y must be one for each sample; got {len(y)}")
+        n_samples = len(next(iter(views.values())))
+        if len(y) != n_samples:
+            raise ParameterError(f"y must have a class for each of the {n_samples} samples; got {len(y)}")
         check_is_fitted(self.model)
         # the codes, the views side by side, filled in and scaled by the model, and which views are the samples' own
         codes, own, _ = self._parts(views)
@@ -87,9 +88,10 @@ class ViewClassifier:
         # coordinates `_basis`, which are fewer if there are more features than samples.
         self._basis = _row_basis(joined)
         machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-        self._whole, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, joined @ self._basis, y)
-        # item 0 of `_features` are the features; for each view a copy of the samples from which it is hidden follows
-        copies, labels = [self._features(views)[0]], [y]
+        features = joined @ self._basis
+        self._whole, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features, y)
+        # the samples, and for each view a copy of those from which it is hidden; item 0 of `_features` are the features
+        copies, labels = [features], [y]
         there = self._there(views)
         for v in np.flatnonzero(self.model.view_weights_):
             seen = there & (np.arange(there.shape[1]) != v)

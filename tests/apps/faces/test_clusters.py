@@ -58,7 +58,7 @@ def test_objects_are_compared_by_pixels_where_these_group_them_better():
 
 def test_faces_under_changing_light_are_compared_by_codes(rng):
     images, labels = made_faces(rng, 6, 12)
-    lights = np.linspace(*rng.uniform(0.1, 1, (2, len(images))), images.shape[2], axis=-1)  # falls off to one side
+    lights = np.linspace(*rng.uniform(0.1, 1, (2, len(images))), images.shape[2], axis=-1)  # weaker towards one side
     X = rows(images * lights[:, None, :])
     by_pixels = KMeans(6, n_init=10, random_state=0).fit_predict(normalize(X))
     assert clustering_accuracy(labels, cluster_faces(X, 6)) > clustering_accuracy(labels, by_pixels) + 0.2

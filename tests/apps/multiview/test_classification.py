@@ -84,7 +84,7 @@ def test_a_view_that_does_not_belong_is_predicted(made, rng):
 
 def test_labels_are_one_for_each_sample(made):
     (train, _), y, _ = made
-    with pytest.raises(ParameterError, match="y must be one for each sample; got 119"):
+    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
         ViewClassifier(MultiviewNMF(2, random_state=0, max_iter=5).fit(train)).fit(train, y[1:])
 
 
