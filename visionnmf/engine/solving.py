@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
+from .losses import Loss
 from .optimality import optimality
 from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
@@ -56,37 +57,50 @@ def fit(
     :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
     objective before it, and stops the fit by returning a true value.
     """
-    # for a divergence, whose objective has long plateaus, the rule asks for the gradient as well
-    confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
-    # an objective of at most `exact` counts as an exact fit, which ends it
-    stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
-    steps = SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter)
-    # a solver yields the objective *before* each iteration, so the one after the last iteration is computed at the end
-    return run(steps, stopping, callback, lambda: problem.objective(Wt, H))
+    return run(
+        SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
+        problem.loss,
+        tol=tol,
+        callback=callback,
+        objective=lambda: problem.objective(Wt, H),
+        optimality=lambda: optimality(problem, Wt, H),
+        exact_objective=lambda: exact_objective(problem),
+    )
 
 
 def run(
-    steps: Iterator[Iteration], stopping: Stopping, callback: Callback | None, objective: Callable[[], float]
+    steps: Iterator[Iteration],
+    loss: Loss,
+    *,
+    tol: float,
+    callback: Callback | None,
+    objective: Callable[[], float],
+    optimality: Callable[[], float],
+    exact_objective: Callable[[], float],
 ) -> Fit:
-    """Take the steps of a solver until the rule or the callback stops it; `objective` evaluates the factors at the end.
+    """Take the steps of a solver until the stopping rule or the callback ends them.
 
-    A solver yields a :class:`.stopping.Iteration` after each iteration, with the objective before it. `stopping` is the
-    rule with the history so far, and a true value of ``callback(iteration, objective)`` also stops the fit.
+    A solver yields a :class:`.stopping.Iteration` after each iteration, with the objective before it; ``objective()``
+    evaluates the factors after the last one. ``optimality()`` says how far the factors are from a stationary point, and
+    an objective of at most ``exact_objective()`` counts as an exact fit.
 
     Returns
     -------
     Fit
     """
+    # the objective of a divergence has long plateaus, so the rule asks for the gradient as well
+    has_plateaus = loss.record.beta not in (2.0, None)
+    stopping = Stopping(
+        tol, exact=exact_objective() if tol > 0 else 0.0, optimality=optimality if has_plateaus else None
+    )
     converged = False
     for step in steps:
-        # `residual`: how far a path is from the model; `done`: the minimum was found in closed form
         enough = stopping.add(step.objective, step.residual) or step.done
         asked = callback is not None and callback(len(stopping.history), step.objective)
         if enough or asked:
-            converged = True
+            converged = True  # also if the callback has stopped the fit, because no warning is due
             break
-    # A fit that is stopped by its callback counts as converged, because no warning is due. At `max_iter` the rule may
-    # hold without the confirmation, by the optimality of the factors, that `add` waits for.
+    # At `max_iter` the rule may hold without the confirmation, by the optimality of the factors, that `add` waits for.
     converged = converged or stopping.converged
     return Fit(len(stopping.history), [*stopping.history, objective()], converged, stopping.change)
 

@@ -37,9 +37,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .blocks import BLOCK_ELEMENTS, blocks, row_blocks
+from .arrays.namespace import CHUNK_ENTRIES, doubled, namespace_of, on_gpu, total
+from .blocks import row_blocks
 
 if TYPE_CHECKING:
+    from .losses import Loss
     from .problem import Problem
 
 LEAST_WINDOW = 10  # iterations
@@ -94,40 +96,51 @@ class Stopping:
     def add(self, objective: float, residual: float | None = None) -> bool:
         """Record the objective after one more iteration (the first call: of the start); return whether to stop.
 
-        A solver that follows a path passes its `residual`, to which the relative decrease over the last iterations is
-        added. For the others the rule compares the decreases `older` and `newer` over the two halves of a window, and
-        sums the geometric series of the decreases ahead. It applies once the history is long enough. `change` becomes
-        the relative decrease that is predicted for as many iterations again, and `converged` whether it is below `tol`.
+        `change` becomes the relative decrease that is predicted for as many iterations again, and `converged` whether
+        it is below `tol`. A solver that follows a path passes its `residual`, which then takes part in the change.
         """
-        history = self.history
-        history.append(objective)
-        n_iter = len(history) - 1
-        window = max(LEAST_WINDOW, n_iter // WINDOW_SHARE)
-        if residual is not None:
-            before = history[-1 - min(n_iter, LEAST_WINDOW)] if n_iter else float("inf")
-            self.change = RESIDUAL_WEIGHT * residual + (
-                max(0.0, before - objective) / objective if objective > 0 else 0.0
-            )
-            self.converged = self.change < self.tol
-        elif n_iter >= window and objective > 0:
-            half = window // 2
-            older, newer = history[-1 - 2 * half] - history[-1 - half], history[-1 - half] - objective
-            ratio = 1.0 if newer >= older else max(0.0, newer) / older if older > 0 else 0.0
-            ahead = n_iter / half  # number of further half windows in as many iterations again
-            # from here the sum ratio + ratio^2 + ... of that many terms
-            ahead = ratio * (1 - ratio**ahead) / (1 - ratio) if 0 < ratio < 1 else ratio * ahead
-            self.change = max(older + newer, newer * ahead, 0.0) / objective
-            # near a saddle point decreases are small but growing, which is no convergence
-            slowing = newer <= max(older, self.rounding * objective)
-            self.converged = self.change < self.tol and slowing
-            if not self.converged:
-                self.confirmed_at = None
-        elif n_iter and objective > 0:
-            self.change = max(0.0, history[0] - objective) / objective  # too early to tell
+        self.history.append(objective)
+        n_iter = len(self.history) - 1
         if objective <= self.exact:
             self.converged, self.change = True, 0.0
             return True
+        window = max(LEAST_WINDOW, n_iter // WINDOW_SHARE)
+        if residual is not None:
+            self._judge_path(objective, residual)
+        elif n_iter >= window and objective > 0:
+            self._look_ahead(objective, window // 2)
+        elif n_iter and objective > 0:
+            self.change = max(0.0, self.history[0] - objective) / objective  # too early to predict
         return self.converged and self._is_confirmed(n_iter)
+
+    def _judge_path(self, objective: float, residual: float) -> None:
+        """Set `change` to the weighted residual of a path plus the relative decrease over the last iterations."""
+        decrease = 0.0
+        if objective > 0:
+            n_iter = len(self.history) - 1
+            before = self.history[-1 - min(n_iter, LEAST_WINDOW)] if n_iter else float("inf")
+            decrease = max(0.0, before - objective) / objective
+        self.change = RESIDUAL_WEIGHT * residual + decrease
+        self.converged = self.change < self.tol
+
+    def _look_ahead(self, objective: float, half: int) -> None:
+        """Set `change` by the decreases over the last two times `half` iterations: formula at the top of the module."""
+        history = self.history
+        older, newer = history[-1 - 2 * half] - history[-1 - half], history[-1 - half] - objective
+        # the quotient q of the formula; 1 if the decreases grow, 0 if there was none
+        ratio = max(0.0, newer) / older if older > 0 else 0.0
+        if newer >= older:
+            ratio = 1.0
+        n_terms = (len(history) - 1) / half  # half windows in as many iterations again
+        series = ratio * n_terms  # q + q^2 + ... of that many terms, for q = 0 or 1
+        if 0 < ratio < 1:
+            series = ratio * (1 - ratio**n_terms) / (1 - ratio)
+        self.change = max(older + newer, newer * series, 0.0) / objective
+        # near a saddle point decreases are small but growing, which is no convergence
+        slowing = newer <= max(older, self.rounding * objective)
+        self.converged = self.change < self.tol and slowing
+        if not self.converged:
+            self.confirmed_at = None
 
     def _is_confirmed(self, n_iter: int) -> bool:
         """Return whether a fit for which the rule holds after `n_iter` iterations is at its end, not on a plateau.
@@ -142,23 +155,29 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data: below, a fit is exact."""
-    X, M, loss = problem.X, problem.weights, problem.loss
+    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data: below, a fit is exact.
+
+    The data may be sparse, or an array of another library than NumPy.
+    """
+    X, M = problem.X, problem.weights
     if problem.is_sparse:
-        X = X.data
-    total = 0.0
-    for start, stop in row_blocks(X) if X.ndim == 2 else blocks(len(X), BLOCK_ELEMENTS):
-        part = X[start:stop].astype(np.float64)
-        weights = 1.0 if M is None else M[start:stop]
-        if loss.record.beta is not None:
-            # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
-            total += EXACT**2 / 2 * float((weights * np.where(part > 0, part, 1.0) ** loss.beta * (part > 0)).sum())
-        elif problem.is_sparse:
-            total += EXACT * float(part.sum())
-        else:
-            entries = None if M is None else M[start:stop].astype(np.float64)
-            total += float(loss.record.values(part * EXACT, np.zeros_like(part), entries, loss.parameter).sum())
-    return total
+        X = X.data[:, None]  # the stored entries, one in a row
+    result = 0.0
+    for start, stop in row_blocks(X, CHUNK_ENTRIES[on_gpu(X)]):
+        weights = None if M is None else doubled(M[start:stop, :])
+        result += _loss_of_small_residuals(doubled(X[start:stop, :]), weights, problem.loss)
+    return result
+
+
+def _loss_of_small_residuals(X: Any, M: Any, loss: Loss) -> float:
+    """Return the loss of some rows, with the entry weights `M` or None, for residuals of ``EXACT * X``."""
+    xp = namespace_of(X)
+    if loss.record.beta is None:
+        return total(loss.record.values(X * EXACT, xp.zeros_like(X), M, loss.parameter)[None, :])
+    # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
+    positive = X > 0
+    squares = xp.where(positive, xp.where(positive, X, xp.ones_like(X)) ** loss.beta, xp.zeros_like(X))
+    return EXACT**2 / 2 * total(squares if M is None else M * squares)
 
 
 def warn_not_converged(

@@ -9,10 +9,10 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers.admm import follow
 from visionnmf.engine.solving import Callback, Fit, run
-from visionnmf.engine.stopping import EXACT, Stopping
+from visionnmf.engine.stopping import exact_objective
 
 from . import accelerated, admm, descent, exact, factors, multiplicative
-from .namespace import chunks, doubled, namespace_of, parts_of, total
+from .namespace import namespace_of
 from .optimality import optimality
 
 
@@ -20,32 +20,20 @@ def fit(
     problem: Problem, Wt: Any, H: Any, *, solver: str, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
     """Minimise a problem over both factors, in place, by "admm", "hals", "nenmf" or "mu"; as :func:`..solving.fit`."""
-    # the objective of a divergence has long plateaus, so the stopping rule asks for the gradient as well
-    confirm = (lambda: optimality(problem, Wt, H)) if problem.loss.record.beta not in (2.0, None) else None
-    stopping = Stopping(tol, exact=_exact_objective(problem) if tol > 0 else 0.0, optimality=confirm)
     if solver == "admm":
         steps = follow(admm.AdmmOnDevice(problem, Wt), H, max_iter=max_iter)
     else:
         module = {"hals": descent, "mu": multiplicative, "nenmf": accelerated}[solver]
         steps = module.iterate(problem, Wt, H, max_iter=max_iter)
-    return run(steps, stopping, callback, lambda: factors.objective(problem, Wt, H))
-
-
-def _exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are the share :data:`..stopping.EXACT` of the data."""
-    X, loss = problem.X, problem.loss
-    xp = namespace_of(X)
-    result = 0.0
-    for rows, M in parts_of(problem.weights, chunks(X)):
-        part, weights = doubled(X[rows, :]), None if M is None else doubled(M)
-        if loss.record.beta is not None:
-            full = part > 0
-            # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
-            squares = xp.where(full, xp.where(full, part, xp.ones_like(part)) ** loss.beta, xp.zeros_like(part))
-            result += EXACT**2 / 2 * total(squares if weights is None else weights * squares)
-        else:
-            result += total(loss.record.values(part * EXACT, xp.zeros_like(part), weights, loss.parameter)[None, :])
-    return result
+    return run(
+        steps,
+        problem.loss,
+        tol=tol,
+        callback=callback,
+        objective=lambda: factors.objective(problem, Wt, H),
+        optimality=lambda: optimality(problem, Wt, H),
+        exact_objective=lambda: exact_objective(problem),
+    )
 
 
 def solve_codes(problem: Problem, H: Any) -> Any:

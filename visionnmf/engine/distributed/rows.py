@@ -20,7 +20,7 @@ from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import imbalance, rescale
 from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.starts import absolute_normal, scale_of
-from visionnmf.engine.stopping import Iteration, Stopping
+from visionnmf.engine.stopping import Iteration
 
 from .block import Sums
 from .crew import Crew
@@ -292,8 +292,12 @@ def fit(
     rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
     """Minimise a problem over the codes of all blocks and `H`, by "admm" or "hals"; as :func:`..solving.fit`."""
-    # the objective of a divergence has long plateaus, so the stopping rule asks for the gradient as well
-    confirm = (lambda: optimality(rows, H)) if rows.problem.loss.record.beta not in (2.0, None) else None
-    exact = rows.crew.look("exact")[0] if tol > 0 else 0.0
-    stopping = Stopping(tol, exact=exact, optimality=confirm)  # an objective of at most `exact` counts as 0
-    return run(iterate(rows, solver, H, max_iter=max_iter), stopping, callback, lambda: rows.objective(H))
+    return run(
+        iterate(rows, solver, H, max_iter=max_iter),
+        rows.problem.loss,
+        tol=tol,
+        callback=callback,
+        objective=lambda: rows.objective(H),
+        optimality=lambda: optimality(rows, H),
+        exact_objective=lambda: rows.crew.look("exact")[0],
+    )
