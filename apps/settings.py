@@ -185,16 +185,18 @@ def options_of(record: type) -> list[OptionField]:
     return list(getattr(record, "_options", ()))
 
 
+def option_field(name: str, hint: Any, default: Any) -> OptionField | None:
+    """Return the option that an annotation ``Annotated[kind, Option(...)]`` declares; None for any other annotation."""
+    if get_origin(hint) is not Annotated or not isinstance(get_args(hint)[1], Option):
+        return None
+    kind, option = get_args(hint)[:2]
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    named = [one for one in kinds if one is not type(None)]  # a kind that allows None is a union with it
+    return OptionField(name, named[0], len(named) < len(kinds), default, option)
+
+
 def _options(record: type) -> list[OptionField]:
     """Return the fields of a new record that are options, which its annotations say."""
     hints = get_type_hints(record, include_extras=True)
-    found = []
-    # A field is declared as Annotated[kind, Option(...)]; a kind that allows None is a union with it.
-    for field in fields(record):
-        hint = hints[field.name]
-        if get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Option):
-            kind, option = get_args(hint)[:2]
-            kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-            named = [one for one in kinds if one is not type(None)]
-            found.append(OptionField(field.name, named[0], len(named) < len(kinds), field.default, option))
-    return found
+    declared = [option_field(field.name, hints[field.name], field.default) for field in fields(record)]
+    return [option for option in declared if option is not None]

@@ -26,7 +26,7 @@ from visionnmf.apps import on_cluster
 
 from .console import Verbosity, say, set_verbosity
 from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Upload, Verbose
-from .records import name_flags
+from .records import name_flags, with_typer_options
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
@@ -153,17 +153,19 @@ def _with_common(function: Callable[..., None], has_json: bool) -> Callable[...,
     """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler and --upload."""
     # Typer reads options from the signature and the annotations. `has_json` says whether the command can print JSON.
     signature = inspect.signature(function, eval_str=True)
-    shares = "jobs" in signature.parameters  # its work
     printing = ({"json_": Json} if has_json else {}) | {"debug": Debug, "quiet": Quiet, "verbose": Verbose}
-    more: dict[str, tuple[Any, Any]] = {"scheduler": (Scheduler, None), "upload": (Upload, False)} if shares else {}
-    more |= {name: (kind, False) for name, kind in printing.items() if name not in signature.parameters}
+    printing = {name: kind for name, kind in printing.items() if name not in signature.parameters}
+    added = [_keyword(name, kind, default=False) for name, kind in printing.items()]
+    if "jobs" in signature.parameters:  # the command can share its work
+        added = [_keyword("scheduler", Scheduler, default=None), _keyword("upload", Upload, default=False), *added]
+    signature = with_typer_options(signature.replace(parameters=[*signature.parameters.values(), *added]))
 
     @functools.wraps(function)
     def command(*, scheduler: str | None = None, upload: bool = False, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. The names of its options are
         # remembered first, because messages use them; `arguments` are those of the command itself.
         name_flags(signature)
-        set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing if name in more}))
+        set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
         if scheduler is None:
             if upload:
                 raise typer.BadParameter("--upload needs --scheduler; give that, too")
@@ -174,12 +176,14 @@ def _with_common(function: Callable[..., None], has_json: bool) -> Callable[...,
             with on_cluster(scheduler, upload=upload):
                 function(**arguments)
 
-    added = [
-        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in more.items()
-    ]
-    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
-    command.__annotations__ = function.__annotations__ | {name: annotation for name, (annotation, _) in more.items()}
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return command
+
+
+def _keyword(name: str, annotation: Any, *, default: Any) -> inspect.Parameter:
+    """Return a keyword parameter of a command."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -10,7 +10,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
-from visionnmf.apps.settings import comma_separated
+from visionnmf.apps.settings import Option, comma_separated
 
 from .input_paths import check_exists, make_folder
 from .options import Force, Out
@@ -38,23 +38,19 @@ Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model written by
 Images = Annotated[
     list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or a table, for a model of a table.")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images.")]
-Labels = Annotated[
-    str | None,
-    typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines; by default the photographs' keywords."),
-]
+Jobs = Annotated[int, Option("Processes that read images.", short="-j", metavar="N", low=1, high=256)]
+Labels = Annotated[str | None, Option("CSV or JSON Lines; by default the photographs' keywords.", metavar="FILE")]
 
 
 @command.command("train")
 @with_records
 def train(
     source: Annotated[str, typer.Argument(metavar="DIR", help="Folder of images, or a table of features (.npz).")],
-    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    model: Annotated[Path, Option("The model file to write.", metavar="M.npz")],
     annotator: AnnotatorSettings,
     labels: Labels = None,
     kinds: Annotated[
-        str | None,
-        typer.Option("--kind", help="Features of images, comma-separated; by default the usual eight."),
+        str | None, Option("Features of images, comma-separated; by default the usual eight.", flag="--kind")
     ] = None,
     jobs: Jobs = 1,
     force: Force = False,
@@ -90,13 +86,7 @@ def train(
 
 @command.command("predict")
 @with_records
-def predict(
-    model: Model,
-    images: Images,
-    outputs: WordOutputs,
-    jobs: Jobs = 1,
-    force: Force = False,
-) -> None:
+def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, force: Force = False) -> None:
     """Give words to photographs, with probabilities and the training photographs behind each word.
 
     The photographs are never written to. A sidecar of another program is never replaced.
@@ -122,9 +112,7 @@ def evaluate(
     model: Model,
     source: Annotated[str, typer.Argument(metavar="DIR", help="Images that were not used for training, or a table.")],
     labels: Labels = None,
-    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words that each image gets.")] = (
-        choices.ANNOTATION_WORDS
-    ),
+    top: Annotated[int, Option("Words that each image gets.", metavar="K", low=1)] = (choices.ANNOTATION_WORDS),
     jobs: Jobs = 1,
 ) -> None:
     """Compare the words of a model with those that images have.
@@ -148,10 +136,8 @@ def evaluate(
 def similar(
     model: Model,
     image: Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or sample:NAME.")],
-    count: Annotated[int, typer.Option("--count", metavar="K", min=1, max=399, help="Photographs to find.")] = 11,
-    photos: Annotated[
-        Path | None, typer.Option("--photos", metavar="DIR", help="Where the training photographs are now.")
-    ] = None,
+    count: Annotated[int, Option("Photographs to find.", metavar="K", low=1, high=399)] = 11,
+    photos: Annotated[Path | None, Option("Where the training photographs are now.", metavar="DIR")] = None,
     out: Out = Path("."),
     force: Force = False,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -22,7 +23,7 @@ from visionnmf.apps.background.settings import (
 from visionnmf.apps.settings import Option, comma_separated, settings
 
 from .input_paths import Input, results_folder
-from .options import SKIP_EXISTING, Force, Jobs, one_of, with_default
+from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Force, Jobs, one_of, with_default
 from .records import Configuration, flag_of, given_on_command_line, with_records
 from .run import Run, running
 from .signals import until_signal
@@ -38,18 +39,12 @@ class WorkSettings:
     PANEL: ClassVar = "Advanced"
 
     live: Annotated[bool, Option("Mask each frame of one source as it comes.", panel="Live")] = False
-    out: Annotated[
-        Path, Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR", panel="Output")
-    ] = Path(".")
-    recursive: Annotated[
-        bool, Option("Also read the sub-folders of folders. The results mirror them.", short="-r", panel="Input")
-    ] = False
-    jobs: Annotated[int, Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)] = 1
-    skip_existing: Annotated[bool, Option(SKIP_EXISTING, panel="Output")] = False
-    json_: Annotated[bool, Option("Print one JSON document on standard output and nothing else.", panel="Output")] = (
-        False
-    )
-    debug: Annotated[bool, Option("Show the traceback of an error.")] = False
+    out: Annotated[Path, replace(OUT, panel="Output")] = Path(".")
+    recursive: Annotated[bool, replace(RECURSIVE, panel="Input")] = False
+    jobs: Jobs = 1
+    skip_existing: Annotated[bool, replace(SKIP_EXISTING, panel="Output")] = False
+    json_: Annotated[bool, replace(JSON, panel="Output")] = False
+    debug: Debug = False
 
 
 command = typer.Typer(cls=with_default("videos"), rich_markup_mode=None)
@@ -197,14 +192,10 @@ def evaluate_methods(
         list[str], typer.Argument(metavar="CLIP...", help="Folders with input and groundtruth, or folders of such.")
     ],
     methods: Annotated[
-        str, typer.Option("--methods", help=f"Comma-separated: {one_of(choices.BACKGROUND_METHODS)}")
+        str, Option(f"Comma-separated: {one_of(choices.BACKGROUND_METHODS)}")
     ] = choices.BACKGROUND_METHODS[0],
-    masks: Annotated[
-        bool, typer.Option("--masks", help="Also write the masks, as the tools of CDnet expect them.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
-    ] = None,
+    masks: Annotated[bool, Option("Also write the masks, as the tools of CDnet expect them.")] = False,
+    out: Annotated[Path | None, Option("Folder for results.csv; made if missing.", short="-o", metavar="DIR")] = None,
     jobs: Jobs = 1,
     force: Force = False,
 ) -> None:

@@ -17,6 +17,7 @@ from visionnmf.apps.faces.settings import (
     FaceTraining,
     ShadowRemoval,
 )
+from visionnmf.apps.settings import Option
 from visionnmf.exceptions import ParameterError
 
 from .console import is_quiet, say
@@ -48,20 +49,15 @@ Faces = Annotated[
     str, typer.Argument(metavar="DIR", help="Folder with a sub-folder per person, .npz, .mat, or orl, yale, yaleb.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")]
-Pictures = Annotated[
-    Path | None, typer.Option("--pictures", metavar="DIR", help="Folder for pictures of what was judged corrupted.")
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option("--threshold", metavar="D", min=0, max=10, help="Distance beyond which a face is unknown."),
-]
+Pictures = Annotated[Path | None, Option("Folder for pictures of what was judged corrupted.", metavar="DIR")]
+Threshold = Annotated[float | None, Option("Distance beyond which a face is unknown.", metavar="D", low=0, high=10)]
 
 
 @command.command("train")
 @with_records
 def train(
     source: Faces,
-    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    model: Annotated[Path, Option("The model file to write.", metavar="M.npz")],
     training: FaceTraining,
     reading: FaceReading,
     pictures: Pictures = None,
@@ -96,8 +92,7 @@ def identify(
     recursive: Recursive = False,
     pictures: Pictures = None,
     jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images and find faces."),
+        int, Option("Processes that read images and find faces.", short="-j", metavar="N", low=1, high=256)
     ] = 1,
     force: Force = False,
     skip_existing: SkipExisting = False,
@@ -161,8 +156,7 @@ def verify(
     first: Annotated[str, typer.Argument(metavar="A", help="An image.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another image.")],
     threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", metavar="D", min=0, max=2, help="Distance between images of different people."),
+        float | None, Option("Distance between images of different people.", metavar="D", low=0, high=2)
     ] = None,
 ) -> None:
     """Decide whether two images show one person, known to the model or not.
@@ -184,8 +178,8 @@ def verify(
 def add(
     model: Model,
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders or patterns.")],
-    name: Annotated[str, typer.Option("--name", help="Name of the person on them.")],
-    out: Annotated[Path, typer.Option("--model", metavar="NEW.npz", help="The model file to write.")],
+    name: Annotated[str, Option("Name of the person on them.")],
+    out: Annotated[Path, Option("The model file to write.", flag="--model", metavar="NEW.npz")],
     recursive: Recursive = False,
     force: Force = False,
 ) -> None:
@@ -210,11 +204,7 @@ def add(
 @command.command("cluster")
 @with_records
 def cluster(
-    source: Faces,
-    clustering: FaceClustering,
-    reading: FaceReading,
-    out: Out = Path("."),
-    force: Force = False,
+    source: Faces, clustering: FaceClustering, reading: FaceReading, out: Out = Path("."), force: Force = False
 ) -> None:
     """Group images by person, without names; writes clusters.csv.
 
@@ -235,11 +225,7 @@ def cluster(
 @command.command("shadows")
 @with_records
 def shadows(
-    source: Faces,
-    removal: ShadowRemoval,
-    reading: FaceReading,
-    out: Out = Path("."),
-    force: Force = False,
+    source: Faces, removal: ShadowRemoval, reading: FaceReading, out: Out = Path("."), force: Force = False
 ) -> None:
     """Remove shadows and highlights from images of one person, or of each of several, under changing light.
 
@@ -267,8 +253,7 @@ def evaluate(
     evaluation: FaceEvaluation,
     reading: FaceReading,
     plots: Annotated[
-        bool,
-        typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib)."),
+        bool, Option("Draw accuracy against rank, components, reconstructions (needs matplotlib).")
     ] = False,
     jobs: Processes = 1,
     out: Out = Path("."),
@@ -294,14 +279,7 @@ def evaluate(
             make_folder(out)
         with run.steps(source, "splits") as progress:
             report = faces.evaluate(
-                source,
-                evaluation,
-                reading=reading,
-                out=out,
-                jobs=jobs,
-                plots=plots,
-                force=force,
-                progress=progress,
+                source, evaluation, reading=reading, out=out, jobs=jobs, plots=plots, force=force, progress=progress
             )
         run.report(report)
 

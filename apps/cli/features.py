@@ -9,7 +9,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.features.settings import ExtractorFiles
-from visionnmf.apps.settings import comma_separated
+from visionnmf.apps.settings import Option, comma_separated
 
 from .input_paths import check_exists
 from .options import Force, Verbatim
@@ -20,13 +20,12 @@ from .run import running
 @with_records
 def command(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE|DIR...", help="Images, patterns, folders of images.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="F", help="The table: F.npz, F.csv or F.parquet.")],
+    out: Annotated[Path, Option("The table: F.npz, F.csv or F.parquet.", short="-o", metavar="F")],
     files: ExtractorFiles,
     kind: Annotated[
-        str,
-        typer.Option("--kind", metavar="KIND,...", help="Features to extract, all, or tagprop; see docs/features.md."),
+        str, Option("Features to extract, all, or tagprop; see docs/features.md.", metavar="KIND,...")
     ] = ",".join(choices.FEATURE_KINDS),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=-1, help="Processes; -1: all processors.")] = -1,
+    jobs: Annotated[int, Option("Processes; -1: all processors.", short="-j", metavar="N", low=-1)] = -1,
     verbatim: Verbatim = False,
     force: Force = False,
 ) -> None:

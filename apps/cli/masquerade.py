@@ -52,9 +52,7 @@ def _masquerade() -> None:
     """
 
 
-KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", metavar="FILE", help="A file with the key for hashed commands.")
-]
+KeyFile = Annotated[Path | None, Option("A file with the key for hashed commands.", metavar="FILE")]
 
 
 def _moment(text: str) -> float:
@@ -89,7 +87,7 @@ class ScoreOutput:
 @with_records
 def train(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs or patterns, oldest first.")],
-    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    model: Annotated[Path, Option("The model file to write.", metavar="M.npz")],
     cutting: SessionCutting,
     source: LogSource,
     scorer: ScorerSettings,
@@ -135,7 +133,7 @@ def score(
     output: ScoreOutput,
     key_file: KeyFile = None,
     jobs: Processes = 1,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object for each session: --as json.")] = False,
+    json_: Annotated[bool, Option("Print one JSON object for each session: --as json.")] = False,
 ) -> None:
     """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
 
@@ -177,7 +175,7 @@ def score(
                     printer.add(result)
             finally:
                 printer.end()
-                run.alarmed = output.fail_on_alarm and printer.alarms > 0
+                run.tally.alarmed = output.fail_on_alarm and printer.alarms > 0
             if output.keep:
                 masquerade.save(known, model, force=True)
 
@@ -195,9 +193,7 @@ class _ResultPrinter:
 
     def add(self, result: SessionResult) -> None:
         """Count a session, and print it if it is wanted: now, or with ``--top`` at the end."""
-        # `done` counts the rows of the run. In the heap `highest` the number of sessions counted so far decides between
-        # equal scores.
-        self.run.done += 1
+        self.run.tally.done += 1
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
         if not result.growing:  # a session that still grows is counted when it has ended
@@ -245,10 +241,8 @@ def evaluate(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
     cutting: SessionCutting,
     comparison: DetectorComparison,
-    format_: Annotated[str, typer.Option("--format", help=one_of(("auto", *choices.LOG_FORMATS)))] = "auto",
-    roc: Annotated[
-        Path | None, typer.Option("--roc", metavar="P.png", help="Draw the ROC curves (needs matplotlib).")
-    ] = None,
+    format_: Annotated[str, Option(one_of(("auto", *choices.LOG_FORMATS)))] = "auto",
+    roc: Annotated[Path | None, Option("Draw the ROC curves (needs matplotlib).", metavar="P.png")] = None,
     jobs: Processes = 1,
     force: Force = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from visionnmf.apps.multiview.settings import Comparison, Labels, ViewFit
+from visionnmf.apps.settings import Option
 
 from .console import is_quiet, say
 from .options import Force, Out, Processes
@@ -38,11 +39,10 @@ Sources = Annotated[
 ]
 Key = Annotated[
     str | None,
-    typer.Option(
-        "--key",
-        metavar="COLUMN",
-        help="Match rows by this column; by position if left out. The key of an image in a folder is its file name, "
+    Option(
+        "Match rows by this column; by position if left out. The key of an image in a folder is its file name, "
         "with or without the extension.",
+        metavar="COLUMN",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that `fit` has written.")]
@@ -52,12 +52,11 @@ Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that `fit`
 @with_records
 def fit(
     views: Sources,
-    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    model: Annotated[Path, Option("The model file to write.", metavar="M.npz")],
     settings: ViewFit,
     key: Key = None,
     picture: Annotated[
-        Path | None,
-        typer.Option("--picture", metavar="P.png", help="Draw which view uses which component (needs matplotlib)."),
+        Path | None, Option("Draw which view uses which component (needs matplotlib).", metavar="P.png")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -85,7 +84,7 @@ def fit(
 def transform(
     model: Model,
     views: Sources,
-    codes: Annotated[Path, typer.Option("--codes", metavar="CODES.csv", help="The file to write: .csv or .npy.")],
+    codes: Annotated[Path, Option("The file to write: .csv or .npy.", metavar="CODES.csv")],
     key: Key = None,
     force: Force = False,
 ) -> None:
@@ -102,13 +101,7 @@ def transform(
 
 
 @command.command("impute")
-def impute(
-    model: Model,
-    views: Sources,
-    out: Out = Path("."),
-    key: Key = None,
-    force: Force = False,
-) -> None:
+def impute(model: Model, views: Sources, out: Out = Path("."), key: Key = None, force: Force = False) -> None:
     """Fill in missing views and entries, and write a .csv file for each view of the model.
 
     \b
@@ -128,7 +121,7 @@ def evaluate(
     labels: Labels,
     comparison: Comparison,
     key: Key = None,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw scores against ranks (needs matplotlib).")] = False,
+    plot: Annotated[bool, Option("Draw scores against ranks (needs matplotlib).")] = False,
     jobs: Processes = 1,
     out: Out = Path("."),
     force: Force = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,47 +13,35 @@ from typer.core import TyperCommand, TyperGroup
 
 from visionnmf.apps.settings import Option, settings
 
-Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results. It is created if missing.")
-]
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Also read the sub-folders of folders. The results mirror them.")
-]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Process N inputs at a time.")]
-Processes = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Use N processes.")]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", min=0, max=2**32 - 1, help="Seed of the random numbers. The same seed gives the same result."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
-SKIP_EXISTING = "Leave out inputs whose results exist, without the hint that --force replaces them."
-SkipExisting = Annotated[bool, typer.Option("--skip-existing", help=SKIP_EXISTING)]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Verbatim = Annotated[
-    bool, typer.Option("--verbatim", help="Write names to CSV as they are, also where spreadsheets see formulas.")
-]
+OUT = Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR")
+RECURSIVE = Option("Also read the sub-folders of folders. The results mirror them.", short="-r")
+JOBS = Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)
+SKIP_EXISTING = Option("Leave out inputs whose results exist, without the hint that --force replaces them.")
+JSON = Option("Print one JSON document on standard output and nothing else.")
+
+Out = Annotated[Path, OUT]
+Recursive = Annotated[bool, RECURSIVE]
+Jobs = Annotated[int, JOBS]
+Processes = Annotated[int, replace(JOBS, help="Use N processes.")]
+Force = Annotated[bool, Option("Overwrite existing results.")]
+SkipExisting = Annotated[bool, SKIP_EXISTING]
+Verbatim = Annotated[bool, Option("Write names to CSV as they are, also where spreadsheets see formulas.")]
 # `apps/cli/__init__.py` adds these options to every command that has --jobs ...
-Scheduler = Annotated[
-    str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="Let the workers of this Dask scheduler do the work."),
-]
-Upload = Annotated[
-    bool, typer.Option("--upload", help="With --scheduler: send files to workers that have no shared path.")
-]
-# ... and these to every command, with Json and Debug.
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what failed.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step and its time on standard error.")]
+Scheduler = Annotated[str | None, Option("Let the workers of this Dask scheduler do the work.", metavar="ADDRESS")]
+Upload = Annotated[bool, Option("With --scheduler: send files to workers that have no shared path.")]
+# ... and these to every command.
+Json = Annotated[bool, JSON]
+Debug = Annotated[bool, Option("Show the traceback of an error.")]
+Quiet = Annotated[bool, Option("Print only what failed.", short="-q")]
+Verbose = Annotated[bool, Option("Report each step and its time on standard error.", short="-v")]
 
 
 @settings
 class ExistingResults:
     """What happens to results that exist already."""
 
-    force: Annotated[bool, Option("Overwrite existing results.")] = False
-    skip_existing: Annotated[bool, Option(SKIP_EXISTING)] = False
+    force: Force = False
+    skip_existing: SkipExisting = False
 
 
 def one_of(names: Sequence[str]) -> str:

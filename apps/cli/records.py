@@ -11,12 +11,12 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from visionnmf._text import printable
-from visionnmf.apps.settings import Option, OptionField, options_of, settings
+from visionnmf.apps.settings import Option, OptionField, option_field, options_of, settings
 from visionnmf.exceptions import ParameterError, VisionNMFError
 
 from .options import one_of, without_brackets
 
-__all__ = ["Configuration", "flag_of", "given_on_command_line", "name_flags", "with_records"]
+__all__ = ["Configuration", "flag_of", "given_on_command_line", "name_flags", "with_records", "with_typer_options"]
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
 
@@ -33,13 +33,25 @@ class Configuration:
     ] = None
 
 
+def with_typer_options(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature whose parameters with an :class:`.Option` have the same option in typer's form."""
+    parameters = []
+    for parameter in signature.parameters.values():
+        field = option_field(parameter.name, parameter.annotation, parameter.default)
+        if field is not None:
+            option = _parameter(field, "")
+            parameter = parameter.replace(annotation=option.annotation, default=option.default)
+        parameters.append(parameter)
+    return signature.replace(parameters=parameters)
+
+
 def with_records(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command one option for each field of the records (:mod:`visionnmf.apps.settings`) among its parameters.
 
     The command is called with the records, made of what stands on the command line. Other parameters stay as they are.
     The options of a record with an attribute ``PANEL`` stand under this heading in the help.
     """
-    signature = inspect.signature(function, eval_str=True)
+    signature = with_typer_options(inspect.signature(function, eval_str=True))
     records = {name: found for name, p in signature.parameters.items() if (found := options_of(p.annotation))}
     # Typer reads the options from the signature: the records are taken out of it, and their fields put in.
     added = [

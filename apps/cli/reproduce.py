@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from visionnmf.apps.settings import Option
+
 from .options import Force, Out, Processes
 from .run import running
 
@@ -15,13 +17,11 @@ def command(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME...]", help="Papers or items: mahnmf, mahnmf/fig-5.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List all tables and figures, and run nothing.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Run all of them.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Run fewer splits: to see that all works, not to cite.")
-    ] = False,
+    list_: Annotated[bool, Option("List all tables and figures, and run nothing.")] = False,
+    all_: Annotated[bool, Option("Run all of them.")] = False,
+    quick: Annotated[bool, Option("Run fewer splits: to see that all works, not to cite.")] = False,
     out: Out = Path("reproduced"),
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of the data sets.")] = None,
+    data: Annotated[Path | None, Option("Folder of the data sets.", metavar="DIR")] = None,
     jobs: Processes = 1,
     force: Force = False,
 ) -> None:

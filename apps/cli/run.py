@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -45,32 +46,60 @@ class Result(Protocol):
         """Return the result for a person."""
 
 
+@dataclass
+class Tally:
+    """What became of the inputs of a run, or of its rows, from which the exit code follows."""
+
+    done: int = 0  # worked on, printed or not
+    failed: int = 0  # could not be used, or only in part
+    existing: int = 0  # skipped because their results exist
+    alarmed: bool = False  # there is an alarm, and the exit code should say so
+    our_fault: bool = False  # one of the failures is a fault of visionnmf
+    cluster_lost: bool = False
+
+    def exit_code(self) -> int:
+        """Return the exit code of a run that was not interrupted: 0 to 3, as the docstring of this module says."""
+        if self.alarmed:
+            return 3
+        if not self.failed:
+            return 0
+        if self.cluster_lost:
+            return 2
+        return 1 if self.done or self.existing or self.our_fault else 2
+
+
+@dataclass
+class Batch:
+    """The inputs of a run that are worked on one after another, and which one it is."""
+
+    kind: str = ""  # what they are, such as "images"; empty for a command without a batch
+    total: int = 0
+    skip_existing: bool = False  # the user wants this, so no hint says how existing results are replaced
+    number: int = 0  # of the input that is being worked on, from 1
+    current: str = ""  # this input, which an interrupt would name
+
+    def position(self) -> str:
+        """Return which input is being worked on, as " (3/10)"; empty for a single input."""
+        return f" ({self.number}/{self.total})" if self.total > 1 else ""
+
+
 class Run:
     """One run of a command, which prints JSON (`as_json`) or text and lets exceptions through if asked to (`debug`)."""
 
     def __init__(self, as_json: bool, debug: bool) -> None:
-        self.as_json, self.debug = as_json, debug  # print JSON instead of text; let exceptions through
-        self.done = 0  # inputs or rows that were worked on, printed or not
-        self.alarmed = False  # there is an alarm, and the exit code should say so
-        self._failed = 0  # inputs that could not be used, or only in part
-        self._existing = 0  # inputs that were skipped because their results exist
-        self._skip_existing = False  # the user asked for that, so no hint says how to replace them
-        self._ours = False  # one of the failures is a fault of visionnmf
-        self._cut_short = False  # the cluster was lost, whatever it has done before
-        self._kind = ""  # what the inputs of the batch are, such as "images"
+        self.as_json, self.debug = as_json, debug
+        self.tally = Tally()
+        self._batch = Batch()
         self._entries: list[dict[str, Any]] = []  # of the JSON document, in the order of the inputs
         self._entry_of: dict[str, dict[str, Any]] = {}  # by input; each is empty until the work on its input has ended
-        self._current = ""  # the input that is being worked on
-        self._number = self._total = 0  # which input of the batch that is, from 1, and how many there are
         self._began = time.perf_counter()
 
     # --- printing -----------------------------------------------------------------------------------------------------
 
     def report(self, report: Any) -> None:
         """Print the one report of a command, as text or as JSON. Inputs that it skipped count as failed."""
-        # `done` and `_failed` count inputs, for the exit code.
-        self.done += 1
-        self._failed += len(report.skipped)
+        self.tally.done += 1
+        self.tally.failed += len(report.skipped)
         if self.as_json:
             echo(json.dumps({"visionnmf": __version__, **report.as_dict()}, indent=2))
         else:
@@ -88,12 +117,12 @@ class Run:
 
     def line(self, line: str | dict[str, Any]) -> None:
         """Print one of many rows in a format of its own: a line of text, or of JSON."""
-        self.done += 1
+        self.tally.done += 1
         echo(printable(line) if isinstance(line, str) else json.dumps(line))
 
     def row(self, row: Result) -> None:
         """Print one of many rows as soon as it is there: a line of JSON, or text."""
-        self.done += 1
+        self.tally.done += 1
         if self.as_json:
             echo(json.dumps(row.as_dict()))
         else:
@@ -101,11 +130,11 @@ class Run:
 
     def status(self, text: str) -> AbstractContextManager[None]:
         """Show on a terminal that the command is working."""
-        return spinner(f"{text}{self._position()}")
+        return spinner(f"{text}{self._batch.position()}")
 
     def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
         """Show progress; see :func:`~.console.progress_bar`."""
-        return progress_bar(f"{Path(without_password(source)).name}{self._position()}", rate_of)
+        return progress_bar(f"{Path(without_password(source)).name}{self._batch.position()}", rate_of)
 
     @contextmanager
     def steps(self, source: str, stage: str) -> Iterator[Steps | None]:
@@ -115,14 +144,8 @@ class Run:
 
     def _print_summary(self, report: Any) -> None:
         """Print a report for a person, with options for the library's hints; names cannot steer the terminal."""
-        # PASS_FORCE is the library's hint, and GIVE_FORCE the same in words of the command line.
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
         self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
-
-    def _position(self) -> str:
-        """Return which input of a batch is being worked on, as " (3/10)"; empty for a single input."""
-        # `_number` counts inputs from 1, and `_total` is how many there are.
-        return f" ({self._number}/{self._total})" if self._total > 1 else ""
 
     # --- a batch of inputs --------------------------------------------------------------------------------------------
 
@@ -140,7 +163,7 @@ class Run:
     def batch(
         self,
         kind: str,
-        arguments: Sequence[str] | Sequence[Input],
+        inputs: Sequence[Input],
         process: Callable[..., Any],
         *,
         writes: bool = True,
@@ -151,84 +174,76 @@ class Run:
     ) -> list[Any]:
         """Process every input, go on after a failure, and return the reports in the order of the inputs.
 
-        `kind` says what the inputs are ("images"), and `arguments` are files, patterns and samples, or what
-        :meth:`inputs` has found. `process` is called with an input and returns a report; a :class:`~.work.Work`, which
-        `jobs` of more than 1 and a cluster need, is imported after the paths were checked. `writes` says whether
-        results are named after the inputs. With a folder `out`, `process` is called with ``out=``, this folder or one
-        beneath it: results of a folder's files mirror the folder, and inputs of the same name get folders of their own.
-        Inputs whose results exist are reported as skipped, not as failures; with `skip_existing` no hint says what
-        replaces them. `prepare` is called beforehand with the next hundred inputs and the folders for their results
-        (None for the default), if they are better looked at together.
+        `kind` says what the inputs are ("images"). `process` is called with an input and returns a report; a
+        :class:`~.work.Work`, which `jobs` of more than 1 and a cluster need, is imported after the paths were checked.
+        `writes` says whether results are named after the inputs. With a folder `out`, `process` is called with
+        ``out=``, this folder or one beneath it: results of a folder's files mirror the folder, and inputs of the same
+        name get folders of their own. Inputs whose results exist are reported as skipped, not as failures; with
+        `skip_existing` no hint says what replaces them. `prepare` is called beforehand with the next hundred inputs and
+        the folders for their results (None for the default), if they are better looked at together.
         """
-        self._kind, self._skip_existing = kind, skip_existing
-        inputs = [found for found in arguments if isinstance(found, Input)]
-        inputs += self._find([name for name in arguments if isinstance(name, str)])
+        self._batch = Batch(kind, len(inputs), skip_existing)
         sources = [found.source for found in inputs]
-        options: list[dict[str, Any]] = [{}] * len(inputs)
+        folders: list[Path | None] = [None] * len(inputs)
         if out is not None:
             from visionnmf.io import place_results
 
-            options = [{"out": out / place} for place in place_results(inputs)]
-        self._total = len(inputs)
+            folders = [out / place for place in place_results(inputs)]
         if isinstance(process, Work) and is_shared(jobs, len(inputs)):
-            return self._process_in_parallel(process, sources, options, jobs)
+            return self._process_in_parallel(process, sources, folders, jobs)
         reports: list[Any] = []
         used: dict[str, str] = {}  # the input by the common beginning of its results' names
         # If an input fails, `_working_on` reports it, and the loop goes on with the next one.
-        for index, source in enumerate(sources):
+        for index, (source, folder) in enumerate(zip(sources, folders, strict=True)):
             if prepare is not None and index % PREPARED_TOGETHER == 0:
                 together = slice(index, index + PREPARED_TOGETHER)
-                prepare(sources[together], [each.get("out") for each in options[together]])
+                prepare(sources[together], folders[together])
                 if number_come():  # `prepare` may have put a failure aside that was an interrupt
                     raise KeyboardInterrupt
             with self._working_on(source, index + 1) as entry:
-                stem = result_name(source, options[index].get("out"), used) if writes else source
+                stem = result_name(source, folder, used) if writes else source
                 with self._shown(process, source) as more:
-                    outcome = call(process, source, options[index] | more)
+                    outcome = call(process, source, _out_option(folder) | more)
                 used[stem] = source
                 reports.append(self._finish(outcome, entry))
-        self._current = ""
+        self._batch.current = ""
         return reports
 
     def _process_in_parallel(
-        self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
+        self, process: Work, sources: list[str], folders: list[Path | None], jobs: int
     ) -> list[Any]:
         """Process inputs in several processes or on a cluster; print their reports in the order of the inputs."""
-        # `options` has the keyword arguments for each input. `_number` is how many were printed, because `_working_on`
-        # sets it to the number, from 1, of the input that it prints.
         for source in sources:  # the JSON document keeps this order
             self._entry(source)
         waiting: dict[int, Outcome] = {}  # outcomes of inputs that have ended, while an earlier input has not
         reports: list[Any] = []
 
         def report(index: int) -> None:
-            """Print the outcome of input `index`, or its failure, and add its report.
-
-            The work has ended, so `_current` is empty: an interrupt now must not say that nothing was written.
-            """
+            """Print the outcome of input `index`, or its failure, and add its report."""
             outcome = waiting.pop(index)
             with self._working_on(sources[index], index + 1) as entry:
-                self._current = ""
+                self._batch.current = ""  # the work has ended: an interrupt must not say that nothing was written
                 if outcome.error is not None:
                     raise outcome.error
                 reports.append(self._finish(outcome, entry))
 
-        with self.steps(self._kind, "done") as steps:
-            ended = 0
+        with self.steps(self._batch.kind, "done") as steps:
+            ended = printed = 0
 
             def keep(key: str, outcome: Outcome) -> None:
                 """Take the outcome of one input, by its index, and print all those that no earlier input holds back."""
-                nonlocal ended
+                nonlocal ended, printed
                 ended += 1
                 waiting[int(key)] = outcome
                 if steps is not None:
-                    steps(ended, self._total)
-                while self._number in waiting:  # the first input that has not been printed
-                    report(self._number)
+                    steps(ended, self._batch.total)
+                while printed in waiting:
+                    report(printed)
+                    printed += 1
 
             try:
-                work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
-                call_in_processes(process, work, jobs, keep)
+                calls = {str(i): (source, _out_option(folders[i])) for i, source in enumerate(sources)}
+                call_in_processes(process, calls, jobs, keep)
             finally:  # an interrupt may come while the results of later inputs wait for an earlier one
                 for index in sorted(waiting):
                     if waiting[index].error is None:
@@ -238,10 +253,8 @@ class Run:
     @contextmanager
     def _working_on(self, source: str, number: int) -> Iterator[dict[str, Any]]:
         """Work on input `number`; yield its JSON entry; errors become its failure, and existing results skip it."""
-        # `attempt` reports a failure, and `_skip` existing results. `_current` is the input that an interrupt would
-        # name.
-        self._current, self._number = source, number
-        self.detail(f"{source}{self._position()}")
+        self._batch.current, self._batch.number = source, number
+        self.detail(f"{source}{self._batch.position()}")
         entry = self._entry(source)
         with self.attempt(source, entry):
             try:
@@ -253,14 +266,12 @@ class Run:
 
     def _skip(self, source: str, reason: str, entry: dict[str, Any]) -> None:
         """Report that an input is left out because its results exist; for a single input hint at ``--force``."""
-        # `_existing` counts such inputs, `entry` is the input's part of the JSON document, and `_skip_existing` says
-        # that the user asked for it. :meth:`end` gives the hint for a batch.
-        self._existing += 1
+        self.tally.existing += 1
         sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
         entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
-        if self._total == 1 and not self._skip_existing:
+        if self._batch.total == 1 and not self._batch.skip_existing:  # :meth:`end` gives the hint for several
             sentence += f"; {GIVE_FORCE}"
-        if not (self._skip_existing and is_quiet()):
+        if not (self._batch.skip_existing and is_quiet()):
             say(sentence)
 
     @contextmanager
@@ -277,11 +288,10 @@ class Run:
 
     def _finish(self, outcome: Outcome, entry: dict[str, Any]) -> Any:
         """Print the report of an input, put it into `entry`, its entry of the JSON document, and return it."""
-        # `done` and `_failed` count inputs, for the exit code.
         for sentence in outcome.warnings:
             say(sentence)
-        self.done += 1
-        self._failed += len(outcome.report.skipped)
+        self.tally.done += 1
+        self.tally.failed += len(outcome.report.skipped)
         self._print_summary(outcome.report)
         entry |= outcome.report.as_dict() | {"warnings": outcome.warnings}
         return outcome.report
@@ -316,7 +326,6 @@ class Run:
 
     def _entry(self, source: str) -> dict[str, Any]:
         """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""
-        # `_entries` are those of the document, and `_entry_of` finds them by input.
         if source not in self._entry_of:
             self._entry_of[source] = {}
             self._entries.append(self._entry_of[source])
@@ -327,8 +336,6 @@ class Run:
     @contextmanager
     def attempt(self, source: str = "", entry: dict[str, Any] | None = None) -> Iterator[None]:
         """Turn an exception into the failure of an input (in its JSON `entry`), or of the run, except with --debug."""
-        # `_cut_short` says that the cluster was lost, and `_ours` that a failure is a fault of visionnmf, for the exit
-        # code.
         try:
             yield
         except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
@@ -338,14 +345,13 @@ class Run:
                 raise KeyboardInterrupt from None
             if self.debug:
                 raise
-            self._cut_short = self._cut_short or isinstance(error, ClusterError)
-            self._ours = self._ours or not isinstance(error, VisionNMFError | OSError | MemoryError)
+            self.tally.cluster_lost |= isinstance(error, ClusterError)
+            self.tally.our_fault |= not isinstance(error, VisionNMFError | OSError | MemoryError)
             self.fail(error_line(error, source), source, entry)
 
     def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
         """Report what could not be used, and why, in a `sentence`, also in the JSON `entry`, by default a new one."""
-        # `_entries` are those of the JSON document.
-        self._failed += 1
+        self.tally.failed += 1
         if entry is None:
             self._entries.append(entry := {})
         entry |= {"input": without_password(source), "error": without_password(sentence)}
@@ -354,39 +360,23 @@ class Run:
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: the JSON document of a batch, and how many inputs failed.
 
-        `interrupted` says that a signal has ended the work on the `_current` input. A command without a batch has no
-        `_kind` of inputs. `_failed` and `_existing` count inputs that failed, and those that were skipped because their
-        results exist.
+        `interrupted` says that a signal has ended the work on the current input.
         """
-        if interrupted and self._current:
-            say(f"interrupted during {self._current}; nothing was written for it")
+        batch, tally = self._batch, self.tally
+        if interrupted and batch.current:
+            say(f"interrupted during {batch.current}; nothing was written for it")
         entries = [entry for entry in self._entries if entry]  # without inputs that were never begun
-        if self._kind and self.as_json:
-            document = {"visionnmf": __version__, self._kind: entries, "failed": self._failed}
+        if batch.kind and self.as_json:
+            document = {"visionnmf": __version__, batch.kind: entries, "failed": tally.failed}
             echo(json.dumps(document, indent=2))
-        elif self._kind and self._failed and len(entries) > 1 and not self._cut_short:
-            say(f"{self._failed} of {len(entries)} {self._kind} failed")
-        if self._existing and self._total > 1 and not self._skip_existing:
+        elif batch.kind and tally.failed and len(entries) > 1 and not tally.cluster_lost:
+            say(f"{tally.failed} of {len(entries)} {batch.kind} failed")
+        if tally.existing and batch.total > 1 and not batch.skip_existing:
             say(
-                f"{self._existing} of {len(entries)} {self._kind} skipped, because their results exist; "
+                f"{tally.existing} of {len(entries)} {batch.kind} skipped, because their results exist; "
                 "--force replaces these, --skip-existing says that they are wanted and leaves out this hint"
             )
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
-
-    def exit_code(self, interrupted: bool) -> int:
-        """Return the exit code: 0 to 3, or 128 plus the number of the signal that has `interrupted` the run."""
-        # `done`, `_failed` and `_existing` count inputs that were used, that failed, and that had results already.
-        # `_cut_short` says that the cluster was lost, `_ours` that a failure is a fault of visionnmf.
-        if interrupted:
-            return 128 + (number_come() or signal.SIGINT)
-        if self.alarmed:  # there was an alarm, and the command was asked to report that by its exit code
-            return 3
-        if not self._failed:
-            return 0
-        if self._cut_short:
-            return 2
-        # 1: some inputs were used, or a failure is a fault of visionnmf; 2: nothing could be used
-        return 1 if self.done or self._existing or self._ours else 2
 
 
 @contextmanager
@@ -405,7 +395,13 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
         interrupted = True
     with run.attempt():
         run.end(interrupted)
-    raise typer.Exit(run.exit_code(interrupted))
+    code = 128 + (number_come() or signal.SIGINT) if interrupted else run.tally.exit_code()
+    raise typer.Exit(code)
+
+
+def _out_option(folder: Path | None) -> dict[str, Any]:
+    """Return the keyword argument for the folder of an input's results; none for the default."""
+    return {} if folder is None else {"out": folder}
 
 
 def _with_flags(text: str) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
-from visionnmf.apps.settings import comma_separated
+from visionnmf.apps.settings import Option, comma_separated
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
@@ -107,23 +107,16 @@ def segment_images(
 
 @command.command("evaluate")
 def evaluate(
-    images: Annotated[Path, typer.Option("--images", metavar="DIR", help="Folder of images.")],
+    images: Annotated[Path, Option("Folder of images.", metavar="DIR")],
     truth: Annotated[
-        Path,
-        typer.Option(
-            "--truth", metavar="DIR", help="Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ..."
-        ),
+        Path, Option("Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ...", metavar="DIR")
     ],
-    methods: Annotated[
-        str | None, typer.Option("--methods", help="Names with commas between. The default is all methods.")
-    ] = None,
+    methods: Annotated[str | None, Option("Names with commas between. The default is all methods.")] = None,
     boundaries: Annotated[
-        bool, typer.Option("--boundaries", help="Also match boundaries, which takes seconds for each image and method.")
+        bool, Option("Also match boundaries, which takes seconds for each image and method.")
     ] = False,
     jobs: Processes = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
-    ] = None,
+    out: Annotated[Path | None, Option("Folder for results.csv; made if missing.", short="-o", metavar="DIR")] = None,
     force: Force = False,
 ) -> None:
     """Compare methods on images that people segmented; an interrupted run continues where it stopped.
@@ -146,13 +139,6 @@ def evaluate(
         names = tuple(segmentation.METHODS) if methods is None else comma_separated(methods)
         with run.steps(str(images), "images") as progress:
             report = segmentation.evaluate(
-                images,
-                truth,
-                methods=names,
-                boundaries=boundaries,
-                out=out,
-                jobs=jobs,
-                force=force,
-                progress=progress,
+                images, truth, methods=names, boundaries=boundaries, out=out, jobs=jobs, force=force, progress=progress
             )
         run.report(report)

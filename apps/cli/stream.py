@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from visionnmf.apps.settings import Option
 from visionnmf.apps.stream.settings import Checkpoints, ComponentsPicture, SampleSource, StreamLearning
 
 from .console import say
@@ -22,7 +23,7 @@ def command(
         str,
         typer.Argument(metavar="SOURCE", help="Folder of images, video, .npy, HDF5, Zarr, .csv; - is standard input."),
     ],
-    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    model: Annotated[Path, Option("The model file to write.", metavar="M.npz")],
     learning: StreamLearning,
     checkpoints: Checkpoints,
     reading: SampleSource,

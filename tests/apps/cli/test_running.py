@@ -16,6 +16,7 @@ from helpers import run_command
 from visionnmf.apps import cli
 from visionnmf.apps.cli import console, signals
 from visionnmf.apps.cli.console import progress_bar, spinner
+from visionnmf.apps.cli.input_paths import Input
 from visionnmf.apps.cli.run import error_line, running
 from visionnmf.apps.faces.evaluation import METHODS
 from visionnmf.datasets import CORRUPTIONS
@@ -76,7 +77,7 @@ def test_the_exit_code_of_a_batch(capsys):
         return Found()
 
     def batch(*names):
-        return code(lambda run: run.batch("things", names, process), as_json=True)
+        return code(lambda run: run.batch("things", [Input(name) for name in names], process), as_json=True)
 
     assert batch("good") == 0
     assert batch("good", "bad") == batch("bad", "good") == 1
@@ -110,7 +111,7 @@ def test_nothing_else_in_the_command_line_ends_a_run():
     """The rule stands once: only `running` exits with a code; `--version` and the entry point have none to choose."""
     for path in (ROOT / "apps" / "cli").glob("*.py"):
         text = path.read_text()
-        allowed = {"run.py": ["raise typer.Exit(run.exit_code(interrupted))"], "__init__.py": ["raise typer.Exit"]}
+        allowed = {"run.py": ["raise typer.Exit(code)"], "__init__.py": ["raise typer.Exit"]}
         found = re.findall(r"raise typer\.Exit.*|sys\.exit.*", text)
         assert found == allowed.get(path.name, []), path
 
