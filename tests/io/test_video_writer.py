@@ -90,6 +90,18 @@ def test_ffv1_comes_back_bit_for_bit(tmp_path, rng, width, height, grey):
     np.testing.assert_array_equal(back, np.repeat(expected[..., None], 3, 3) if grey else expected)
 
 
+@pytest.mark.parametrize(("name", "codec"), [("a.mp4", "h264"), ("a.mkv", "ffv1")])
+def test_equal_frames_give_equal_files(tmp_path, rng, name, codec):
+    frames = rng.integers(0, 256, (5, 48, 64, 3), np.uint8)
+    files = [tmp_path / place / name for place in ("first", "second")]
+    for file in files:
+        file.parent.mkdir()
+        with VideoWriter(file, width=64, height=48, frame_rate=25, codec=codec) as writer:
+            for frame in frames:
+                writer.write(frame)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
 def test_without_x264_the_same_file_is_vp9(tmp_path, monkeypatch):
     monkeypatch.setattr("av.codecs_available", av.codecs_available - {"libx264"})
     path = tmp_path / "out.mp4"
