@@ -134,8 +134,8 @@ class VideoWriter:
     def _open(self) -> Iterator[None]:
         """Open the file, which gets its name only if the block, the encoder's last frames and a check succeed."""
         with output_file(self.path, force=self.force) as temporary:
-            # "bitexact" leaves random identifiers out, so that equal frames give equal files. "faststart" puts the index
-            # of an MP4 file at its beginning, so that browsers can play while they load.
+            # "bitexact" leaves out random identifiers, so that equal frames give equal files. "faststart" puts the
+            # index of an MP4 file at its beginning, so that browsers can play while they load.
             container_options = {"fflags": "+bitexact"}
             if self.path.suffix.lower() == ".mp4":
                 container_options["movflags"] = "+faststart"
