@@ -144,11 +144,14 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """L21 loss of a whole row: ``u+ = a m b / (t + m b)``, t its prox's norm; without weights ``t = max(0, |a| - b)``.
+    """L21 loss ``sqrt(sum m (x - p)^2)`` of a whole row: ``u+ = a m b / (t + m b)``.
+
+    Here t is the norm ``sqrt(sum m s^2)`` of the prox s of a: ``max(0, |a| - b)`` without weights, otherwise the root
+    that :func:`_l21_norm` finds.
 
     A row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares, scaled dual `u`,
-    first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 / rho and ``a = x
-    - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
+    first multiplied by `decay` (old rho over new rho) and then overwritten by u+, and weights `m` or None; b is `bound`
+    = 1 / rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
     """
     number = x.dtype.type
     zero = number(0)
@@ -270,11 +273,13 @@ def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residu
 
 @kernel
 def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for Kullback-Leibler, on rows ``start:stop``, with losses of 0.
+    """Run the elementwise part of one ADMM iteration for Kullback-Leibler, on rows ``start:stop``.
 
-    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
-    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    `X` (n_rows, n) are the data and `M` their weights, or None. `P` (stop - start, n), the model of these rows,
+    receives the target of least squares, and the scaled dual `U` (n_rows, n) is updated in place. `bounds` (n_rows,)
+    are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has changed. `residuals` (n_rows,) receive
+    the l1 norm of each row's primal residual. `losses` (n_rows,) receive 0: the loss needs a logarithm for each entry,
+    and the caller computes it elsewhere. `parameter` is unused.
     """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0

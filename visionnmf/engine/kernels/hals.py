@@ -40,8 +40,8 @@ def _columns(  # type: ignore[no-untyped-def]
     """Run one HALS pass, blocked over components and columns; the arguments are those of :func:`hals_columns`.
 
     That is, minimise ``<F, G F> / 2 - <B, F> + l1 . F + l2 . F^2 / 2`` over one row of `F` (r, n) after the other,
-    within [`low`, `high`], for columns ``start:stop``. `padded` is r rounded up to a multiple of UNROLL. The
-    padding has zeros in the Gram matrix and so affects nothing.
+    within [`low`, `high`], for columns ``start:stop``. Column 0 of `B` belongs to column `offset` of `F`. `padded` is
+    r rounded up to a multiple of UNROLL. The padding has zeros in the Gram matrix and so affects nothing.
 
     `system` (padded + 1, padded), zero on entry, receives the Gram matrix, and in its last row the inverse of the
     diagonal. `scratch` (2 padded + UNROLL, TILE), zero on entry, holds rows of one tile of `F`, of `B`, and of the

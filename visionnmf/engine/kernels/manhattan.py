@@ -218,7 +218,8 @@ def rri_rows(  # type: ignore[no-untyped-def]
     residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
     for j in range(start, stop):
-        tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)  # smaller residuals count as 0
+        largest = _set_residual(residual, X[j], Ft, j, A)  # returns the largest entry of row j
+        tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
         if losses is not None:
             losses[j] = _loss(residual, None if M is None else M[j], alpha)
         if M is not None:
@@ -307,7 +308,8 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
             for k in range(r):
                 gathered[k, e] = p[k]
                 rest[k] -= p[k]
-        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, gathered)  # smaller residuals count as 0
+        largest = _set_residual(residual, x, Ft, j, gathered)  # returns the largest entry of x
+        tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
         loss = 0.0
         for e in range(count):
             loss += abs(residual[e])
@@ -321,7 +323,8 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
                 f, a = Ft[k, j], gathered[k, :count]
                 slope = rest[k] + np.float64(l1[k] + l2[k] * f)
                 curvature = np.float64(l2[k])
-                # the exact minimiser, a weighted median; the residual is updated with it
+                # the exact minimiser, a weighted median; the residual is updated with it. `a` is passed as coefficients
+                # and again as their products with the entry weights, which are 1.
                 new = update_variable(residual, a, a, f, low, high, slope, curvature, eps, tiny, steps, jumps)
                 moved |= new != f
                 Ft[k, j] = new
@@ -335,8 +338,9 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 
     Each row minimises ``sum_i m_i |x_i - p_i|``. `X` (n_rows, n) may have any dtype; the arithmetic uses that of `A`
     (r, n) >= 0. `M` (n_rows / group, n) holds the weights: `group` consecutive rows of `X` share one row of weights,
-    whose scale does not matter. The codes `Ft` (r, n_rows) are updated in place within [`low`, `high`], with at most
-    `sweeps` sweeps for each row. `eps` is the relative rounding of sums. `start` and `stop` count rows of `M`.
+    whose scale does not matter, because there are no penalties. The codes `Ft` (r, n_rows) are updated in place within
+    [`low`, `high`], with at most `sweeps` sweeps for each row. `eps` is the relative rounding of sums. `start` and
+    `stop` count rows of `M`.
     """
     n = X.shape[1]
     r = A.shape[0]
@@ -353,13 +357,17 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
             for i in range(n):
                 row[i] = a[i] * number(weights[i])
         for j in range(block * group, (block + 1) * group):
-            tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)  # smaller residuals count as 0
+            largest = _set_residual(residual, X[j], Ft, j, A)  # returns the largest entry of row j
+            tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
             for _ in range(sweeps):
                 moved = False
                 for k in range(r):
                     x = Ft[k, j]
+                    slope, curvature = 0.0, 0.0  # of penalties, of which there are none
                     # the exact minimiser, a weighted median; the residual is updated with it
-                    new = update_variable(residual, A[k], weighted[k], x, low, high, 0.0, 0.0, eps, tiny, steps, jumps)
+                    new = update_variable(
+                        residual, A[k], weighted[k], x, low, high, slope, curvature, eps, tiny, steps, jumps
+                    )
                     moved |= new != x
                     Ft[k, j] = new
                 if not moved:
@@ -382,7 +390,8 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
     zero = number(0)
     high = number(np.inf)
     for j in range(n):
-        tiny = number(4 * eps) * _set_residual(residual, S[j], H, j, H)  # smaller residuals count as 0
+        largest = _set_residual(residual, S[j], H, j, H)  # returns the largest entry of row j of S
+        tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
         for k in range(H.shape[0]):
             HC[k, j] = zero  # the diagonal has weight 0
         for _ in range(2):  # both sweeps over the node's codes use the same residual
@@ -451,9 +460,9 @@ def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignor
 
     `P` (stop - start, n) holds the model of these rows and receives the derivative of the smoothed loss with respect to
     it. `X` is (n_rows, n), and `M` (n_rows, n) holds entry weights or is None. `widths` (n,) is the half-width, for
-    each feature, of the parabola that replaces the kink; 0 leaves the feature out. `alpha` >= 0 is the weight of the
-    elastic net. `losses` and `inner` (n_rows,) receive each row's unsmoothed loss and the inner product of data and
-    dual.
+    each feature, of the parabola that replaces the kink; 0 leaves the feature out. `alpha` >= 0 is that of the elastic
+    net, whose loss of a residual e is ``|e| + alpha/2 e^2``. `losses` and `inner` (n_rows,) receive each row's
+    unsmoothed loss, and the inner product of its data and its dual, the derivative of the smoothed ``|e|`` alone.
     """
     n = X.shape[1]
     for j in range(start, stop):
@@ -520,13 +529,13 @@ def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-unt
     """Add ``change * a`` to the gradient `g`; write to `distance` the part of it that the bounds do not absorb.
 
     At a code of `f` that is at its bound `low`, a positive derivative is optimal and counts as 0, and likewise a
-    negative one at `high`. Return the squared norm of `distance`.
+    negative one at `high` > `low`. `distance` is that from an optimal gradient; return its squared norm.
     """
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k] + change * a[k]
         g[k] = d
-        if (f[k] <= low and d > 0.0) or (f[k] >= high and f[k] > low and d < 0.0):
+        if (f[k] <= low and d > 0.0) or (f[k] >= high and d < 0.0):
             d = 0.0
         distance[k] = d
         total += d * d

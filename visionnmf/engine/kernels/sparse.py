@@ -196,7 +196,12 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
-    """Return ``sum a x / p`` and ``sum a^2 x / p^2``: hyperbolas in one code, and their negative slope."""
+    """Return ``sum a x / p`` and ``sum a^2 x / p^2`` over the stored entries of a row, for one of its codes.
+
+    `x` are the data, `p` the model and `a` the code's component there. The first sum is what the derivative of the
+    Kullback-Leibler divergence has with a minus sign. Each of its terms is a hyperbola in the code, because p grows by
+    a; the second sum is the negative slope.
+    """
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
     for e in range(x.shape[0]):

@@ -58,18 +58,17 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     """
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)  # (n, r) and (r,)
-    limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
+    box_l1_l2 = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
     losses = np.empty(X.shape[0])
-    eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
+    rounding, zero_weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)  # relative rounding of sums
 
     def sweep(block: tuple[int, int]) -> None:
-        """Run all sweeps on the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
-        # the scratch arrays receive the components at the stored entries of a row, of which there are at most `longest`
+        """Sweep over the codes of the rows ``block[0]:block[1]`` in place by medians, and write their losses before."""
         longest = _longest_row(X.indptr, *block)
-        # `limits`: bounds, l1 and l2 weights; `sums` of the components serve the entries that are not stored, of this
-        # `weight`
+        # `points` and `sums` are the components (n, r) and their sums (r,), which serve the entries that are not
+        # stored; the arrays in the last line are scratch: a row has at most `longest` stored entries
         _kernels.rri_sparse_rows(
-            X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
+            X.data, X.indices, X.indptr, Ft, points, sums, zero_weight, *box_l1_l2, sweeps, rounding, *block, losses,
             np.empty((len(A), longest), X.dtype), np.empty((3, longest), X.dtype), np.empty(len(A)),
         )  # fmt: skip
 
@@ -95,20 +94,21 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
 
     A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
     """
-    return _descend(problem, Ft, A, None, None, sweeps, tol)
+    return _descend(problem, Ft, A, sums=None, model_floors=None, sweeps=sweeps, tol=tol)
 
 
 def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
     """Update the codes by sBCD on a beta-divergence of the stored entries, in place; return the loss before.
 
-    sBCD minimises a least-squares model of the divergence, code by code. A row is finished after `sweeps` sweeps, or
-    when one changes no code by more than `tol` times its largest. Entries that are not stored are missing.
+    sBCD minimises a least-squares model of the divergence, code by code. The codes `Ft` are (r, n_rows), the fixed
+    factor `A` is (r, n). A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times
+    its largest. Entries that are not stored are missing.
     """
-    wide = A.astype(np.float64)
+    A64 = A.astype(np.float64)
 
     def improve(block: tuple[int, int]) -> float:
         """Update the codes of the rows ``block[0]:block[1]`` in place, and return the sum of their losses before."""
-        rows = sparse_rows.DivergenceRows(problem, wide, block)
+        rows = sparse_rows.DivergenceRows(problem, A64, block)
         codes, loss = rows.improve(Ft[:, slice(*block)].astype(np.float64), sweeps, tol)
         Ft[:, slice(*block)] = codes
         return loss
@@ -119,23 +119,26 @@ def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: 
 
 
 def _descend(
-    problem: Problem, Ft: Array, A: Array, sums: Array | None, levels: Array | None, sweeps: int, tol: float
+    problem: Problem, Ft: Array, A: Array, sums: Array | None, model_floors: Array | None, sweeps: int, tol: float
 ) -> float:
     """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before.
 
-    With `sums` (r,), the sums of the components (empty: over the stored entries only), and `levels` (n_rows,), the
-    smallest values of the model in each row, the loss is the Kullback-Leibler divergence. If both are None, it is least
-    squares. A row ends when a sweep changes no code by more than `tol` times its largest one.
+    With `sums` (r,), the sums of the components (empty: over the stored entries only), and `model_floors` (n_rows,),
+    the smallest values of the model in each row, the loss is the Kullback-Leibler divergence. If both are None, it is
+    least squares. A row ends when a sweep changes no code by more than `tol` times its largest one.
     """
     X, penalty = problem.X, problem.penalty_W
     points, tolerance, losses = np.ascontiguousarray(A.T), X.dtype.type(tol), np.empty(X.shape[0])
-    limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
+    box_l1_l2 = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
-        # `limits`: bounds, l1 and l2 weights; `sums` and `levels` are None for least squares
+        """Update the codes `Ft` (r, n_rows) of rows ``block[0]:block[1]`` in place, and write their losses before.
+
+        `points` (n, r) are the components. For Kullback-Leibler, `sums` (r,) are their sums and `model_floors`
+        (n_rows,) the smallest values of the model in each row. Both are None for least squares.
+        """
         _sparse_kernels.descend_rows(
-            X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
+            X.data, X.indices, X.indptr, Ft, points, sums, *box_l1_l2, sweeps, tolerance, model_floors, *block, losses
         )
 
     work = row_blocks(X)
@@ -144,13 +147,16 @@ def _descend(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)``; yield the objective."""
+    """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)`` each.
+
+    Yield the objective before each iteration: `half` returns the loss before its first sweep.
+    """
     # `half` updates codes and points independently, so a penalty must not tie them together
     refuse_coupled(problem)
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
         objective = penalties + half(problem, Wt, H, sweeps=SWEEPS)
-        half(problem.transposed, H, Wt, sweeps=SWEEPS)
+        half(problem.transposed, H, Wt, sweeps=SWEEPS)  # its loss, that between both updates, is not needed
         yield Iteration(objective)
 
 
@@ -213,12 +219,18 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
 
     def solve(block: tuple[int, int]) -> None:
-        """Run ADMM for rows ``block[0]:block[1]`` and write their codes, divided by their scales."""
+        """Run ADMM on the Manhattan loss of rows ``block[0]:block[1]``, and write their codes to `Wt`.
+
+        The kernel divides each component by a scale, its norm on the stored entries of the row, so the codes that it
+        finds are multiplied by it, as are their bounds. Its start are least-squares codes.
+        """
         start, stop = block
-        # (n_rows, 5, r): lower bound, upper bound, cost, ridge and scale of each code; codes come times their scales
+        # (n_rows, 5, r): lower bound, upper bound, cost, ridge and scale of each code
         terms = _terms(problem, points, start, stop)
         codes, (low, scales) = np.empty((stop - start, len(H))), (terms[:, 0], terms[:, 4])
         r, longest = len(H), _longest_row(X.indptr, start, stop)
+        # CODES_COUPLING is the weight of the difference between the codes of the linear step and their copy in the
+        # bounds, and `decay` the factor of 1 / rho in each iteration
         _sparse_kernels.manhattan_codes_rows(
             X.data, X.indices, X.indptr, codes, points, terms,
             CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, start, stop,
@@ -244,7 +256,8 @@ def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r).
 
     The scale of a code is the norm of its component on the stored entries of the row; the other entries add to its
-    cost. `points` (n, r) are the components, transposed.
+    cost, because an entry of the data 0 costs its model times `zero_weight`. `points` (n, r) are the components,
+    transposed.
     """
     X, penalty = problem.X, problem.penalty_W
     indptr = X.indptr[start : stop + 1]
@@ -259,7 +272,8 @@ def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     l1, l2 = penalty.weights(len(sums), np.float64)
     cost = float(problem.zero_weight) * np.maximum(sums - totals, 0.0) + l1
     # A component that is zero on the stored entries of a row, apart from rounding, must not get an enormous code. One
-    # whose cost far exceeds any possible gain is left out as well: its code ends at the lower bound.
+    # whose cost far exceeds any possible gain, which is in proportion to its norm there, is left out as well: its code
+    # ends at the lower bound.
     used = (totals > TRACE * sums) & (norms > LEAST_SHARE * float(tops.max(initial=0)))
     used &= (norms > LEAST_SHARE * cost) & (norms > LEAST_SHARE * np.sqrt(l2))
     scales = np.where(used, norms, 1.0)

@@ -53,23 +53,24 @@ TINY = 1e-300  # for quotients of zeros
 
 
 class _Factor:
-    """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
+    """A factor or a part of one, stored point by point: `last` before extrapolation, `extrapolated` after it."""
 
     def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
-        """Copy the factor `F` point by point; `share` multiplies the l1 and l2 weights of its penalty.
+        """Copy the factor `F` (r, n_points) point by point.
 
-        `last` is the factor before extrapolation and `ahead` after it.
+        If the data are a sample, `share` is the share of all samples that it holds. The loss is that much smaller, so
+        the l1 and l2 weights of the components' penalty are multiplied by it.
         """
         self.last = np.array(F.T, order="C")  # (n_points, r)
-        self.ahead = self.last.copy()  # (n_points, r)
+        self.extrapolated = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
         share = F.dtype.type(share)
         # arguments of the kernel: lower and upper bound of the entries, and l1 and l2 weights (r,)
-        self.limits = (*penalty.box(F.dtype), share * l1, share * l2)
+        self.box_l1_l2 = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def reset(self, F: Array) -> None:
         """Return to the earlier value `F` (r, n_points): the next step is not extrapolated."""
-        self.last[:] = self.ahead[:] = F.T
+        self.last[:] = self.extrapolated[:] = F.T
 
 
 class _SamplePart:
@@ -101,7 +102,7 @@ class _Model:
         # size of a part: enough stored entries for the cost of the sweep over the components that follows each part
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
-        self.H = _Factor(H, problem.penalty_H, share)
+        self.components = _Factor(H, problem.penalty_H, share)
         self.parts = [_SamplePart(X, Wt, problem.penalty_W, *rows) for rows in row_blocks(X, int(entries) + 1)]
         # sums over the samples: X.T @ W (n, r) and W.T @ W (r, r)
         self.totals, self.gram = np.zeros((n, r)), np.zeros((r, r))
@@ -114,10 +115,10 @@ class _Model:
         """
         for part in self.parts:
             self._improve_codes(part, momentum=0.0, sweeps=FIRST_SWEEPS)
-            self.gram += _gram(part.codes.ahead)
-            # with 0 sweeps it only adds the part's share to the other sum, X.T @ W
+            self.gram += _gram(part.codes.extrapolated)
+            # with 0 sweeps it only adds the part's share to `totals`, X.T @ W
             sweeps = 1 if part is self.parts[-1] else 0
-            self._improve_components(part, part.codes.ahead, momentum=0.0, sweeps=sweeps)
+            self._improve_components(part, part.codes.extrapolated, momentum=0.0, sweeps=sweeps)
 
     def improve_all(self, momentum: float) -> None:
         """Improve the codes of each part of the samples in turn, and the components after each part.
@@ -126,10 +127,10 @@ class _Model:
         its shares of the sums `gram`, ``W.T @ W``, and `totals`, ``X.T @ W``, are exchanged.
         """
         for part in self.parts:
-            old = part.codes.ahead.copy()
+            old = part.codes.extrapolated.copy()
             self._improve_codes(part, momentum, sweeps=CODES_SWEEPS)
-            self.gram += _gram(part.codes.ahead) - _gram(old)
-            self._improve_components(part, part.codes.ahead - old, momentum, sweeps=1)
+            self.gram += _gram(part.codes.extrapolated) - _gram(old)
+            self._improve_components(part, part.codes.extrapolated - old, momentum, sweeps=1)
 
     def run(self, passes: int) -> None:
         """Go `passes` times through all samples without extrapolation, from codes far from their minimum."""
@@ -139,76 +140,81 @@ class _Model:
 
     def _improve_codes(self, part: _SamplePart, momentum: float, *, sweeps: int) -> None:
         """Run HALS sweeps on a part's codes, and extrapolate them by the share :data:`CODES_SHARE` of `momentum`."""
-        points = self.H.ahead
-        gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
-        none = np.empty((0, points.shape[1]))  # no sums over the parts
-        self._descend(part, points, gram, none, step, sweeps)
+        H = self.components.extrapolated  # (n, r)
+        gram, step = H.T @ H, H.dtype.type(momentum * CODES_SHARE)
+        # the sums over parts are for the components; without them the sweeps use the products of this part
+        no_totals = np.empty((0, H.shape[1]))
+        self._descend(part, H, gram, no_totals, step, sweeps)
 
-    def _descend(
-        self, part: _SamplePart, points: Array, gram: Array, totals: Array, momentum: Any, sweeps: int
-    ) -> None:
-        """Multiply the rows of a part by `points` (n, r), then run HALS sweeps on their codes and extrapolate these.
+    def _descend(self, part: _SamplePart, H: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
+        """Multiply the rows of a part by the components `H` (n, r), then sweep over their codes and extrapolate these.
 
-        `gram` is ``points.T @ points``. The products are added to `totals`, whose sums the sweeps then use; if `totals`
-        is empty, they use the products themselves. With `sweeps` 0 only `totals` changes.
+        `gram` is ``H.T @ H``, and `momentum` the share of the codes' last change that is added once more. If `totals`
+        is empty, the HALS sweeps use the products as right-hand sides. Otherwise the products are added to `totals`
+        (rows of the part, r). With `sweeps` 0 nothing but `totals` changes.
         """
         codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
             """Run the product, the sweeps and the extrapolation for some rows of the part."""
-            # the kernel adds the products to `totals`, and changes `ahead` and `last` in place
+            # row `part.rows.start` of X belongs to the first codes, of which both versions (rows, r) are overwritten
             _sparse_kernels.hals_rows(
-                X.data, X.indices, X.indptr, part.rows.start, points, gram, totals, codes.ahead, codes.last,
-                momentum, *codes.limits, sweeps, *block,
+                X.data, X.indices, X.indptr, part.rows.start, H, gram, totals, codes.extrapolated, codes.last,
+                momentum, *codes.box_l1_l2, sweeps, *block,
             )  # fmt: skip
 
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
 
     def _improve_components(self, part: _SamplePart, change: Array, momentum: float, *, sweeps: int) -> None:
-        """Add what a `change` of codes brings to the sums ``X.T @ W``, and improve the components by HALS.
+        """Add what a `change` (rows of the part, r) of codes brings to ``X.T @ W``, and improve the components by HALS.
 
-        `self.gram` must already be that of the new codes. With `sweeps` 0 only the sums, `totals`, change. The
-        components get only the share :data:`COMPONENTS_SHARE` of `momentum`, because they move after each part.
+        `self.gram` must already be that of the new codes. With `sweeps` 0 only the sums ``X.T @ W``, in `self.totals`
+        (n, r), change. The components get only the share :data:`COMPONENTS_SHARE` of `momentum`, because they move
+        after each part. Both their versions, `last` before and `extrapolated` after extrapolation, are (n, r).
         """
-        H, X = self.H, part.columns
+        components, transposed, offset = self.components, part.columns, 0  # X.T (n, rows of the part), from its row 0
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
 
         def columns(block: tuple[int, int]) -> None:
             """Add to the sums and improve the components for some features, rows of the transposed data."""
-            # the kernel adds ``X @ change`` to `totals`, runs the sweeps on `H.ahead`, and extrapolates it by `step`
+            # the kernel adds ``X.T @ change`` to `totals`, sweeps from the extrapolated components, writes the result
+            # to `last`, and extrapolates it again, by the share `step` of its change
             _sparse_kernels.hals_rows(
-                X.data, X.indices, X.indptr, 0, change, gram, self.totals, H.ahead, H.last,
-                step, *H.limits, sweeps, *block,
+                transposed.data, transposed.indices, transposed.indptr, offset, change, gram, self.totals,
+                components.extrapolated, components.last, step, *components.box_l1_l2, sweeps, *block,
             )  # fmt: skip
 
         map_blocks(columns, part.column_blocks, parallel=len(part.column_blocks) > 1)
 
     def keep(self, Wt: Array, H: Array) -> None:
         """Write to the caller's arrays the factors evaluated: extrapolated codes, components before extrapolation."""
-        H[:] = self.H.last.T
+        H[:] = self.components.last.T
         for part in self.parts:
-            Wt[:, part.rows] = part.codes.ahead.T
+            Wt[:, part.rows] = part.codes.extrapolated.T
 
     def reset(self, Wt: Array, H: Array) -> None:
         """Go back to the factors in the caller's arrays `Wt` and `H`, and compute the sums of these codes again."""
-        self.H.reset(H)
+        self.components.reset(H)
         self.totals[:] = self.gram[:] = 0
         for part in self.parts:
             part.codes.reset(Wt[:, part.rows])
-            self.gram += _gram(part.codes.ahead)
-            self._improve_components(part, part.codes.ahead, 0, sweeps=0)  # only adds to `totals`
+            self.gram += _gram(part.codes.extrapolated)
+            # without sweeps it only adds the product X.T @ W of the part to `totals`, which are 0 before
+            self._improve_components(part, part.codes.extrapolated, momentum=0.0, sweeps=0)
 
     def start_objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective while the sums are zero, and leave them so; `square` is ``|X|^2``.
+        """Evaluate the objective of the given factors without the sums over the samples, which stay 0.
 
-        The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``.
+        The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``, and `square` is ``|X|^2``.
         """
-        H = self.H.last
-        inner, gram = 0.0, np.zeros_like(self.gram)
-        right, none = np.zeros((self.X.shape[0], H.shape[1])), np.zeros((H.shape[1],) * 2, H.dtype)
+        H = self.components.last
+        inner, gram = 0.0, np.zeros_like(self.gram)  # <X H.T, W> and W.T W
+        right = np.zeros((self.X.shape[0], H.shape[1]))  # X H.T
+        unused = np.zeros((H.shape[1],) * 2, H.dtype)
         for part in self.parts:
             codes = part.codes.last
-            self._descend(part, H, none, right[part.rows], H.dtype.type(0), sweeps=0)  # the products alone
+            # without sweeps it only adds the products with the components to `right` and uses no Gram matrix
+            self._descend(part, H, unused, right[part.rows], H.dtype.type(0), sweeps=0)
             inner += float(np.einsum("ij,ij->", right[part.rows], codes, dtype=np.float64))
             gram += _gram(codes)
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
@@ -216,18 +222,24 @@ class _Model:
     def objective(self, problem: Problem, square: float) -> float:
         """Evaluate the objective from the sums at hand; `square` is ``|X|^2``.
 
-        It is ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` plus penalties. `gram` and `totals` are ``W.T W`` and
-        ``X.T W`` of the extrapolated codes. Both, like the last components, are held point by point, ``H.T`` (n, r).
+        It is ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` plus penalties. `gram` (r, r) and `totals` (n, r) are
+        ``W.T W`` and ``X.T W`` of the extrapolated codes, for which the last components were found; these are not
+        extrapolated, and held as ``H.T`` (n, r).
         """
-        H = self.H.last
+        H = self.components.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
 
     def _value(self, problem: Problem, loss: float, square: float) -> float:
-        """Add the penalties to a loss; evaluate it again where it is so small that rounding would show."""
-        H = self.H.last  # (n, r), point by point
-        penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
-        if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:  # else rounding shows: a difference of such numbers
+        """Return a loss plus the penalties of the factors to which it belongs, those that :meth:`keep` writes.
+
+        A loss that is tiny against `square`, ``|X|^2``, shows the rounding of the products from which it was computed,
+        and is evaluated again from the factors.
+        """
+        H = self.components.last  # (n, r), point by point
+        penalty = problem.penalty_H.value(H.T)
+        penalty += sum(problem.penalty_W.value(part.codes.extrapolated.T) for part in self.parts)
+        if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:
             return loss + penalty
         Wt, Ht = np.empty((H.shape[1], problem.X.shape[0]), H.dtype), np.empty_like(H.T)
         self.keep(Wt, Ht)  # writes the factors to these arrays
@@ -256,14 +268,14 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
     # a sample in one part, whose share of all rows scales the penalty of the components
     model = _Model(problem, X[::step], np.vstack([codes, codes]), np.vstack([H, rolled]), parts=1, share=1 / step)
     model.run(SAMPLE_PASSES)  # HALS passes over the sample, without extrapolation
-    many = model.H.last  # (n, 2 r) components
+    many = model.components.last  # (n, 2 r) components
     sums = _merging(_gram(model.parts[0].codes.last), _gram(many), r)  # (2 r, r): which are added, with what weight
     found: Array = np.clip((many @ sums.astype(H.dtype)).T, *problem.penalty_H.box(H.dtype))
     step //= SAMPLE_GROWTH  # improve the merged components on a larger sample, unless that would be all rows
     if step > 1:
         model = _Model(problem, X[::step], Wt[:, ::step], found, parts=1, share=1 / step)
         model.run(MERGED_PASSES)
-        found = model.H.last.T
+        found = model.components.last.T
     return found
 
 
@@ -318,7 +330,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             objective = model.objective(problem, square)
         else:  # the given factors count as the start; the components of the sample replace H in the first iteration
             objective = model.start_objective(problem, square)
-            model.H.reset(found)
+            model.components.reset(found)
     momentum = Momentum(FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR)
     for iteration in range(max_iter):
         before = objective

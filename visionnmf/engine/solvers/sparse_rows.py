@@ -25,8 +25,8 @@ ROUNDING = 1e-12  # relative rise of an objective that is none
 class DivergenceRows:
     """Rows of sparse data with their penalties: :meth:`improve` improves their codes for fixed components.
 
-    In the arrays of the rows' stored entries, `x` are the data, `own` the row of each entry, and the rows of `parts`
-    (r, n_stored) the components there.
+    All arrays (n_stored,) hold the stored entries of all rows one after the other: `x` the data, `row_of_entry` the
+    row of each, and `components` (r, n_stored) each component's value there.
     """
 
     def __init__(self, problem: Problem, A: Array, block: tuple[int, int]) -> None:
@@ -36,34 +36,38 @@ class DivergenceRows:
         self.beta, self.n_rows = beta, stop - start
         counts = np.diff(X.indptr[start : stop + 1])
         self.empty = counts == 0  # (n_rows,) rows without stored entries
-        self.own = np.repeat(np.arange(self.n_rows), counts)  # (n_stored,) the row to which each entry belongs
+        self.row_of_entry = np.repeat(np.arange(self.n_rows), counts)  # (n_stored,) the row to which each entry belongs
         stored = slice(X.indptr[start], X.indptr[stop])
         x = X.data[stored].astype(np.float64)
-        means = self.sums(x) / np.maximum(counts, 1)
+        means = self.sum_by_row(x) / np.maximum(counts, 1)
         self.units = np.where(means > 0, means, 1)
         # data (n_stored,), and the components at the columns of these entries (r, n_stored)
-        self.x, self.parts = x / self.units[self.own], A[:, X.indices[stored]]
+        self.x, self.components = x / self.units[self.row_of_entry], A[:, X.indices[stored]]
         low, high = penalty.box(np.float64)
         self.low, self.high = low / self.units, high / self.units
         # in these units, the penalties are relative to units**beta, by which the divergence is divided
         l1, l2 = (weights[:, None] for weights in penalty.weights(len(A), np.float64))
         self.l1, self.l2 = l1 * self.units ** (1 - beta), l2 * self.units ** (2 - beta)
 
-    def sums(self, entries: Array) -> Array:
-        """Return for each row the sum of those `entries` (n_stored,) that belong to it; `own` is the row of each."""
-        return np.bincount(self.own, entries, self.n_rows)
+    def sum_by_row(self, entries: Array) -> Array:
+        """Return for each row the sum of those `entries` (n_stored,) that belong to it."""
+        return np.bincount(self.row_of_entry, entries, self.n_rows)
 
     def model(self, codes: Array) -> Array:
         """Return the model (n_stored,) at the stored entries, > 0, for codes (r, n_rows)."""
         p = np.zeros(len(self.x))
-        for code, part in zip(codes, self.parts, strict=True):
-            p += code[self.own] * part  # `own` is the row of each entry
+        for code, a in zip(codes, self.components, strict=True):
+            p += code[self.row_of_entry] * a
         return np.maximum(p, divergence.floor_of(self.beta), out=p)
 
     def objective(self, codes: Array, p: Array) -> Array:
-        """Return the divergence plus the penalties ``l1 f + l2 f^2 / 2`` of each row; `p` is the model of the codes."""
+        """Return the divergence of the stored entries plus the penalties ``l1 f + l2 f^2 / 2`` of each row.
+
+        The codes f are (r, n_rows), and `p` (n_stored,) is their model at the stored entries, whose data are `x`.
+        Entries that are not stored are missing and cost nothing.
+        """
         penalties = ((self.l1 + self.l2 / 2 * codes) * codes).sum(axis=0)
-        return np.asarray(self.sums(divergence.entries(self.x, p, self.beta)) + penalties)
+        return np.asarray(self.sum_by_row(divergence.entries(self.x, p, self.beta)) + penalties)
 
     def improve(self, codes: Array, rounds: int, tol: float) -> tuple[Array, float]:
         """Return better codes (r, n_rows), and the loss of the given ones.
@@ -73,16 +77,16 @@ class DivergenceRows:
         without stored entries (`empty`) gets its lower bounds.
         """
         F = codes / self.units
-        loss = self.sums(divergence.entries(self.x, self.model(F), self.beta)) * self.units**self.beta
+        loss = self.sum_by_row(divergence.entries(self.x, self.model(F), self.beta)) * self.units**self.beta
         F[:, self.empty] = self.low[self.empty]
         return self._rounds(F, rounds, tol) * self.units, float(loss.sum())
 
     def _rounds(self, F: Array, rounds: int, tol: float) -> Array:
-        """Return the codes after `rounds` rounds from `F` (r, n_rows), in units of the rows; see :meth:`improve`.
+        """Return the codes after `rounds` rounds from `F` (r, n_rows), all divided by the mean of their row's data.
 
         A round is one sweep on a least-squares model of the divergence. A row whose objective it has raised takes a
-        multiplicative update instead. `p` and `q` are the models at the stored entries before and after a round, and
-        `going` marks the rows that are not done.
+        multiplicative update instead. `p` and `q` are the models at the stored entries before and after a round,
+        ``self.row_of_entry`` is the row of each of these entries, and `going` marks the rows that are not done.
         """
         p = self.model(F)
         value, going = self.objective(F, p), ~self.empty
@@ -94,23 +98,28 @@ class DivergenceRows:
                 new = np.where(risen, self._multiply(F, p), new)
                 q = self.model(new)
                 after = self.objective(new, q)
-                kept = after > value * (1 + ROUNDING)  # a multiplicative update raises it by rounding only
-                new, q, after = np.where(kept, F, new), np.where(kept[self.own], p, q), np.where(kept, value, after)
+                kept = after > value * (1 + ROUNDING)  # keep these codes: what has raised it now is rounding
+                new, after = np.where(kept, F, new), np.where(kept, value, after)
+                q = np.where(kept[self.row_of_entry], p, q)
             going &= (np.abs(new - F) > tol * new.max(axis=0, initial=0)).any(axis=0)
             F, p, value = new, q, after
             if 2 * going.sum() < len(going):  # leave out the rows that are done
                 if going.any():
-                    F[:, going] = self._only(going)._rounds(F[:, going], rounds - turn - 1, tol)
+                    F[:, going] = self._subset(going)._rounds(F[:, going], rounds - turn - 1, tol)
                 break
         return F
 
-    def _only(self, rows: Array) -> DivergenceRows:
-        """Return an object with those rows only, for :meth:`_rounds`: `units` keeps all rows."""
+    def _subset(self, rows: Array) -> DivergenceRows:
+        """Return a copy of this object with the `rows` only, a mask (n_rows,), on which :meth:`_rounds` goes on.
+
+        Its `units` are not reduced, because only :meth:`improve` of the whole object uses them. `x` (n_stored,) and
+        `components` (r, n_stored) are data and components at the stored entries, `empty` (n_rows,) rows without any.
+        """
         some = copy(self)
-        kept = rows[self.own]  # (n_stored,) which stored entries belong to these rows
-        # `own`, the row of each entry, counts the remaining rows only: row i becomes the number of true values before i
-        some.n_rows, some.own = int(rows.sum()), (np.cumsum(rows) - 1)[self.own[kept]]
-        some.x, some.parts = self.x[kept], self.parts[:, kept]
+        kept = rows[self.row_of_entry]  # (n_stored,) which stored entries belong to these rows
+        # the remaining rows are numbered again: row i becomes the number of true values before i
+        some.n_rows, some.row_of_entry = int(rows.sum()), (np.cumsum(rows) - 1)[self.row_of_entry[kept]]
+        some.x, some.components = self.x[kept], self.components[:, kept]
         some.empty, some.low, some.high = self.empty[rows], self.low[rows], self.high[rows]
         some.l1, some.l2 = self.l1[:, rows], self.l2[:, rows]
         return some
@@ -118,29 +127,30 @@ class DivergenceRows:
     def _descend(self, F: Array, p: Array) -> Array:
         """Return the codes after one sweep of coordinate descent on weighted least squares, weights ``p^(beta - 2)``.
 
-        Code by code, all rows take their step together: `part` (n_stored,) is the component at the entries, `own` the
-        row of each, and `sums` adds entries up by row. Where the curvature is 0, a code stays, or falls to its lower
-        bound if it only costs.
+        Code by code, all rows take their step together: a (n_stored,) is the component at the stored entries,
+        ``self.row_of_entry`` the row of each, and ``self.sum_by_row`` adds entries up. Where the curvature is 0, a
+        code stays, or falls to its lower bound if it only costs.
         """
         F, e, weights = F.copy(), self.x - p, p ** (self.beta - 2)
-        for code, part, l1, l2 in zip(F, self.parts, self.l1, self.l2, strict=True):
-            share = weights * part
-            curvature = self.sums(share * part) + l2
-            slope = self.sums(share * e) - l1 - l2 * code
+        for code, a, l1, l2 in zip(F, self.components, self.l1, self.l2, strict=True):
+            share = weights * a
+            curvature = self.sum_by_row(share * a) + l2
+            slope = self.sum_by_row(share * e) - l1 - l2 * code
             step = np.divide(slope, curvature, out=np.where(slope < 0, -np.inf, 0.0), where=curvature > 0)
             new = np.clip(code + step, self.low, self.high)
-            e -= (new - code)[self.own] * part
+            e -= (new - code)[self.row_of_entry] * a
             code[:] = new
         return F
 
     def _multiply(self, F: Array, p: Array) -> Array:
         """Return the codes after one multiplicative update, by a power of ``above / below``.
 
-        These are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus the penalty's, over stored entries only. A
-        code whose denominator is 0 stays as it is.
+        These are ``sum a x p^(beta - 2)``, and ``sum a p^(beta - 1)`` plus the penalty's gradient. The sums run over a
+        row's stored entries, with their data x, model `p` (n_stored,) and component a, a row of ``self.components``.
+        A code whose denominator is 0 stays as it is.
         """
         down, up = p ** (self.beta - 2) * self.x, p ** (self.beta - 1)
-        above = np.array([self.sums(down * part) for part in self.parts])  # sums of entries by row
-        below = np.array([self.sums(up * part) for part in self.parts]) + self.l1 + self.l2 * F
+        above = np.array([self.sum_by_row(down * a) for a in self.components])
+        below = np.array([self.sum_by_row(up * a) for a in self.components]) + self.l1 + self.l2 * F
         ratio = np.divide(above, below, out=np.ones_like(F), where=below > 0)
         return np.clip(F * ratio ** divergence.exponent(self.beta), self.low, self.high)
