@@ -87,7 +87,7 @@ def _serve(work: SimpleQueue[_Work]) -> None:
             future.set_exception(error)
 
 
-class _Limit:
+class _BlasLimit:
     """The number of callers that hold BLAS to one thread, and the limit that the first of them set."""
 
     def __init__(self) -> None:
@@ -99,12 +99,15 @@ class _Limit:
         self.keeper = _Keeper()
 
 
-_limit_of: dict[int, _Limit] = {}
+_blas_limits: dict[int, _BlasLimit] = {}  # by process id
 
 
-def _limit(pid: int) -> _Limit:
-    """Return the :class:`_Limit` that all threads of process `pid` share; after a fork the old lock may be held."""
-    return _limit_of.get(pid) or _limit_of.setdefault(pid, _Limit())
+def _blas_limit(pid: int) -> _BlasLimit:
+    """Return the :class:`_BlasLimit` that all threads of process `pid` share.
+
+    A forked process needs its own, because a thread of its parent may have held the lock.
+    """
+    return _blas_limits.get(pid) or _blas_limits.setdefault(pid, _BlasLimit())
 
 
 @contextmanager
@@ -115,7 +118,7 @@ def one_blas_thread() -> Iterator[None]:
     the user is kept. The thread `keeper` sets and lifts it, because threadpoolctl lets only the thread that set a limit
     lift it.
     """
-    limit = _limit(os.getpid())
+    limit = _blas_limit(os.getpid())
     with limit.lock:
         if limit.depth == 0:
             limit.limits = limit.keeper.call(_hold_blas)

@@ -18,11 +18,14 @@ Array = NDArray[Any]
 
 EMPTY_FLOOR = 1e-30  # smallest value of the model of a row of zeros
 LEAST_VALUE = 1e-30  # smallest base of a power
-LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # smallest mean to divide by, for each item size in bytes
+LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # smallest mean of a row to divide by, for each item size in bytes
 
 
 def floor_of(beta: float) -> float:
-    """Return the smallest value of a model entry, as a share of its row's mean: safe in quotients and logarithms."""
+    """Return the smallest value of a model entry, as a share of its row's mean: safe in quotients and logarithms.
+
+    It is far smaller for beta < 1, because the ratios of small entries then count for more in the loss.
+    """
     return 1e-7 if beta >= 1.0 else 1e-10
 
 
@@ -71,8 +74,8 @@ def curvatures(P: Array, beta: float) -> Array:
 def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: float, V: Array | None = None) -> Array:
     """Return the weighted divergence ``sum m d(y | p)`` of each row, in double precision.
 
-    `Y` are the data and `P` > 0 the model, both (n_rows, n). `powers` comes from :func:`powers_of`, `M` are weights or
-    None, and `V` are the :func:`curvatures` of the model if they are already known.
+    `Y` are the data and `P` > 0 the model, both (n_rows, n). `powers` is ``Y ** beta`` (:func:`powers_of`), or None if
+    beta is 0, 1 or 2. `M` are weights or None, and `V` are the :func:`curvatures` of the model if already known.
     """
     out = np.empty(len(Y))
     if beta == 1.0:
@@ -135,12 +138,13 @@ def _row_values_elsewhere(X: Any, P: Any, M: Any, beta: float) -> Any:
     observed = xp.asarray(M > 0, dtype=xp.float64)
     n_observed = xp.clip(xp.sum(observed, axis=1, keepdims=True), 1.0, None)
     means = xp.sum(X * observed, axis=1, keepdims=True) / n_observed
-    full = means > LEAST_MEAN[8]
+    full = means > LEAST_MEAN[8]  # not rows of zeros; 8: all numbers here have eight bytes
     units = xp.where(full, means, 1 + 0 * means)  # of the rows, so that powers stay in range
     X = X / units
     P = xp.maximum(P / units, xp.where(full, 0 * means + floor_of(beta), 0 * means + EMPTY_FLOOR))
     ratio = X / P
-    safe = xp.where(X > 0, ratio, 1 + 0 * X)  # 0 log 0 = 0; for other beta, zeros are missing entries of weight 0
+    # 0 log 0 = 0. For beta <= 0 an entry of 0 is a missing one, of weight 0, whose loss only has to be finite.
+    safe = xp.where(X > 0, ratio, 1 + 0 * X)
     if beta == 1.0:
         entries = X * xp.log(safe) - X + P
     elif beta == 0.0:

@@ -209,7 +209,10 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 
 
 def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Manhattan loss, an elastic net with ``alpha = 0``, and the size of that at 0."""
+    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0; `M` may be 1.
+
+    The Manhattan loss is an elastic net with ``alpha = 0``.
+    """
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
@@ -274,13 +277,19 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
         return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
 
     def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
-        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries, `p` raised to `floor`."""
+        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries, `p` raised to `floor`.
+
+        The others are missing, so their `weight` is 0; it belongs to the signature that all losses share.
+        """
         p = np.maximum(p, floor)
         # `beta` None: the exponent is the parameter of the loss
         return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
 
     def size(x: Array, parameter: float) -> Array:
-        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``, which sets the scale."""
+        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``.
+
+        The optimality measure takes it for the scale of derivatives: far below it, a gradient counts as 0.
+        """
         return np.asarray(x ** ((parameter if beta is None else beta) - 1))
 
     return SparseForm(value, deviation, size, zeros=False)  # entries that are not stored are missing, not 0

@@ -192,7 +192,10 @@ class Derivatives(NamedTuple):
         return D, zero, self.loss.record.kink * bounds
 
     def parts(self, F: Array, A: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield a slice of rows and what :meth:`rows` returns for it, block by block, until all rows are done."""
+        """Yield a slice of rows, their derivative, the mask of zero residuals and the bounds there, block by block.
+
+        `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components; :meth:`rows` explains the three arrays.
+        """
         for block in row_blocks(self.X):
             part = slice(*block)
             yield part, *self.rows(part, F, A)
@@ -208,8 +211,9 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     tiny = ZERO * float(problem.X.mean(dtype=np.float64))  # residuals up to this count as 0
     derivatives = Derivatives.of(problem, tiny)
     squares = derivatives.squares_at_zero()
-    G_W = kinked_half(derivatives, Wt, H, problem.penalty_W, squares / len(problem.X))
-    G_H = kinked_half(derivatives.transposed, H, Wt, problem.penalty_H, squares / problem.X.shape[1])
+    # the accuracy of the choice is relative to `row_squares`, the mean squared derivative of a row or feature
+    G_W = kinked_half(derivatives, Wt, H, problem.penalty_W, row_squares=squares / len(problem.X))
+    G_H = kinked_half(derivatives.transposed, H, Wt, problem.penalty_H, row_squares=squares / problem.X.shape[1])
     return G_W, G_H, float(np.sqrt(squares))
 
 
@@ -224,7 +228,11 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
     balance = _Balance(F, A, penalty, row_squares)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `G` for one block of rows, where `balance` chooses derivatives at zero residuals."""
+        """Fill the columns of `G` for one block of rows: the gradient with respect to their codes, while `A` is fixed.
+
+        At zero residuals `balance` chooses derivatives between minus and plus `bounds` so that it is as small as
+        possible.
+        """
         part = slice(*block)
         # the derivative, a mask of zero residuals, and the largest derivative at each of these
         D, zero, bounds = derivatives.rows(part, F, A)
@@ -259,11 +267,13 @@ class _Balance:
     def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
         """Return the gradient of these rows with the best choice of the derivative at zero residuals.
 
-        `G` (r, n_rows) is the gradient of the other entries. `columns` lists the columns of the zero residuals, those
-        of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each. `part` is the
-        range of rows, that is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to
-        the gradient that is balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the
-        components, by which the gradient is divided, and `self.unit` (n, r) the components of norm 1.
+        The best derivatives, between minus and plus `bounds`, leave the smallest gradient along which the codes could
+        move inside the box `low` to `high`. `G` (r, n_rows) is the gradient of the other entries. `columns` lists the
+        columns of the zero residuals, those of row i at ``starts[i]:starts[i + 1]``. `part` is the range of rows, that
+        is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to the gradient that is
+        balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the components, by which the
+        gradient is divided, `self.unit` (n, r) the components of norm 1 and `self.squares` (n,) the squared norms of
+        its rows. A row is done when that gradient is below `self.enough`.
         """
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
@@ -304,11 +314,17 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     points, levels = np.ascontiguousarray(A.T), floors(X)
     elsewhere = weight * (A @ A.T if form.squared else A.sum(axis=1)[:, None])
     tiny = ZERO * float(X.sum(dtype=np.float64)) / (float(X.shape[0]) * X.shape[1])
-    balance = _Balance(F, A, problem.penalty_W, X.nnz / X.shape[0]) if kink else None
+    # the mean squared derivative of a row: at stored entries the derivative of a loss with a kink is about 1 or -1
+    balance = _Balance(F, A, problem.penalty_W, row_squares=X.nnz / X.shape[0]) if kink else None
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the gradient's columns for a block of sparse rows; `balance` chooses it at zero residuals of a kink."""
+        """Fill the gradient's columns for a block of sparse rows.
+
+        `kink` is the largest derivative at a residual of 0, where the loss has a kink; 0 if it has none. At the stored
+        entries whose residual is at most `tiny`, `balance` chooses derivatives between -kink and kink that make the
+        gradient smallest. `weight` is that of entries that are not stored.
+        """
         part = slice(*block)
         # `points` (n, r) is the fixed factor, `levels` the smallest model of each row, and `elsewhere` the gradient as
         # if all data were 0
@@ -319,7 +335,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
         stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight, loss.parameter)
         G = (elsewhere @ F[:, part] if form.squared else elsewhere) + (stored @ points).T
         if balance is not None:
-            # of zero residuals, by rows
+            # where the zero residuals of each row begin, and their columns
             starts, columns = np.concatenate([[0], np.cumsum(zero)])[stored.indptr], stored.indices[zero]
             G = balance(part, G, starts, columns.astype(np.int64), np.full(len(columns), kink))
         result[:, part] = G

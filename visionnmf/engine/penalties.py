@@ -78,8 +78,8 @@ class Term(ABC):
     def rescaled(self, scale: Array) -> Term:
         """Return the equivalent term for a factor whose component k is multiplied by ``scale[k]`` > 0.
 
-        `scale` has the shape (n_components,). It is all 1 if the term is not a cone (`is_cone`), that is, if weights
-        cannot make up for the scale of a component, as with bounds.
+        `scale` (n_components,) is all 1 if the term is not a cone (`is_cone`), that is, if weights cannot make up for
+        the scale of a component, as with bounds. The default, for these terms, is therefore the term itself.
 
         Returns
         -------
@@ -383,7 +383,8 @@ class Groups(Proximal):
         # `step` is one number or one per component, and there is one weight for each group
         thresholds = np.empty((len(F), len(self.groups)))
         np.multiply(np.reshape(step, (-1, 1)), self._weights(), out=thresholds)
-        _kernels.shorten_groups(F, *self._members, thresholds)
+        points, ends = self._members  # the points of all groups, group after group, and where each group ends
+        _kernels.shorten_groups(F, points, ends, thresholds)
 
     @cached_property
     def _members(self) -> tuple[Array, Array]:
@@ -443,13 +444,13 @@ class Penalties:
 
     def __post_init__(self) -> None:
         """Raise ParameterError if more than one term is proximal (a box, simplex or groups): these do not compose."""
-        proximal = [term for term in self.parts if isinstance(term, Proximal)]
+        proximal = [term for term in self.active_terms if isinstance(term, Proximal)]
         for first, second in pairwise(proximal):  # there is a pair if there are two, and the first one is reported
             words = _WORDS.get(second.kind, second.kind)
             raise ParameterError(f"{first.kind} must stand without {words}; got both; leave one of them out")
 
     @cached_property
-    def parts(self) -> tuple[Term, ...]:
+    def active_terms(self) -> tuple[Term, ...]:
         """All active terms: one for each field that is set, in a fixed order, then the additional `terms`."""
         # whether the term is used, its class, and the arguments of the class
         own: list[tuple[Any, type[Term], tuple[Any, ...]]] = [
@@ -464,47 +465,47 @@ class Penalties:
 
     @cached_property
     def linear(self) -> tuple[Linear, ...]:
-        """The active linear terms, which shift a step."""
-        return tuple(term for term in self.parts if isinstance(term, Linear))
+        """The active terms that are linear in the factor, such as l1: their constant gradient shifts a step."""
+        return tuple(term for term in self.active_terms if isinstance(term, Linear))
 
     @cached_property
     def smooth(self) -> tuple[Smooth, ...]:
         """The active terms with a gradient."""
-        return tuple(term for term in self.parts if isinstance(term, Smooth))
+        return tuple(term for term in self.active_terms if isinstance(term, Smooth))
 
     @cached_property
     def constraint(self) -> Proximal:
         """The active term with a prox; without one, the box, which includes ``F >= 0``."""
-        return next((term for term in self.parts if isinstance(term, Proximal)), Box(self.low, self.high))
+        return next((term for term in self.active_terms if isinstance(term, Proximal)), Box(self.low, self.high))
 
     @cached_property
     def kinds(self) -> frozenset[str]:
         """The kinds of the active terms."""
-        return frozenset(term.kind for term in self.parts)
+        return frozenset(term.kind for term in self.active_terms)
 
     def beyond(self, known: tuple[type[Term], ...]) -> list[str]:
         """Return the sorted kinds of active terms that are not among the classes `known`, for solvers to refuse."""
-        return sorted(term.kind for term in self.parts if not isinstance(term, known))
+        return sorted(term.kind for term in self.active_terms if not isinstance(term, known))
 
     @property
     def is_cone(self) -> bool:
         """Whether components may be rescaled by any positive factor if :meth:`rescaled` adapts the weights."""
-        return all(term.is_cone for term in self.parts)
+        return all(term.is_cone for term in self.active_terms)
 
     @property
     def of_points(self) -> list[str]:
         """The sorted kinds of active terms that refer to the training points."""
-        return sorted(term.kind for term in self.parts if term.of_points)
+        return sorted(term.kind for term in self.active_terms if term.of_points)
 
     @property
     def couples_components(self) -> bool:
         """Whether a term ties components together, so that they cannot be updated one after the other."""
-        return any(term.couples_components for term in self.parts)
+        return any(term.couples_components for term in self.active_terms)
 
     @property
     def degrees(self) -> Array:
         """The row sums of the affinities `graph`, which must be set, in double precision [shape=(n_points,)]."""
-        return next(term for term in self.parts if isinstance(term, Graph)).degrees
+        return next(term for term in self.active_terms if isinstance(term, Graph)).degrees
 
     def box(self, dtype: DTypeLike) -> tuple[Any, Any]:
         """Return `low` and `high` in the given dtype."""
@@ -520,8 +521,8 @@ class Penalties:
     def rescaled(self, scale: Array) -> Penalties:
         """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0, if a cone."""
         # a cone: the weights of all terms can make up for the scale; `l1` and `l2` are one number or one per component
-        if not self.parts:
-            return self
+        if not self.active_terms:
+            return self  # without terms, not even l1 or l2, there is no weight to adapt
         terms = tuple(term.rescaled(scale) for term in self.terms)
         return replace(self, l1=self.l1 / scale, l2=self.l2 / scale**2, terms=terms)
 
@@ -551,7 +552,7 @@ class Penalties:
 
     def nonsmooth_value(self, F: Array) -> float:
         """Evaluate the terms that are not smooth; constraints contribute 0."""
-        return sum((term.value(F) for term in self.parts if not isinstance(term, Smooth)), 0.0)
+        return sum((term.value(F) for term in self.active_terms if not isinstance(term, Smooth)), 0.0)
 
     def component(self, k: int) -> Penalties:
         """Return the penalty of row k alone; raise ValueError if components are coupled."""

@@ -159,7 +159,10 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        """Prepare for the loss `slope`, whose `size` is its scale: far below that a fit is exact."""
+        """Prepare for `slope`, a :class:`_LeastSquares` or :class:`_Divergence`, called for a loss and its gradient.
+
+        Its `size` is the scale of the loss, such as the loss of a model of zeros: far below that a fit is exact.
+        """
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
         self.converged = False  # also true after the callback has asked to stop
 
@@ -220,11 +223,15 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
 
 
 def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise over ``H >= 0`` by multiplicative updates with ``slope(H)`` = ``plus - minus``, from `H`."""
+    """Minimise over ``H >= 0`` by multiplicative updates from `H`.
+
+    ``slope(H)`` returns the objective and the two non-negative parts of the gradient, ``plus - minus``.
+    """
     least_squares = isinstance(slope, _LeastSquares)
     found = slope(H)
     for _ in range(max_iter):
-        # the full step can oscillate for ever with the divergence, hence the root there
+        # For least squares `H` is scaled to spectral norm 1, that of a projection. With the divergence the full step
+        # can oscillate for ever, hence the root.
         quotient = found.minus / np.where(found.plus > 0, found.plus, 1)
         H = _scaled(H * quotient) if least_squares else H * np.sqrt(quotient)
         found = slope(H)

@@ -60,7 +60,10 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float, alternate: bool
 ) -> None:
-    """Run HALS sweeps over `F` for a box, l1 and l2 times `scale`; every second one backward if `alternate`."""
+    """Run HALS sweeps over `F` for a box, l1 and l2 times `scale`; every second one backward if `alternate`.
+
+    `gram` and `right` may be those of a loss divided by a number; `scale` divides the weights of l1 and l2 by it too.
+    """
     # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
     dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
@@ -70,8 +73,9 @@ def _improve_points(
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
-        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F`; `right` begins at column 0 of `F`."""
-        hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, alternate, *block)
+        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F`, every second one backward if `alternate`."""
+        offset = 0  # column of `F` at which `right` begins
+        hals_columns(F, gram, right, offset, low, high, l1, l2, sweeps, alternate, *block)
 
     map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 
@@ -217,9 +221,9 @@ def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, sc
 def _curvatures(gram: Array, penalty: Penalties) -> Array:
     """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite.
 
-    With ``gram = S C S`` for a diagonal S and correlations C, ``d`` is the largest eigenvalue of C times ``S^2``, so
-    that components of different norms get their own step length. If the penalty couples components, its prox needs one
-    number for all, the largest eigenvalue of `gram`.
+    They are the inverse step lengths of a proximal step. With ``gram = S C S`` for a diagonal S and correlations C,
+    ``d`` is the largest eigenvalue of C times ``S^2``, so that components of different norms get their own. If the
+    penalty couples components, its prox needs one number for all, the largest eigenvalue of `gram`.
     """
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))
@@ -227,7 +231,10 @@ def _curvatures(gram: Array, penalty: Penalties) -> Array:
 
 
 def separate_curvatures(gram: Array) -> Array:
-    """Return :func:`_curvatures` of a penalty that does not couple components: one number for each, (r,)."""
+    """Return d (r,), one number for each component, so that ``diag(d) - gram`` is positive semi-definite.
+
+    A gradient step of length ``1 / d[k]`` on each component k at once then never raises the quadratic.
+    """
     squares = gram.diagonal().astype(np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     squares = np.maximum(squares, np.finfo(gram.dtype).eps * squares.max(initial=0))
@@ -273,13 +280,13 @@ def solve(F: Array, grams: Array, right: Array, penalty: Penalties, *, sweeps: i
         # On the simplex this adds a constant to the objective, and G is then singular only if the differences of
         # components are linearly dependent.
         G += largest[:, None, None]
-    settled = np.empty(len(F), np.bool_)
+    settled = np.empty(len(F), np.bool_)  # a result of the kernel; the other new arrays are its working memory
     _exact_kernels.exact_rows(
         F,
         B,
         G,
         *penalty.box(np.float64),
-        np.empty(r) if on_simplex else None,
+        np.empty(r) if on_simplex else None,  # an array, whatever it holds, chooses the simplex; None the box
         0 if on_simplex else sweeps,
         tol,
         np.empty((3, r), np.int64),

@@ -80,9 +80,10 @@ def run(
 ) -> Fit:
     """Take the steps of a solver until the stopping rule or the callback ends them.
 
-    A solver yields a :class:`.stopping.Iteration` after each iteration, with the objective before it; ``objective()``
-    evaluates the factors after the last one. ``optimality()`` says how far the factors are from a stationary point, and
-    an objective of at most ``exact_objective()`` counts as an exact fit.
+    A solver yields a :class:`.stopping.Iteration` after each iteration, with the objective before it. ADMM, whose split
+    variables satisfy the model only in the limit, also yields how far they are from that (`residual`). ``objective()``
+    evaluates the factors after the last iteration. ``optimality()`` says how far the factors are from a stationary
+    point, and an objective of at most ``exact_objective()`` counts as an exact fit.
 
     Returns
     -------
@@ -111,7 +112,7 @@ class PrintedProgress:
     def __init__(self, callback: Callback | None, verbose: int) -> None:
         """Keep the user's callback or None, and the number of iterations between two lines; 0 prints nothing."""
         self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
-        self.held = ""  # the line of the last iteration if it has not been printed
+        self.held = ""  # line of the last iteration if its number is no multiple of `interval`; `finish` prints it
 
     def __call__(self, iteration: int, objective: float) -> Any:
         """Print or hold the line of an iteration; a true result, that of the user's callback, stops the fit."""
@@ -163,9 +164,9 @@ CODES: dict[str, CodesSolver] = {
 
 def check_codes(problem: Problem) -> None:
     """Raise ParameterError if no codes can be found for the loss with the penalty of the codes or sparse data."""
-    kinds = problem.penalty_W.beyond(CODES[problem.loss.record.codes].terms)
-    if kinds:
-        listed = " and ".join(kinds)
+    unsupported = problem.penalty_W.beyond(CODES[problem.loss.record.codes].terms)
+    if unsupported:
+        listed = " and ".join(unsupported)
         raise ParameterError(f"penalty_W must be without {listed} for codes of {problem.loss.label}; got one with it")
     if problem.is_sparse and not problem.loss.record.takes_sparse(problem.zero_weight):
         raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")
@@ -175,5 +176,6 @@ def solve_codes(problem: Problem, H: Array) -> Array:
     """Return the codes of the data for fixed components; raise ParameterError as :func:`check_codes`."""
     check_codes(problem)
     Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)
-    CODES[problem.loss.record.codes].codes(problem, Wt, H)
+    solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
+    solver.codes(problem, Wt, H)
     return Wt

@@ -44,8 +44,11 @@ def scale_of(mean: float, n_components: int) -> float:
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Draw ``Wt`` (r, n_samples) and ``H`` (r, n), absolute normal; ``W @ H`` has a quarter of the data's mean."""
-    scale = scale_of(X.mean(dtype=np.float64), n_components)
+    """Draw ``Wt`` (r, n_samples) and ``H`` (r, n), absolute normal; ``W @ H`` has a quarter of the data's mean.
+
+    With the full mean, ADMM ends in poor solutions if outliers dominate it (:func:`scale_of`).
+    """
+    scale = scale_of(X.mean(dtype=np.float64), n_components)  # standard deviation of the normal numbers
     H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
 
@@ -103,6 +106,7 @@ def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
 def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | np.random.Generator) -> Array:
     """Return a start for a symmetric model: columns of `S` that differ, chosen in the manner of k-means++.
 
+    `S` (n, n) holds the similarities of nodes, and `c` (n,) are the weights of the nodes.
     A column says which nodes belong with the chosen node. From random numbers the weighted medians end at a far higher
     objective (``docs/decisions/segmentation.md``). A node with 0 on the diagonal uses its largest similarity instead.
     Components are 0 once every node is explained.

@@ -83,21 +83,25 @@ class Stopping:
         rounding: float = 1e-12,
         optimality: Callable[[], float] | None = None,
     ) -> None:
-        """Keep the limits of the rule: relative decreases `tol` and `rounding`; an objective of `exact` ends a fit.
+        """Keep the limits of the rule, which predicts the decrease of the objective if as many iterations again ran.
 
-        `optimality()`, called when the rule begins to hold, returns how far the factors are from a stationary point.
+        The rule holds if that is below the share `tol` of the objective and decreases are not growing; decreases below
+        the share `rounding` do not count as growing. An objective of at most `exact` ends a fit. `optimality()`, called
+        when the rule begins to hold, returns how far the factors are from a stationary point.
         """
         self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
         self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
-        # predicted relative decrease in as many iterations again, and whether the rule holds
+        # predicted relative decrease if as many iterations again ran, and whether the rule holds
         self.change, self.converged = float("inf"), False
 
     def add(self, objective: float, residual: float | None = None) -> bool:
         """Record the objective after one more iteration (the first call: of the start); return whether to stop.
 
-        `change` becomes the relative decrease that is predicted for as many iterations again, and `converged` whether
-        it is below `tol`. A solver that follows a path passes its `residual`, which then takes part in the change.
+        `change` becomes the relative decrease that is predicted if as many iterations again ran, and `converged`
+        whether it is below `tol`. A fit on a plateau, far from a stationary point, stops only if that still holds after
+        twice as many iterations (:meth:`_is_confirmed`). `exact` is the objective up to which a fit counts as exact.
+        ADMM, which follows a path of growing penalties, passes its `residual`, which then takes part in the change.
         """
         self.history.append(objective)
         n_iter = len(self.history) - 1
@@ -161,7 +165,7 @@ def exact_objective(problem: Problem) -> float:
     """
     X, M = problem.X, problem.weights
     if problem.is_sparse:
-        X = X.data[:, None]  # the stored entries, one in a row
+        X = X.data[:, None]  # the stored entries, one in a row; sparse data have no weights, so M is None
     result = 0.0
     for start, stop in row_blocks(X, CHUNK_ENTRIES[on_gpu(X)]):
         weights = None if M is None else doubled(M[start:stop, :])

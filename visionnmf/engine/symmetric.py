@@ -56,7 +56,11 @@ def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes `H` (r, n) of `S` (n, n) in place; the kernel keeps `HC` and the Gram matrix `G` up to date."""
+    """Update all codes `H` (r, n) of `S` (n, n) in place; `c` (n,) are node weights.
+
+    Each block of NODES nodes gets PASSES passes of coordinate descent; the kernel keeps `HC` and the Gram matrix `G` up
+    to date.
+    """
     HC = H * c
     G = HC.astype(np.float64) @ H.T.astype(np.float64)
     for first, last in blocks(len(S), NODES):
@@ -78,11 +82,11 @@ def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
 def _paper_sweep(S: Array, H: Array, c: Array) -> None:
     """Minimise equation 61 over one code x after the other, component by component, in place (Guan et al. 2012).
 
-    With the residual Z without the component h, that is ``x^2 + sum_{i != j} |Z_ij - h_i x|``, all terms weighted by
-    `c`.
+    For code j of component h that is ``c_j x^2 + sum_{i != j} c_i |Z_ij - h_i x|``, with node weights `c` (n,). The
+    square stands for ``|Z_jj - x^2|``, because the paper assumes that the model is above the diagonal of `S`.
     """
     for h in H:
-        Z = S - H.T @ H + np.outer(h, h)
+        Z = S - H.T @ H + np.outer(h, h)  # residuals without this component
         for j in range(len(h)):
             weights = np.where(np.arange(len(h)) == j, 0, c)
             h[j] = _least_of_parabola(h, Z[j], weights, float(c[j]))
@@ -116,8 +120,9 @@ LOSSES = {
 
 
 def scale_to_fit(S: Array, H: Array, c: Array) -> None:
-    """Multiply a start `H` by the number that minimises the Frobenius loss, in place.
+    """Multiply a start `H` (r, n) by the number that minimises the Frobenius loss, in place.
 
+    The loss of `S` (n, n) leaves the diagonal out and weights entry (i, j) by ``c_i c_j``, with node weights `c` (n,).
     Columns of an affinity whose diagonal varies strongly make starts that are far too large, from which coordinate
     descent ends in poor minima (docs/decisions/segmentation.md).
     """
@@ -146,7 +151,10 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
 
 
 def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the objective up to which a fit is exact: that of the data ``EXACT * S`` and a model of zeros."""
+    """Return the objective up to which a fit is exact: that of the data ``EXACT * S`` and a model of zeros.
+
+    `H` (r, n) only gives the shape of the model, and `c` (n,) are node weights.
+    """
     return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 
@@ -165,9 +173,13 @@ def fit_starts(
 
 
 def symmetric_optimality(S: Array, H: Array, c: Array, *, loss: str) -> float:
-    """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`."""
+    """Return how far `H` (r, n) is from a point where no node's codes can be improved; see :mod:`.optimality`.
+
+    `S` (n, n) are the similarities of nodes and `c` (n,) the nodes' weights. "manhattan-paper" is the Manhattan loss as
+    the paper minimises it, and the only loss that counts the diagonal of `S`.
+    """
     weights, counted = np.outer(c, c), S.copy()
-    if loss != "manhattan-paper":  # which alone counts the diagonal
+    if loss != "manhattan-paper":
         np.fill_diagonal(weights, 0)
         np.fill_diagonal(counted, 0)
     # by symmetry the gradient is twice that with respect to one of the two factors

@@ -64,7 +64,7 @@ def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
 
 def _set_of(problem: Problem) -> Penalties:
     """Return the constraint of the components: that of the problem, or else the simplex, as the paper has it."""
-    return problem.penalty_H if problem.penalty_H.parts else Penalties(simplex="rows")
+    return problem.penalty_H if problem.penalty_H.active_terms else Penalties(simplex="rows")
 
 
 def _one_by_one(H: Array, A: Array, B: Array, penalty: Penalties) -> None:

@@ -107,7 +107,7 @@ def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
 
 def is_free(problem: Problem) -> bool:
     """Return whether the scale of the components is arbitrary, because neither factor has a penalty."""
-    return not problem.penalty_W.parts and not problem.penalty_H.parts
+    return not problem.penalty_W.active_terms and not problem.penalty_H.active_terms
 
 
 def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
