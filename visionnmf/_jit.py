@@ -62,12 +62,15 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
     """
 
     def decorate(f: F) -> Any:
-        """Compile `f` on its first call, cached unless it is a `part`, no folder can be written or numba is off."""
+        """Compile `f` on its first call, cached unless no folder can be written, numba is off or it is a `part`.
+
+        A `part` is called by other kernels only, so it needs neither a Python wrapper nor a cache of its own.
+        """
         import numba
 
         _listen()  # pauses garbage collection while numba compiles
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-        options["pipeline_class"] = _compiler()
+        options["pipeline_class"] = _compiler()  # numba's compiler without passes that no kernel needs
         if not allocates:
             options["_nrt"] = False  # without numba's memory manager
         if part:
@@ -80,7 +83,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
         if folder is not None:
             with _caching_in(folder):
                 compiled = numba.njit(cache=True, **options)(f)
-            # numba uses another folder, without the digest, if it cannot find the source file
+            # numba uses another folder, not named after the kernels' digest, if it cannot find the source file
             if Path(compiled.stats.cache_path).is_relative_to(folder):
                 _guard_cache(compiled._cache, folder)  # lets one process at a time use it
                 return compiled
@@ -168,7 +171,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
 
 @functools.cache
 def _warn(folder: Path, why: str) -> None:
-    """Warn once per process that compiled kernels cannot be cached."""
+    """Warn that compiled kernels cannot be cached; `functools.cache` drops repeated calls, so it warns once."""
     warnings.warn(
         f"{folder} cannot be written ({why}): kernels are compiled again in each process (seconds). "
         "Set NUMBA_CACHE_DIR to a folder that can be written.",

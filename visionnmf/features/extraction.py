@@ -126,12 +126,12 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         union = cls(extractors, max_pixels=max_pixels)
         union._begin()  # checks the parameters; its unfitted copies are replaced by the fitted extractors
         union.extractors_ = {extractor.view: extractor.set_params(max_pixels=max_pixels) for extractor in extractors}
-        union._record()
+        union._record()  # the columns of each view, which are known once the extractors are fitted
         return union
 
     def fit(self, images: Images, y: Any = None) -> Self:
         """Fit the extractors to `images`, as :meth:`transform` takes them."""
-        return self._fit(check_images(images), None)
+        return self._fit(check_images(images), progress=None)
 
     def _fit(self, images: Images, progress: Progress | None) -> Self:
         """Fit the extractors to images, and call ``progress("learning", done, total)`` before each of them."""

@@ -39,6 +39,10 @@ class HueWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length.
+
+        `layout` has the rows and columns of cells with a bag each, and the words are learnt from `n_samples` patches.
+        """
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey
@@ -48,6 +52,7 @@ class HueWords(BagOfWords):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
+        """Also check the bins, and `grey`, the saturation (>= 0) at which a descriptor has half its length."""
         super()._check_parameters()
         check_count(self.n_bins, "n_bins", 1, 1000)
         check_number(self.grey, "grey")
@@ -119,6 +124,11 @@ class DenseHue(OnGrid, HueWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length.
+
+        Patches have `scales` in pixels and lie `step` scales apart; the words are learnt from `n_samples` of them.
+        `layout` has the rows and columns of cells with a bag each.
+        """
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey

@@ -94,6 +94,11 @@ class PatchNMF(Extractor):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters: patches of `patch` pixels a side, `step` apart, `layout` (rows, columns) of cells.
+
+        `method` is that of :class:`.OnlineNMF`, which learns from `n_samples` patches; larger images are reduced to
+        `max_pixels`.
+        """
         self.n_components = n_components
         self.patch = patch
         self.step = step
@@ -114,7 +119,10 @@ class PatchNMF(Extractor):
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
-        """Learn the parts from patches of randomly chosen, reduced images by online NMF, 6 features a pixel."""
+        """Learn the parts from patches of randomly chosen, reduced images by online NMF.
+
+        A pixel has 6 features: what is above the patch's mean, and what is below it, in each of three channels.
+        """
         rng = check_generator(self.random_state)
         patches = sample_rows(images, self.max_pixels, self.n_samples, rng, self._patches)
         from visionnmf.models import OnlineNMF  # fitted extractors do not need it
@@ -143,7 +151,8 @@ class PatchNMF(Extractor):
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
         rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
         check_descriptor_count("patch and step", rows * columns, self.n_components)
-        check_descriptor_count("patch", columns, 6 * self.patch**2)  # for one strip
+        # for one strip; each of the 3 channels of a pixel has a part above and a part below the patch's mean
+        check_descriptor_count("patch", columns, 6 * self.patch**2)
         strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
         codes = np.stack(  # (rows, columns, n_components)
             # a strip has one row of patches

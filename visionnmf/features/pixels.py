@@ -61,6 +61,10 @@ class ColorHistogram(Extractor):
         layout: tuple[int, int] = (1, 1),
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
+        """Keep the parameters; `layout` has the rows and columns of cells, and each channel has `n_bins` bins.
+
+        `space` is "rgb", "lab" or "hsv"; a larger image is averaged down to `max_pixels` (None: as it is).
+        """
         self.space = space
         self.n_bins = n_bins
         self.layout = layout
@@ -68,7 +72,7 @@ class ColorHistogram(Extractor):
 
     @property
     def kind(self) -> str:  # type: ignore[override]
-        """The key in the table of kinds."""
+        """The name of this kind of feature among all extractors, which is that of its colour space."""
         return self.space
 
     def _check_parameters(self) -> None:

@@ -36,6 +36,10 @@ class SiftWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters; the words are learnt from `n_samples` patches.
+
+        `layout` has the rows and columns of cells with a bag each.
+        """
         self.n_words = n_words
         self.layout = layout
         self.n_samples = n_samples
@@ -100,6 +104,10 @@ class DenseSift(OnGrid, SiftWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
+        """Keep the parameters; the words are learnt from `n_samples` patches, which lie `step` scales apart.
+
+        `layout` has the rows and columns of cells with a bag each.
+        """
         self.n_words = n_words
         self.scales = scales
         self.step = step

@@ -53,6 +53,7 @@ class HOG(Extractor):
     def __init__(
         self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
     ) -> None:
+        """Keep the parameters; `cell` and `size` are the sides, in pixels, of a cell and of the scaled image."""
         self.n_orientations = n_orientations
         self.cell = cell
         self.size = size
@@ -90,6 +91,7 @@ class PatternHistogram(Extractor):
     patterns: ClassVar[Sequence[str]]  # their names
 
     def _check_parameters(self) -> None:
+        """Also check `layout`, the rows and columns of cells that have a histogram each."""
         super()._check_parameters()
         check_layout(self.layout)
 

@@ -114,6 +114,7 @@ class ArrayCache:
     @contextmanager
     def _querying(self) -> Iterator[None]:
         """Turn SQLite's errors into ours, and end the queries of the block at `_deadline`, in processor seconds."""
+        # the progress handler that `__init__` sets interrupts a query after this time, an OperationalError
         self._deadline = time.process_time() + MOST_SECONDS
         try:
             yield

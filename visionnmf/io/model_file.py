@@ -165,7 +165,10 @@ class ModelFile:
         self._check_size(path, file.getinfo("header.npy").file_size - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
-        """Return the header of a model file; raise if it is not of this format or of another version."""
+        """Return the header of a model file; raise if it is not of this format or of another version.
+
+        `origin` says how to make such a file. The caller turns StateError and KeyError into UnreadableError.
+        """
         text = members["header"].tobytes()
         # before it is decoded: TooLargeError if the decoded values, above all many short ones, would fill the memory
         self._check_header(path, text)

@@ -26,7 +26,7 @@ class StateError(ValueError):
 
 
 class Place:
-    """Where a value stands in a state, the arrays of the file, and the dimensions known so far."""
+    """Where a value stands in the tree of a state, the arrays of the file, and the sizes of dimensions so far."""
 
     def __init__(self, name: str, arrays: MutableMapping[str, Any], sizes: ChainMap[str, int]) -> None:
         # The path from the state to the value, such as "model.codes.0", empty for the state itself; the arrays of the
@@ -42,7 +42,11 @@ class Place:
         return Place(self.name, self.arrays, self._sizes.new_child())
 
     def apart(self, **sizes: int) -> Place:
-        """Return the same place, below which only these dimensions, such as ``features=300``, have a size."""
+        """Return the same place for a part with dimensions of its own, of which only these have a size so far.
+
+        An array below it then need not agree with arrays elsewhere that name the same dimension. A size is given as
+        ``features=300``.
+        """
         return Place(self.name, self.arrays, ChainMap(sizes))
 
     def size(self, dimension: str | float) -> float:
@@ -71,7 +75,7 @@ class Field:
 
     def pack(self, value: Any, place: Place) -> Any:
         """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON."""
-        return self.unpack(value, place)
+        return self.unpack(value, place)  # a value that is JSON already is stored as it is; unpack checks it
 
     def unpack(self, item: Any, place: Place) -> Any:
         """Check what :meth:`pack` returned, the JSON `item` at this place, and give the value back."""
@@ -95,7 +99,7 @@ class _Ranged(Field):
             (self.above, ">", least, lambda limit: least > limit),
             (self.below, "<", largest, lambda limit: largest < limit),
         ):
-            if limit is not None:
+            if limit is not None:  # a number, or the name of a dimension, whose size the place knows
                 place.require(holds(place.size(limit)), f"{wanted} {limit}", number)
 
 
@@ -115,9 +119,12 @@ class Array(_Ranged):
     finite: bool = True
 
     def pack(self, value: Any, place: Place) -> str:
-        """Store the array, cast to the field's integers, under the name of its place, and return a mark."""
+        """Store the array, cast to the field's integers, under the name of its place, and return a mark.
+
+        `dtype` has the allowed names, separated by spaces; a field of integers has one name only.
+        """
         array = np.asarray(value)
-        if array.dtype.kind in "iu" and array.dtype.name not in self.dtype.split():  # of any width
+        if array.dtype.kind in "iu" and array.dtype.name not in self.dtype.split():  # integers of another width
             array = array.astype(self.dtype, casting="same_kind")
         self._check(array, place)
         # ascontiguousarray gives an array without dimensions one; reshape takes it away again.
@@ -165,7 +172,7 @@ class Number(_Ranged):
         """Return the number for JSON, which has no infinities and no NaN: those become texts."""
         value = value.item() if isinstance(value, np.generic) else value
         value = str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        self.unpack(value, place)
+        self.unpack(value, place)  # raises StateError if it does not fit
         return value
 
     def unpack(self, item: Any, place: Place) -> float:
@@ -189,7 +196,7 @@ class Whole(_Ranged):
     size: str = ""
 
     def pack(self, value: Any, place: Place) -> int:
-        """Return the number as an int of Python, after checking it."""
+        """Return the number as an int of Python, which `unpack` checks."""
         return self.unpack(value.item() if isinstance(value, np.generic) else value, place)
 
     def unpack(self, item: Any, place: Place) -> int:
@@ -227,7 +234,7 @@ class FrameShape(Field):
     """The shape of grey or colour frames, (height, width) or (height, width, 3); names height, width and channels."""
 
     def pack(self, value: Any, place: Place) -> list[int]:
-        """Return the shape as a list, because JSON has no tuples."""
+        """Return the shape as a list, because JSON has no tuples; `unpack` checks it and its sizes."""
         return list(self.unpack([int(size) for size in value], place))
 
     def unpack(self, item: Any, place: Place) -> tuple[int, ...]:
@@ -271,13 +278,19 @@ class List(Field):
         return items
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack each item by the inner field, and return what `make` builds from the list of values."""
+        """Unpack each item by the inner field, and return what `make` builds from the list of values.
+
+        Each item is `inside` its place: the dimensions that it names have sizes of their own in each item.
+        """
         place.require(isinstance(item, list), "a list", item)
         self._check(item, place)
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
 
     def _check(self, items: list[Any], place: Place) -> None:
-        """Raise StateError unless the number of items is right and items that must be distinct differ."""
+        """Raise StateError unless the number of items is right and items that must be distinct differ.
+
+        `size` names a dimension ("" for none), whose size elsewhere in the state the number of items must be.
+        """
         place.require(items or self.empty, "a list of at least one")
         place.require(not self.size or place.fits(self.size, len(items)), f"as long as there are {self.size}")
         place.require(not self.distinct or len(set(items)) == len(items), "different from each other")
@@ -291,16 +304,22 @@ class Record(Field):
     make: Callable[..., Any] = dict
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Pack the items of a dict, or the attributes of an object, each by its field, ``place / name``."""
+        """Pack the items of a dict, or the attributes of an object, each by its field, ``place / name``.
+
+        `_present` leaves out optional items that are missing, and raises for others.
+        """
         values = value if isinstance(value, Mapping) else {name: getattr(value, name) for name in self.fields}
-        return {name: field.pack(values[name], place / name) for name, field in self._held(values, place)}
+        return {name: field.pack(values[name], place / name) for name, field in self._present(values, place)}
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Unpack each item by its field, and return what `make` builds; names without a field are refused."""
-        place.require(isinstance(item, dict) and not set(item) - set(self.fields), f"of {', '.join(self.fields)}", item)
-        return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
+        """Unpack each item by its field, and return what `make` builds; names without a field are refused.
 
-    def _held(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
+        `_present` leaves out optional items that are missing, and raises for others.
+        """
+        place.require(isinstance(item, dict) and not set(item) - set(self.fields), f"of {', '.join(self.fields)}", item)
+        return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._present(item, place)})
+
+    def _present(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
         """Return name and field of each item of `values`; raise StateError if one that is required is missing."""
         for name, field in self.fields.items():
             (place / name).require(name in values or isinstance(field, Maybe), "there")
@@ -360,7 +379,10 @@ class Value(Field):
             return False
 
     def unpack(self, item: Any, place: Place, kind: type = object) -> Any:
-        """Return what :meth:`pack` made `item` of, which must be an instance of `kind`; a dict names a form."""
+        """Return what :meth:`pack` made `item` of, which must be an instance of `kind`; a dict names a form.
+
+        `place` has the name under which an array is stored; the parts of a list have longer names, ``place / i``.
+        """
         found = item
         if isinstance(item, list):
             found = [self.unpack(part, place / i) for i, part in enumerate(item)]
@@ -371,7 +393,11 @@ class Value(Field):
         return found
 
     def _unpack_form(self, form: str, content: Any, place: Place) -> Any:
-        """Return a value that JSON cannot hold from the `content` that :meth:`pack` stored under the name `form`."""
+        """Return a value that JSON cannot hold from the `content` that :meth:`pack` stored under the name `form`.
+
+        An array is stored under the name of its `place`. `unpack` adds the number of an item to the place, so several
+        arrays have names of their own; its third argument is the type that is expected.
+        """
         match form:
             case "float":
                 place.require(content in ("inf", "-inf", "nan"), "a number", content)
@@ -428,7 +454,10 @@ class Estimator(Field):
     sizes: tuple[tuple[str, str], ...] = ()
 
     def pack(self, model: Any, place: Place) -> dict[str, Any]:
-        """Return class, parameters and fitted attributes as JSON; raise ParameterError for undeclared classes."""
+        """Return class, parameters and fitted attributes as JSON; raise ParameterError for undeclared classes.
+
+        `states` declares the fitted attributes of each class. Their dimensions are the model's own: `_fitted_place`.
+        """
         from sklearn.utils.validation import check_is_fitted
 
         kind = type(model)
@@ -440,23 +469,29 @@ class Estimator(Field):
         return {
             "class": name,
             "parameters": self.parameters.pack(parameters, place / "parameters"),
-            "fitted": Record(self.states[name]).pack(vars(model), self._apart(place)),
+            "fitted": Record(self.states[name]).pack(vars(model), self._fitted_place(place)),
         }
 
     def unpack(self, item: Any, place: Place) -> Any:
-        """Make a model from what :meth:`pack` returned; its parameters and attributes are all checked."""
+        """Make a model from what :meth:`pack` returned; its parameters and attributes are all checked.
+
+        `states` declares the fitted attributes of each class. Their dimensions are the model's own: `_fitted_place`.
+        """
         name = Text(tuple(self.states)).unpack(item["class"], place)
         parameters = self.parameters.unpack(item["parameters"], place / "parameters", dict)
         seed = parameters.get("random_state")  # generators were not stored, so only a whole number can stand here
         place.require(seed is None or type(seed) is int, "of a seed that is a whole number", seed)
         model = make_object(self.find_class(name), parameters, place)
-        for key, value in Record(self.states[name]).unpack(item["fitted"], self._apart(place)).items():
+        for key, value in Record(self.states[name]).unpack(item["fitted"], self._fitted_place(place)).items():
             setattr(model, key, value)
         model._restored()  # checks what came from the file, and derives what the file does not hold
         return model
 
-    def _apart(self, place: Place) -> Place:
-        """Return the place of the fitted attributes, where only the `sizes` are known: (name inside, size outside)."""
+    def _fitted_place(self, place: Place) -> Place:
+        """Return the place of the model's fitted attributes, whose dimension names are not those of the state around.
+
+        `sizes` has the dimensions that both know, as pairs: the name in the model, and the name or product outside.
+        """
         return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 
 

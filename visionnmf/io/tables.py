@@ -154,7 +154,10 @@ def _cell(value: Any) -> Any:
 
 
 def text_of_cell(cell: str) -> str:
-    """Return the text that `write_csv` wrote as this cell."""
+    """Return the text that `write_csv` wrote as this cell, with an apostrophe before what spreadsheets take for code.
+
+    FORMULA matches such text, and any apostrophes before it; one is taken off.
+    """
     return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
@@ -211,7 +214,7 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
     """Return the keys of the rows as texts, from the array called `key`."""
     if names.ndim != 1:
         raise UnreadableError(f"{file}: {key} must name the rows; got an array of shape {names.shape}")
-    keys = _Texts(file)
+    keys = _Texts(file)  # refuses more texts than may come into memory
     keys.check(names.size)
     for value in names:
         keys.add(str(value))
@@ -254,7 +257,7 @@ def _rows(file: Path) -> Iterator[list[str]]:
 
     def lines() -> Iterator[str]:
         """Yield the lines of the file, and raise as soon as a row, which may span several lines, is too long."""
-        nonlocal letters  # of the current row, which can have several lines
+        nonlocal letters  # of the current row, which can have several lines; the loop below sets it to 0 after a row
         while line := text.readline(LONGEST_ROW + 1 - letters):
             letters += len(line)
             if letters > LONGEST_ROW:

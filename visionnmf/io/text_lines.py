@@ -39,7 +39,10 @@ class CurrentLine:
         self.source, self.number, self.text = source, 0, ""  # 0: no line has been read
 
     def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yield the same lines, and record each as the current one before it is yielded; None is not counted."""
+        """Yield the same lines, and record each as the current one before it is yielded.
+
+        None, which stands for a moment in which a followed log has nothing new, is passed on but not counted.
+        """
         for line in lines:
             if line is not None:
                 self.number += 1
@@ -163,7 +166,7 @@ class _LineSplitter:
 
     def finish(self) -> Iterator[str]:
         """Yield the last line if it has no line end, and reset the state for the next file."""
-        if self.rest:
+        if self.rest:  # empty while the rest of a line whose beginning was not seen is being skipped
             yield _text(self.rest)
         self.rest = b""
         self.skipping = False

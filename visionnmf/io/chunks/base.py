@@ -174,7 +174,7 @@ class ArrayRows(Indexed):
         # Sparse matrices of any format become CSR, whose rows can be read by their numbers.
         super().__init__()
         check_sparse(source, self.name)
-        _check_whole(source, self.name)
+        _refuse_masked(source, self.name)
         # All samples; images stay (n_samples, height, width), and are made rows when they are read.
         self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
         self._set_shape(self._rows.shape, self._rows.dtype)
@@ -212,8 +212,8 @@ class NpyRows(Indexed):
         return self.take(slice(start, stop))
 
     def take(self, rows: Any) -> Array:
-        """Return the samples of these numbers, or of a slice, as rows, through a new memory map of the file."""
-        array = self._mapped()
+        """Return the samples of these numbers, or of a slice, as rows (n, n_features)."""
+        array = self._mapped()  # a new map each time: an old one would keep what was read in memory
         if array.shape != self._shape:  # that of the file when it was opened
             raise UnreadableError(f"{self.path}: it has changed while it was read")
         return np.array(_flat(array[rows]))
@@ -236,7 +236,7 @@ class StoredRows(_InBlocks):
         self._set_shape(source.shape, source.dtype)
         # How many stored chunks a sample lies in, and how many samples are read at once, so that a read does not touch
         # more than CHUNKS_OF_A_ROW chunks. `block`, below, is the number of samples stored together, within 16 MiB.
-        self.chunks_per_row, self._together = 1, self.n_samples
+        self.chunks_per_row, self._most_per_read = 1, self.n_samples
         if source.chunks is None:  # stored in one piece, of which any rows can be read
             return
         if min(source.chunks) < 1:
@@ -249,18 +249,18 @@ class StoredRows(_InBlocks):
                 f"{name}: a sample lies in {self.chunks_per_row} chunks, more than {CHUNKS_OF_A_ROW}; "
                 "store it in larger ones"
             )
-        self._together = max(1, CHUNKS_OF_A_ROW // self.chunks_per_row) * source.chunks[0]
+        self._most_per_read = max(1, CHUNKS_OF_A_ROW // self.chunks_per_row) * source.chunks[0]
         self.block = self._bounded(source.chunks[0], source.dtype)
 
     def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop``, read `_together` at a time, so that no read touches too many chunks."""
-        if stop - start <= self._together:
+        """Return the samples ``start:stop``, `_most_per_read` in one read, so that none touches too many chunks."""
+        if stop - start <= self._most_per_read:
             return self.read(start, stop)
-        starts = range(start, stop, self._together)
-        return np.concatenate([self.read(first, min(first + self._together, stop)) for first in starts])
+        starts = range(start, stop, self._most_per_read)
+        return np.concatenate([self.read(first, min(first + self._most_per_read, stop)) for first in starts])
 
     def read(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop`` by one read of `_source`, the library's array, of at most `_together`."""
+        """Return the samples ``start:stop`` as rows by one read of the library's array, of `_most_per_read` samples."""
         return _flat(np.asarray(self._source[start:stop]))
 
 
@@ -290,7 +290,7 @@ def _checked(piece: Any, number: int, n_features: int | None) -> Any:
         check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)
     else:
-        _check_whole(piece, f"chunk {number}")
+        _refuse_masked(piece, f"chunk {number}")
         try:
             chunk = np.asarray(piece)
         except ValueError:  # lists of different lengths
@@ -311,7 +311,7 @@ def _checked(piece: Any, number: int, n_features: int | None) -> Any:
     return chunk
 
 
-def _check_whole(array: Any, name: str) -> None:
+def _refuse_masked(array: Any, name: str) -> None:
     """Raise ParameterError where entries of an array are masked, as NumPy would silently use them."""
     if np.ma.is_masked(array):
         raise ParameterError(f"{name} must not be a masked array; got masked entries; pass filled(numpy.nan)")

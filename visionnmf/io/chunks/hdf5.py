@@ -72,7 +72,8 @@ class HDF5Rows(StoredRows):
         used = [code for number, code in enumerate(self._filters) if not skipped >> number & 1]
         if used[-1:] == [h5py.h5z.FILTER_FLETCHER32]:  # the last filter is undone first
             used, packed = used[:-1], packed[:-CHECKSUM]
-        if used[-1:] == [h5py.h5z.FILTER_DEFLATE]:
+        if used[-1:] == [h5py.h5z.FILTER_DEFLATE]:  # the only compressor that is checked
+            # a checksum may also have been added before the chunk was deflated
             most = math.prod(self._dataset.chunks) * self._dataset.dtype.itemsize + CHECKSUM
             if len(zlib.decompressobj().decompress(packed, most + 1)) > most:
                 raise ValueError("a chunk unpacks to more than its declared size")

@@ -255,7 +255,7 @@ class _Unpacker:
 
     def __post_init__(self) -> None:
         """Raise UnsupportedError for a compressor whose output cannot be bounded."""
-        if self.name not in UNPACK:
+        if self.name not in UNPACK:  # must be a filter, which hardly changes the size
             _check_filter(self.name, self.options, self.path)
 
     def decode(self, data: Any, out: Any = None) -> bytes:
@@ -292,7 +292,7 @@ def _too_large(most: int) -> ValueError:
     return ValueError(f"a chunk unpacks to more than {most} bytes, far beyond its declared size")
 
 
-def _declared(data: bytes, size: int, most: int, name: str) -> bytes:
+def _unpack_declared(data: bytes, size: int, most: int, name: str) -> bytes:
     """Unpack data whose header declares `size` bytes, of at most `most`; the decoder writes no more than declared."""
     if size > most:
         raise _too_large(most)
@@ -303,7 +303,7 @@ def _blosc(data: bytes, most: int) -> bytes:
     """Unpack Blosc, whose header holds the unpacked size at byte 4 and the packed size at byte 12."""
     if len(data) < 16 or int.from_bytes(data[12:16], "little") != len(data):  # c-blosc reads as far as it says
         raise ValueError("a chunk is cut off or damaged")
-    return _declared(data, int.from_bytes(data[4:8], "little"), most, "blosc")
+    return _unpack_declared(data, int.from_bytes(data[4:8], "little"), most, "blosc")
 
 
 def _zstd(data: bytes, most: int) -> bytes:
@@ -315,7 +315,7 @@ def _zstd(data: bytes, most: int) -> bytes:
     place = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # where the field with the size begins
     if width or single:
         width = width or 1
-        return _declared(data, int.from_bytes(data[place : place + width], "little"), most, "zstd")
+        return _unpack_declared(data, int.from_bytes(data[place : place + width], "little"), most, "zstd")
     # No size: add up the blocks. Each has a header of three bytes, with a bit for the last block, the kind (0 raw,
     # 1 one repeated byte, 2 compressed) in two bits, and the length. A compressed block unpacks to 128 KiB at most.
     size, last = 0, False
@@ -326,7 +326,8 @@ def _zstd(data: bytes, most: int) -> bytes:
         place += 3 + (1 if kind == 1 else length)
     if place + 4 < len(data):  # a checksum of four bytes may follow, a second frame may not
         raise ValueError("a chunk is cut off or damaged")
-    return _declared(data, size, most + (128 << 10), "zstd")  # the last block may be shorter than was counted
+    # the last block may have been counted as 128 KiB too many
+    return _unpack_declared(data, size, most + (128 << 10), "zstd")
 
 
 # By the name of the compressor: a function of the packed bytes and of how many bytes it may return.
@@ -334,7 +335,7 @@ def _zstd(data: bytes, most: int) -> bytes:
 UNPACK = {
     "blosc": _blosc,
     "gzip": lambda data, most: gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1),
-    "lz4": lambda data, most: _declared(data, int.from_bytes(data[:4], "little"), most, "lz4"),
+    "lz4": lambda data, most: _unpack_declared(data, int.from_bytes(data[:4], "little"), most, "lz4"),
     "zlib": lambda data, most: zlib.decompressobj().decompress(data, most + 1),
     "zstd": _zstd,
 }

@@ -159,7 +159,10 @@ class _Part:
     """
 
     def __init__(self, path: Path, beginning: _Beginning, end: float, files: ExitStack, force: bool) -> None:
-        """Take the file, the key frame that begins the part, its last moment in seconds, and the stack of files."""
+        """Take the output file of a part of the video, the key frame that begins the part, and its end in seconds.
+
+        The file is opened on the stack `files`, which finishes it when it is closed, or removes it after an error.
+        """
         self.beginning = beginning
         self.closed = False  # whether no later packet can belong to the part
         self._path, self._end, self._files, self._force = path, end, files, force

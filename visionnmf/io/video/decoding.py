@@ -138,25 +138,29 @@ class Decoder:
         if time is not None and packet.time_base is not None:
             self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
 
-    def declared_duration(self, counted: bool) -> float | None:
+    def declared_duration(self, *, has_frame_count: bool) -> float | None:
         """Return the duration in seconds from the header; None if it has none, or would be a guess.
 
-        `counted` says that the header also has a number of frames; then the container's duration is not a guess.
+        FFmpeg guesses the duration of a container without one from the bit rate. If the header has a number of frames,
+        `has_frame_count`, the container's duration is not a guess.
         """
         if self.stream.duration and self.stream.time_base:
             return float(self.stream.duration * self.stream.time_base)
-        if self.container.duration and (counted or self.declares_itself()):
+        if self.container.duration and (has_frame_count or self.container_has_duration()):
             return self.container.duration / av.time_base
         return None
 
-    def missed(self, counted: bool, frame_rate: float) -> float | None:
-        """Return the declared duration if the packets end by more than 1 % and two frames before it, else None."""
+    def declared_if_cut_off(self, frame_rate: float, *, has_frame_count: bool) -> float | None:
+        """Return the declared duration in seconds if the packets end more than 1 % and two frames before it, else None.
+
+        `end` is where the packets end, in seconds, and `has_frame_count` whether the header has a number of frames.
+        """
         # the headers of good files are a little off
-        duration = self.declared_duration(counted)
+        duration = self.declared_duration(has_frame_count=has_frame_count)
         return duration if duration is not None and self.end < 0.99 * duration - 2 / frame_rate else None
 
-    def declares_itself(self) -> bool:
-        """Return whether the header of the container has a duration; for others it is guessed."""
+    def container_has_duration(self) -> bool:
+        """Return whether containers of this format have a duration in their header; for others FFmpeg guesses it."""
         return bool(_TIMED_CONTAINERS & set(self.container.format.name.split(",")))
 
 

@@ -139,7 +139,7 @@ class LiveReader:
         self._frames = self._decoded()  # pairs of time and frame, which can be gone through once
         self._first = next(self._frames, None)  # only a decoded frame says the true size
         if self._first is None:
-            raise UnreadableError(f"{self._name}: {self._nothing}{self._why()}")
+            raise UnreadableError(f"{self._name}: {self._no_frame_text}{self._why()}")
         self.width, self.height = self._wanted.scaled(self._first[1].shape[1::-1])
 
     @property
@@ -204,9 +204,10 @@ class LiveReader:
                     if self._asked_to_end():
                         return
                     # A source with a length is a file: a new connection would start from its beginning.
-                    sized = decoder.declared_duration(True) is not None or decoder.container.size >= 0
+                    # Here a duration that FFmpeg guesses counts as well.
+                    sized = decoder.declared_duration(has_frame_count=True) is not None or decoder.container.size >= 0
                     if not self._is_url or sized:
-                        self._judge(decoder)
+                        self._judge_end(decoder)  # sets `problem` and `truncated` if it ended early
                         return
                     if not self._again_after_end and _came_to_its_end(decoder):
                         if self._wanted.max_frames is not None or self._wanted.end is not None:
@@ -239,20 +240,20 @@ class LiveReader:
             time.sleep(min(_STEP, left))
         return False
 
-    def _judge(self, decoder: Decoder) -> None:
+    def _judge_end(self, decoder: Decoder) -> None:
         """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error."""
-        counted = bool(decoder.stream.frames)  # if the header has a number of frames, its duration is not a guess
-        missed = None
-        if counted or decoder.declares_itself():
-            missed = decoder.missed(counted, float(self.frame_rate))
-        if missed is not None:
-            read = f"read {decoder.end:.2f} of {missed:.2f} declared seconds ({self.frames_read} frames)"
+        has_frame_count = bool(decoder.stream.frames)
+        declared = None  # the declared duration in seconds, if packets end before it and it is not a guess of FFmpeg
+        if has_frame_count or decoder.container_has_duration():
+            declared = decoder.declared_if_cut_off(float(self.frame_rate), has_frame_count=has_frame_count)
+        if declared is not None:
+            read = f"read {decoder.end:.2f} of {declared:.2f} declared seconds ({self.frames_read} frames)"
             self.problem = f"{read}: the source is cut off or damaged"
         elif not _came_to_its_end(decoder):
             self.problem = f"read {self.frames_read} frames: the source broke off{self._why()}"
         self.truncated = self.problem is not None
 
-    _nothing = "no frame has come"  # the message if there is no frame
+    _no_frame_text = "no frame has come"  # the message if there is no frame
     _error: str | None = None  # the latest error of reading or decoding, in words
     _step = float(1 / FALLBACK_RATE)  # seconds between two frames of the current connection
 
@@ -261,7 +262,11 @@ class LiveReader:
         return "" if self._error is None else f" ({self._error})"
 
     def _of_connection(self, decoder: Decoder) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-        """Yield time and picture of each frame of a connection; the first sets `frame_rate` and `has_sound`."""
+        """Yield time and picture of each frame of a connection; the first sets `frame_rate` and `has_sound`.
+
+        `_no_frame_text` begins the message if no frame comes, and `_error` keeps the connection's first error, in
+        words, for the message if the source cannot be found again.
+        """
         converter = VideoReformatter()
         if not self.frames_read:
             self.frame_rate = rate_of(decoder.stream)
@@ -278,7 +283,7 @@ class LiveReader:
             `_patience` that of a lost source; a read may last as long as either.
             """
             if self._is_url and time.monotonic() - came > max(self._timeout, self._patience):
-                raise UnreadableError(f"{self._name}: {self._nothing} for {time.monotonic() - came:.0f} s")
+                raise UnreadableError(f"{self._name}: {self._no_frame_text} for {time.monotonic() - came:.0f} s")
             return self._asked_to_end()
 
         for frame in decoder.frames(over):
@@ -293,7 +298,7 @@ class LiveReader:
             came = time.monotonic()
         # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.
         self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)
-        self._error = decoder.first_error  # in words, or None
+        self._error = decoder.first_error
 
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
@@ -306,7 +311,7 @@ class LiveReader:
             file: Any = sys.stdin.buffer
             what = "not a video that can be read"
             if _is_mp4(file):  # reported where it cannot be opened and where no frame comes
-                what = self._nothing = _MP4_IN_A_PIPE
+                what = self._no_frame_text = _MP4_IN_A_PIPE
             options |= {"protocol_whitelist": "", "format_whitelist": f"{CONTAINERS},rawvideo"}
             if self._raw is not None:  # raw frames, which have no header
                 more["format"] = "rawvideo"

@@ -192,7 +192,11 @@ class VideoReader:
         return self._loop
 
     def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
-        """Yield the wanted frames as upright RGB; set `frames_read`, `time` and, at the end, `problem`."""
+        """Yield the wanted frames as upright RGB, and set `time`.
+
+        `_decoded` counts `frames_read` and, at the end of the file, sets `truncated` if the file is cut off or damaged,
+        and `problem` to a sentence about it.
+        """
         self.frames_read, self.truncated, self.problem = 0, False, None
         converter = VideoReformatter()
         with self._opened() as decoder:
@@ -202,7 +206,10 @@ class VideoReader:
                 yield upright_frame(self.path, frame, converter, self._turn, (self.width, self.height))
 
     def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
-        """Yield all frames, which must have the first one's size, with their times in seconds; then judge the file."""
+        """Yield all frames, which must have the first one's size, with their times in seconds.
+
+        At the end `_judge_file` sets `damaged`, `truncated` and `problem` by what went wrong.
+        """
         clock = Clock(decoder, float(1 / self.frame_rate))  # the times of frames; those without one come a step later
         for frame in decoder.frames():
             if (frame.width, frame.height) != self._coded_size:  # that of the first, before rotation and scaling
@@ -212,20 +219,21 @@ class VideoReader:
                 )
             self.frames_read += 1
             yield clock.read(frame), frame
-        self._judge(decoder)
+        self._judge_file(decoder)
 
-    def _judge(self, decoder: Decoder) -> None:
+    def _judge_file(self, decoder: Decoder) -> None:
         """Set `damaged` for bad packets or an early end, and then also `truncated` and `problem`."""
         self.damaged = decoder.bad_packets
         declared = self.declared_frames
-        missed = decoder.missed(declared is not None, float(self.frame_rate))  # the duration, or None if all was read
-        if missed is None and decoder.bad_packets == 0:
+        # the declared duration in seconds, or None if the file was read up to there
+        duration = decoder.declared_if_cut_off(float(self.frame_rate), has_frame_count=declared is not None)
+        if duration is None and decoder.bad_packets == 0:
             return
         self.truncated = True
         if declared is not None and self.frames_read < declared:
             read = f"read {self.frames_read} of {declared} declared frames"
-        elif missed is not None:
-            read = f"read {decoder.end:.2f} of {missed:.2f} declared seconds ({self.frames_read} frames)"
+        elif duration is not None:
+            read = f"read {decoder.end:.2f} of {duration:.2f} declared seconds ({self.frames_read} frames)"
         else:
             read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
         self.problem = f"{read}: the file is cut off or damaged"
