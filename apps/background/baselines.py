@@ -202,29 +202,30 @@ class Subtractor(Baseline):
 
     def fit(self, frames: Iterable[FrameArray]) -> Subtractor:
         """Go through the clip once, for the background at its end; see :meth:`Baseline.fit`."""
-        self._passing = self._made()  # sees all frames, while the sample holds only some
-        return super().fit(self._passed(frames))
+        # Baseline.fit samples only some frames, but a subtractor has to learn from all of them as they pass.
+        self._subtractor = self._new_subtractor()
+        return super().fit(self._apply_to_each(frames))
 
-    def _made(self) -> Any:
+    def _new_subtractor(self) -> Any:
         """Return a new subtractor of OpenCV, with its random numbers seeded."""
         cv2.setRNGSeed(self.random_state % 2**31)  # OpenCV takes signed numbers of 32 bits
         return SUBTRACTORS[self.method]()
 
-    def _passed(self, frames: Iterable[FrameArray]) -> Iterator[FrameArray]:
-        """Pass frames on, after the subtractor `_passing` has learnt from each."""
+    def _apply_to_each(self, frames: Iterable[FrameArray]) -> Iterator[FrameArray]:
+        """Pass frames on, after OpenCV's subtractor has learnt from each; the mask that it returns is not needed."""
         for frame in as_frames(frames):
-            self._passing.apply(np.ascontiguousarray(frame))
+            self._subtractor.apply(np.ascontiguousarray(frame))
             yield frame
 
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Return the background that OpenCV's subtractor has at the end of the clip, having seen all its frames."""
-        # `frames`, a sample, is not needed: `_passing`, OpenCV's subtractor, has learnt while all frames passed.
+        # `frames`, a sample, is not needed: OpenCV's subtractor has learnt while all frames passed.
         # `_shape` is that of a frame.
-        return np.asarray(self._passing.getBackgroundImage(), np.uint8).reshape(self._shape)
+        return np.asarray(self._subtractor.getBackgroundImage(), np.uint8).reshape(self._shape)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
         """Return a function that separates frames of the shape `_shape` by a subtractor that starts from nothing."""
-        subtractor = self._made()
+        subtractor = self._new_subtractor()
 
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
             """Return the background and the mask of the next frame, from which the subtractor also learns."""

@@ -221,7 +221,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
     seconds are those of the processor without reading; the memory is what the work took beyond what was held before.
     Memory is None where the system does not say.
     """
-    aside = _Stopwatch()  # measures what is not the method's work: reading frames and scoring masks
+    aside = _TimeNotCounted()  # measures what is not the method's work: reading frames and scoring masks
     held = _reset_peak()  # memory of the process before the work, in KiB
     start, began = time.process_time(), time.perf_counter()
     separator = make_separator(method).fit(aside.around(clip.frames()))
@@ -256,14 +256,15 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
     }
 
 
-class _Stopwatch:
+class _TimeNotCounted:
     """Time of this thread that does not belong to the method: that of reading frames and of scoring masks."""
 
     def __init__(self) -> None:
-        self.seconds = self.elapsed = 0.0  # time aside so far: of this thread's processor, and on the clock
+        self.seconds = self.elapsed = 0.0  # so far: of this thread's processor, and on the clock
 
     def __enter__(self) -> None:
-        """Note the start of time aside, in seconds: of this thread's processor (`_start`), and on the clock."""
+        """Begin a stretch of time that is not counted as the method's, such as reading a frame."""
+        # in seconds: of this thread's processor, and on the clock
         self._start, self._began = time.thread_time(), time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
@@ -475,7 +476,10 @@ def _of_folder(folder: Path) -> TrueClip:
         return _eight_bits(frames[numbers[position]])
 
     def mask(position: int) -> FrameArray:
-        """Read the true mask (height, width) of the frame at a position, counted from 0; `truths` has the files."""
+        """Read the true mask (height, width) of the frame at a position, counted from 0.
+
+        `numbers` has the number of the frame, as in the names of files, and `truths` the file of the mask by number.
+        """
         path, shape = truths[numbers[position]], frame(position).shape[:2]
         truth = to_grey8(read_image(path))
         if truth.shape != shape:

@@ -144,7 +144,7 @@ class EventBuilder:
         self._begin: float | None = None  # time of the first frame of the video
         self.before = self.now = -1.0
 
-    def show(self, time: float) -> None:
+    def advance_to(self, time: float) -> None:
         """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
         # `_begin` is the time of the first frame of the video.
         self._begin = time if self._begin is None else self._begin
@@ -192,7 +192,7 @@ class EventFinder:
         apart. `_open` is the event that goes on, or None, and `_builder` knows what counts as an event.
         """
         builder, done = self._builder, []
-        builder.show(time)  # `before` becomes the time of the previous frame
+        builder.advance_to(time)  # `before` becomes the time of the previous frame
         if self._open is not None:
             longest = 2 * builder.settings.padding + builder.step + ROUNDING
             in_a_row = bool(boxes) and self._open.last == builder.before
@@ -243,7 +243,7 @@ class EventTable:
         """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones."""
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
-        self._sheet: list[FrameArray] = []
+        self._thumbnails: list[FrameArray] = []  # of the first events, captioned, for the picture of all events
 
     @staticmethod
     def paths(stem: Path) -> list[Path]:
@@ -253,8 +253,8 @@ class EventTable:
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
-        # `rows` are those of all events so far, and `_sheet` the captioned thumbnails of the first ones. `_stem` begins
-        # the paths of all files, and `_force` says whether they may exist.
+        # `rows` are those of all events so far, and `_thumbnails` the captioned ones of the first. `_stem` begins the
+        # paths of all files, and `_force` says whether they may exist.
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
@@ -264,7 +264,7 @@ class EventTable:
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
         if number <= SHEET_EVENTS:
             caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")
-            self._sheet.append(_captioned(event.thumbnail, caption))
+            self._thumbnails.append(_captioned(event.thumbnail, caption))
         return self.rows[-1]
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
@@ -297,11 +297,11 @@ class EventTable:
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""
-        # `rows` has a row for each event, and `_sheet` their captioned thumbnails, five of which stand side by side.
+        # `rows` has a row for each event, and `_thumbnails` their captioned ones, five of which stand side by side.
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
-        if not self._sheet:
+        if not self._thumbnails:
             return [table]
-        rows = [self._sheet[start : start + SHEET_COLUMNS] for start in range(0, len(self._sheet), SHEET_COLUMNS)]
-        write_image(sheet, tiled([list(row) for row in rows]), force=self._force)
+        starts = range(0, len(self._thumbnails), SHEET_COLUMNS)
+        write_image(sheet, tiled([self._thumbnails[at : at + SHEET_COLUMNS] for at in starts]), force=self._force)
         return [table, sheet, *(self._stem.with_name(row["thumbnail"]) for row in self.rows)]

@@ -222,7 +222,8 @@ class FrameSample:
     def _halve(self) -> None:
         """Make room: double the step, and move the frames that are still due to the front of the sample."""
         # `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames, and
-        # `_positions` their numbers in the stream.
+        # `_positions` their numbers in the stream. Of each `_step` frames one is kept, whose number a rule says
+        # (`_kept_of`).
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]

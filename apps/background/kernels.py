@@ -352,6 +352,7 @@ def find_candidates(  # type: ignore[no-untyped-def]
             total[p] += w[p]
             present[p] += w[p] if distance[p] <= near else np.float32(0)
             other[p] += w[p] if distance[p] > apart else np.float32(0)
+    # None if the present level has nearly all weight; else there may be a second (`enough`), or one that replaces it.
     for p in range(m):
         enough = other[p] >= 0.999 * second * total[p]  # sums in another order differ by less
         asked[p] = (present[p] < (1 - second) * total[p]) & (enough | (present[p] < held * total[p]))
@@ -410,11 +411,12 @@ def find_levels(  # type: ignore[no-untyped-def]
             order[j] = i
         # The present level keeps its place if it has more than the share `held` of the weight.
         if present < held * total:
+            # writes to `level` and returns its weight; -1: all samples count, however near to first[at]
             support = _densest_level(y, grey, w, order, near, level, first[at], -1.0)
             if support > stronger * present:
                 for c in range(n_channels):
                     first[at, c] = level[c]
-        support = _densest_level(y, grey, w, order, near, level, first[at], apart)
+        support = _densest_level(y, grey, w, order, near, level, first[at], apart)  # of those `apart` from first[at]
         if support >= second * total:
             share[at] = support / total
             for c in range(n_channels):

@@ -142,7 +142,7 @@ def follow_source(
         first_frame=run.first,
         seconds=seconds,
         frames_per_second=run.frames / seconds,
-        foreground_share=run.marked / max(1, run.frames * clip.width * clip.height),
+        foreground_share=run.foreground_pixels / max(1, run.frames * clip.width * clip.height),
         damaged=clip.damaged,
         reconnections=clip.reconnections,
         events=writer.events,
@@ -160,7 +160,7 @@ class _AlreadyFinished(Exception):
 class _Run:
     """One run over a stream: what it reads and writes, what it counts, and what fails.
 
-    `first` is the number of its first frame, and `marked` that of foreground pixels in all its frames.
+    `first` is the number of its first frame, which is how many frames earlier runs have done.
     """
 
     def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
@@ -170,7 +170,7 @@ class _Run:
         # A model from a saved state continues after the frames that it has seen; `first` is their number.
         self.clip = open_clip(job.source, job.video, callbacks.until)
         self._model = _online_model(job, live, self.clip)
-        _adopt_source(self._model, job, self.clip, live.state)
+        _record_source(self._model, job, self.clip, live.state)  # refuses the saved state of another source
         self.first = getattr(self._model, "n_frames_seen_", 0)
         self._region = job.read_region(self.clip)  # where foreground counts, or None
         self.files = ResultFiles(job.source, job.out, job.outputs, first_frame=self.first)
@@ -183,7 +183,8 @@ class _Run:
             self.files.masks.clear(self.first)
         self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
         self.failures: list[VisionNMFError] = []  # kept for the report
-        self.frames = self.marked = 0  # frames masked in this run, and foreground pixels in all of them
+        self.frames = 0  # masked in this run
+        self.foreground_pixels = 0  # in all of these frames
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame.
@@ -193,7 +194,8 @@ class _Run:
         the whole picture.
         """
         clip, callbacks = self.clip, self._callbacks
-        # A source that does not start again from its beginning continues one frame after the last one of the state.
+        # `first` is how many frames earlier runs have done. A source that does not start again from its beginning
+        # continues one frame after the last one of these.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
         times: deque[float] = deque()  # of the frames that the model was given and has not masked yet
         wanted = self._wanted(lambda: times.append(clip.time + offset))
@@ -203,7 +205,7 @@ class _Run:
                 at = times.popleft()
                 part = within(whole, self._region)
                 self.frames += 1
-                self.marked += cv2.countNonZero(part.mask)
+                self.foreground_pixels += cv2.countNonZero(part.mask)
                 self._report_events(writer.write(part, at))
                 if callbacks.on_frame is not None:
                     callbacks.on_frame(part, at)
@@ -233,10 +235,10 @@ class _Run:
         return self._callbacks.until is not None and self._callbacks.until()
 
     def _wanted(self, take_time: Callable[[], Any]) -> Iterator[FrameArray]:
-        """Pass frames on until the end is asked for, and call `take_time` before each.
+        """Pass frames on until the caller asks for the end; `take_time` is called before each to note its time.
 
-        An earlier run has done the first `first` frames. They come again only if the source, such as a file, starts
-        again from its beginning.
+        An earlier run has done the first `first` frames. They come again, and are skipped, only if the source, such as
+        a file, starts again from its beginning.
         """
         for number, frame in enumerate(self.clip):
             if self._asked_to_end():
@@ -309,7 +311,7 @@ def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundM
     return model
 
 
-def _adopt_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Path | None) -> None:
+def _record_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Path | None) -> None:
     """Record the source in the model without user, password or query, or refuse the state of another source."""
     # A source that starts again, such as a file, is recorded with which of its frames are read. `state` is the file
     # that the model was read from.

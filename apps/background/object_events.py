@@ -50,9 +50,9 @@ class _Part:
     is_whole: bool = True
     tracks: list[_Track] = field(default_factory=list)  # the objects in it, first the one that is assigned to it
 
-    def shows(self, track: _Track) -> bool:
-        """Return whether this is `track`, with others of less than a quarter of its pixels together."""
-        # `tracks` are the objects in this part, first the one assigned to it.
+    def shows_mainly(self, track: _Track) -> bool:
+        """Return whether this part of a mask shows mainly `track`; others have less than a quarter of its pixels."""
+        # `tracks` are the objects that overlap in this part, first the one assigned to it.
         others = sum(other.area for other in self.tracks) - track.area
         return track is self.tracks[0] and others < MINOR * track.area
 
@@ -118,34 +118,37 @@ class ObjectFinder:
 
         A track is an object with its event, and a part what is in a box. Tracks out of sight are given up, the others
         moved to where they are expected. Then parts are assigned to tracks, and parts without one begin new ones. Of
-        several tracks in a part, those go on that have lasted long enough or that it shows alone.
+        several tracks in a part, those go on that have lasted long enough or that it mainly shows. The others are
+        dropped with their events, because they were pieces of an object or hardly seen.
         """
         builder, passed = self._builder, time - self._builder.now
-        builder.show(time)
+        builder.advance_to(time)
         for track in list(self._tracks):
             # out of sight for longer than LOST seconds, or than it was seen before
             if time - track.event.last > min(LOST, track.age) + builder.step + ROUNDING:
                 self._tracks.remove(track)
                 self._lost.append(track.event)
             track.box = track.box + np.append(track.speed * passed, (0, 0))
+        # several pieces of one object, such as head and body, become one part
         parts = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
         self._assign(parts)
         for part in parts:
             share = part.area / mask.size
             if not part.tracks:
-                event = builder.open(frame, _whole(part.box))
+                event = builder.open(frame, _in_whole_pixels(part.box))
                 builder.extend(event, frame, [event.box], share)
                 self._tracks.append(_Track(event, part.box, part.area, part.colour, time, part.box[2:]))
                 continue
-            staying = [track for track in part.tracks if track.age >= SETTLED or part.shows(track)] or part.tracks[:1]
+            staying = [each for each in part.tracks if each.age >= SETTLED or part.shows_mainly(each)]
+            staying = staying or part.tracks[:1]
             self._tracks = [track for track in self._tracks if track in staying or track not in part.tracks]
             for track in staying:
-                alone = len(staying) == 1 or part.shows(track)
+                alone = len(staying) == 1 or part.shows_mainly(track)
                 if alone:
                     track.observe(part, time)
                 else:
                     track.stay_in(part.box, passed)
-                builder.extend(track.event, frame, [_whole(track.box)], share if alone else 0.0)
+                builder.extend(track.event, frame, [_in_whole_pixels(track.box)], share if alone else 0.0)
         return self._end([event for event in self._lost if time - event.last >= builder.settings.padding])
 
     def end(self) -> list[MotionEvent]:
@@ -233,7 +236,7 @@ def _common(tracks: list[_Track], parts: list[_Part]) -> Numbers:
     return np.maximum(end - corner, 0).prod(axis=-1)
 
 
-def _whole(box: Numbers) -> Box:
-    """Return a box in whole pixels."""
+def _in_whole_pixels(box: Numbers) -> Box:
+    """Return a box (x, y, width, height), rounded to whole pixels."""
     x, y, width, height = np.rint(box).astype(int).tolist()
     return x, y, width, height

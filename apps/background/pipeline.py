@@ -125,8 +125,10 @@ def process_video(
     if not is_live(source):
         return _separate(job, progress)
     with recorded(str(source), video) as (copy, reader):
-        of_file = replace(video, frame_rate=None, size=None, pixel_format=None)
-        report = _separate(replace(job, source=copy, video=of_file), progress)
+        # the copy has rate, size and format in its header; these settings described raw frames of the source
+        of_copy = replace(video, frame_rate=None, size=None, pixel_format=None)
+        report = _separate(replace(job, source=copy, video=of_copy), progress)
+    # the report has a field of its own for `problem`
     lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
     return replace(
         report,
@@ -249,7 +251,7 @@ def _notes(n_frames: int, masks: MaskStatistics, clip: Clip) -> list[str]:
         notes.append("there is only one frame, from which nothing can be separated")
     elif masks.foreground_share > DOUBTFUL_SHARE:
         notes.append(f"{masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    if not clip.truncated:
+    if not clip.truncated:  # the note on what is cut off is the report's `problem`
         notes += clip.notes
     if clip.has_sound:
         notes.append(NO_SOUND)

@@ -64,10 +64,8 @@ class ResultFiles:
         self.background = out / f"{name}_background.png"
         self.model = out / f"{name}_model.npz" if keep_model else None
         self._replaces_background = outputs.force or resumed  # a resumed run replaces that of the run before
-        # If nothing is asked for, a batch writes masks as a lossless video (ffv1), and a live run writes none.
-        masks = outputs.masks or (None if live else "ffv1")
-        if not (live or outputs.videos):
-            masks = None
+        # If nothing is asked for, a batch with videos writes masks as a lossless one (ffv1), and other runs write none.
+        masks = outputs.masks or ("ffv1" if outputs.videos and not live else None)
         names = {"background": "mp4", "preview": "mp4"} if outputs.videos and not live else {}
         if masks in ("ffv1", "h264"):
             names["foreground"] = "mkv" if masks == "ffv1" else "mp4"
@@ -305,10 +303,13 @@ class ResultWriter:
     def __init__(
         self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
     ) -> None:
-        """Take the paths of the results, the size and timing of videos, and what is written and counts as an event."""
+        """Take the paths of the results, the size and timing of videos, and what is written and counts as an event.
+
+        `step` is the time from one frame to the next, in seconds.
+        """
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()  # closes the videos and tables at the end
-        self.events: list[dict[str, Any]] | None = None  # rows of the events that have ended
+        self.events: list[dict[str, Any]] | None = None  # rows of the events that have ended; None if none are wanted
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""

@@ -151,7 +151,8 @@ class OutputSettings:
     clips: Annotated[
         bool, Option("Also cut the events out of the video, without encoding them again.", panel="Events")
     ] = False
-    videos: bool = True  # False writes no video of background, masks and preview; not an option of the command
+    # False writes no video of background and preview, and masks only if `masks` is given; not an option of the command.
+    videos: bool = True
 
     @property
     def finds_events(self) -> bool:

@@ -43,7 +43,7 @@ SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of resu
 
 def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool] | None = None) -> Clip:
     """Open the sample, or whatever :func:`.open_video` opens; `until` ends the wait of a live source."""
-    raw = _raw_options(source, video)
+    raw = _raw_options(source, video)  # rate, size and format of frames without a header; refused for the sample
     if str(source) == SAMPLE:
         return SampleClip(video)
     if str(source).startswith("sample:"):
@@ -176,13 +176,16 @@ class SampleClip:
         first = math.ceil(start * SAMPLE_RATE)
         last = len(made.frames) if end is None else min(len(made.frames), math.ceil(end * SAMPLE_RATE))
         if first >= last:
-            raise ParameterError(f"start must lie in the video, before its end at {last / 10:.3f} s; got {start:g}")
+            end_at = float(last / SAMPLE_RATE)
+            raise ParameterError(f"start must lie in the video, before its end at {end_at:.3f} s; got {start:g}")
         picked = slice(first, last if max_frames is None else min(last, first + max_frames * every), every)
         height, width = made.frames.shape[1:3]
         self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
+        # The attributes of a reader of files: the frames that a header declares, those read, and the time in seconds of
+        # the latest frame.
         self.declared_frames = self.frames_read = len(made.frames)
-        size = (self.width, self.height)
         self.time = 0.0
+        size = (self.width, self.height)
         # Time of the first picked frame, and the time from one to the next, in seconds.
         self._first, self._step = float(first / SAMPLE_RATE), float(every / SAMPLE_RATE)
         self._frames = [cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in made.frames[picked]]

@@ -28,27 +28,27 @@ Pixels = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class _Levels:
-    """The two colours (levels) between which each pixel alternates, and the frames in which they are measured."""
+    """The colours (levels) that each pixel shows in many frames, at most two, and the frames that are measured."""
 
     frames: FrameArray  # (n, n_pixels, channels)
     picks: Pixels  # the frames that are measured
     H: Floats  # (n_components, n_pixels, channels): components of the background
     Wt: Floats  # (n_components, n): their codes
-    typical: Floats  # codes of the illumination in which the levels are seen
-    first: FrameArray  # (n_pixels, channels)
-    other: FrameArray  # (n_pixels, channels); the same as `first` where there is no second level
-    replaced: Flags  # where `first` is not the modelled background
+    typical_codes: Floats  # (n_components,): the usual illumination, in which the levels are given
+    main: FrameArray  # (n_pixels, channels): the level that most frames show
+    second: FrameArray  # (n_pixels, channels); the same as `main` where there is no second level
+    replaced: Flags  # where `main` is another level than the modelled background
     found: Flags  # where there is a second level
 
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
-        """Return the level (-1 first, 1 second, 0 neither) of each picked frame at pixels, (len(picks), len(pixels)).
+        """Return the level (-1 main, 1 second, 0 neither) of each measured frame at pixels, (len(picks), len(pixels)).
 
-        The levels, `first` and `other` (n_pixels, channels), are colours in the illumination of the codes `typical`. So
-        the values of each frame are first corrected by its own codes, a column of `Wt`, and the components `H`.
+        It is the nearer of the two, or neither if both are `apart` grey levels away. The levels are colours in the
+        illumination of the codes `typical_codes`, so the values of each frame are corrected by its own codes in `Wt`.
         """
         result = np.empty((len(self.picks), len(pixels)), np.int8)
-        model = self.frames, self.picks, self.H, self.Wt, self.typical
-        assign_levels(*model, self.first, self.other, tuning.TUNING.alternating_modes.apart, pixels, result)
+        model = self.frames, self.picks, self.H, self.Wt, self.typical_codes  # `picks`: numbers of measured frames
+        assign_levels(*model, self.main, self.second, tuning.TUNING.alternating_modes.apart, pixels, result)
         return result
 
 
@@ -67,13 +67,15 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     if len(picks) < max(modes.fewest_frames, modes.share_in_illumination * len(total)):
         return H
     picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), modes.frames)).round().astype(int)]
+    # `main` and `second` (n_pixels, channels) are the colours that a pixel shows most; `replaced` (n_pixels,) says
+    # where `main` is another one than the components show.
     levels = _find_levels(frames, weights, picks, H, Wt)
-    _drop_isolated(levels, shape)
-    second = _second_is_scene(levels, shape)  # (n_pixels,) flags; from here on, `levels.first` is the scene everywhere
-    levels.first[second] = levels.other[second]
-    changed = np.flatnonzero(levels.replaced | second)  # pixels whose scene is not what the components show
+    _drop_isolated(levels, shape)  # single replaced pixels are noise
+    use_second = _second_is_scene(levels, shape)  # (n_pixels,) flags
+    levels.main[use_second] = levels.second[use_second]  # now `main` is the scene everywhere
+    changed = np.flatnonzero(levels.replaced | use_second)  # pixels whose scene is not what the components show
     if len(changed):
-        _show(H, levels.first, levels.typical, changed, shape)
+        _show(H, levels.main, levels.typical_codes, changed, shape)
     return H
 
 
@@ -83,21 +85,28 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
     `frames` are (n, n_pixels, channels), and `weights` (n, n_pixels), bytes, say how still each pixel is. The modelled
     background has the components `H` (n_components, n_pixels, channels) and the codes `Wt` (n_components, n).
     """
+    # Values within `near` grey levels are one level, beyond `apart` they are two. The modelled level stays the main one
+    # if frames of the share `held` show it, else one of `stronger` times its weight replaces it; a second level needs
+    # the share `second_share`.
     modes = tuning.TUNING.alternating_modes
     n_pixels, channels = frames.shape[1:]
-    typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
+    typical_codes = np.median(Wt[:, picks], axis=1).astype(np.float32)
     # The attributes of `_Levels`, filled block by block below.
-    first, other = np.empty((2, n_pixels, channels), np.uint8)
+    main, second = np.empty((2, n_pixels, channels), np.uint8)
     replaced, found = np.zeros((2, n_pixels), np.bool_)
     # A table from weights in bytes to sharper ones from 0 to 1: what moves a little counts much less.
     still = np.arange(256, dtype=np.float32) / 255
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        """Fill levels and flags of a block of pixels; a fast kernel first finds the few that need it."""
+        """Write the colours that a block of pixels shows in many frames, `main` and `second`, and flags on them.
+
+        A fast kernel first finds the few pixels that may show others than the modelled background.
+        """
         start, stop = block
-        first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))  # the modelled level
-        w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)  # (k, m), 0 to 1: how still they are
+        main[start:stop] = second[start:stop] = to_uint8(_shown(H[:, start:stop], typical_codes))  # the modelled level
+        # (k, m), 0 to 1: how still the pixels are in the measured frames `picks`; the table `sharp` favours still ones
+        w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
         scratch = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
         asked = np.empty(stop - start, np.bool_)  # which pixels may have another level
         limits = modes.near, modes.apart, modes.held
@@ -107,15 +116,16 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
             return
         # A one-column slice is already contiguous, a wider one is not. Copying avoids compiling the kernel twice.
         w = np.ascontiguousarray(w[:, at])
+        # main and second level as differences from the modelled one; 0: it stays the main one, or there is no second
         levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
         at += start  # from positions in the block to pixels
         strength = modes.stronger, modes.second_share
         find_levels(frames, w, picks, H, Wt, *limits, *strength, levels[0], levels[1], share, at)
-        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0  # another first level; a second one
-        first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
+        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0  # another main level; a second one
+        main[at], second[at] = to_uint8(levels + _shown(H[:, at], typical_codes))
 
     map_blocks(fill, blocks(n_pixels, tuning.TUNING.sample.block_pixels))
-    return _Levels(frames, picks, H, Wt, typical, first, other, replaced, found)
+    return _Levels(frames, picks, H, Wt, typical_codes, main, second, replaced, found)
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
@@ -123,16 +133,21 @@ def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
 
     `shape` is (height, width).
     """
-    # `replaced` (n_pixels,): where the first level is not the modelled background; changed in place, like `first`
+    # `main` (n_pixels, channels) is the level that a pixel shows most; `replaced` (n_pixels,), where that is not the
+    # modelled background. Both are changed in place.
     alone = np.flatnonzero(levels.replaced)
-    # The median over 5 by 5 pixels clears flags that most neighbours do not share.
+    # The median over 5 by 5 pixels clears flags that most neighbours do not share. It also sets some between flags,
+    # where `main` is the modelled background and stays.
     levels.replaced[:] = cv2.medianBlur(levels.replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
     alone = alone[~levels.replaced[alone]]
 
     def put_back(block: tuple[int, int]) -> None:
-        """Write the modelled background, in the illumination `typical`, at a block of the isolated pixels `alone`."""
+        """Make the main level of a block of isolated pixels, `alone`, the modelled background again.
+
+        Their level was replaced and that of their neighbours was not, so that noise is more likely than an object.
+        """
         at = alone[slice(*block)]
-        levels.first[at] = to_uint8(_shown(levels.H[:, at], levels.typical))
+        levels.main[at] = to_uint8(_shown(levels.H[:, at], levels.typical_codes))
 
     map_blocks(put_back, blocks(len(alone), tuning.TUNING.sample.block_pixels))
 
@@ -142,11 +157,11 @@ def _shown(H: Floats, codes: Floats) -> Floats:
     return np.asarray(np.tensordot(codes, H, 1), np.float32)
 
 
-def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: tuple[int, ...]) -> None:
+def _show(H: Floats, scene: FrameArray, typical_codes: Floats, pixels: Pixels, shape: tuple[int, ...]) -> None:
     """Change components (n_components, n_pixels, channels) in place so that they show a scene at some pixels.
 
-    Each becomes the scene times its illumination: the component over what all show with the codes `typical`, averaged
-    over neighbourhoods, so that it is also known where the present scene is black.
+    Each becomes the scene times its illumination: the component over what all show with the codes `typical_codes`,
+    averaged over neighbourhoods, so that it is also known where the present scene is black.
     """
     side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
 
@@ -155,9 +170,9 @@ def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: Pixels, shape: 
         return np.asarray(cv2.blur(picture.reshape(shape), (side, side)), np.float32).ravel()[pixels]
 
     means = H.mean(axis=(1, 2))
-    overall = max(float(typical @ means), 1e-6)
+    overall = max(float(typical_codes @ means), 1e-6)
     for c in range(H.shape[2]):  # one channel at a time, to bound the memory of large pictures
-        usual = _shown(H[..., c], typical)
+        usual = _shown(H[..., c], typical_codes)
         below = blurred(usual)
         for component, mean in zip(H, means, strict=True):
             ratio = np.full_like(below, mean / overall)  # stays where the neighbourhood is too dark to divide by
@@ -197,36 +212,37 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
         contrasts = _contrasts(levels, inside, swap, box)
         if contrasts is None:
             continue
-        present, absent = contrasts
-        if min(present, absent) < modes.smoother * max(present, absent):
-            # `swap` is where the first picture has the second level, its complement where the other picture does.
-            second |= inside & (swap if present < absent else ~swap)
+        # mean differences in grey levels along the contour, of each of the two pictures from its surroundings
+        of_one, of_other = contrasts
+        if min(of_one, of_other) < modes.smoother * max(of_one, of_other):  # one is much smoother: it is the scene
+            # `swap` is where the one picture has the second level, its complement where the other picture does.
+            second |= inside & (swap if of_one < of_other else ~swap)
     return second.ravel()
 
 
 def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, slice]) -> tuple[float, float] | None:
     """Return the contrast of both pictures at a region's contour, or None where the contour is too short.
 
-    The first picture has the second level where `swap` (height, width) is true and the first elsewhere; the other has
-    the rest. `inside` is the region, and `box` the part of the picture around it that counts. A contrast is a mean
-    difference in grey levels.
+    The one picture has the second level where `swap` (height, width) is true and the main one elsewhere; the other
+    picture has the rest. `inside` is the region, outside of which `swap` is false and both show the main level. `box`
+    is the part of the picture around it that counts. A contrast is a mean difference in grey levels.
     """
     modes = tuning.TUNING.alternating_modes
-    first, other = (level.reshape(*inside.shape, -1)[box] for level in (levels.first, levels.other))
-    inner, outer = _contour(_closed(inside[box]))
+    main, second = (level.reshape(*inside.shape, -1)[box] for level in (levels.main, levels.second))
+    inner, outer = _contour(_closed(inside[box]))  # closed, because holes would have contours too
     counts = inside[box][inner] & ~inside[box][outer]  # pairs of which one pixel is in the region and one is not
     if np.count_nonzero(counts) < modes.contour_pixels:
         return None
-    # Levels (n_pairs, channels): outside, and inside by the first and by the second level.
-    around, here, beside = (
-        level[at][counts].astype(np.float32) for level, at in ((first, outer), (first, inner), (other, inner))
+    # Levels (n_pairs, channels): outside, and inside by the main and by the second level.
+    around, main_inside, second_inside = (
+        level[at][counts].astype(np.float32) for level, at in ((main, outer), (main, inner), (second, inner))
     )
     swapped = swap[box][inner][counts][:, None]
-    present, absent = (
-        np.minimum(np.abs(picture - around).mean(axis=1), modes.contrast_cap).mean()
-        for picture in (np.where(swapped, beside, here), np.where(swapped, here, beside))
+    one, other = np.where(swapped, second_inside, main_inside), np.where(swapped, main_inside, second_inside)
+    of_one, of_other = (
+        np.minimum(np.abs(picture - around).mean(axis=1), modes.contrast_cap).mean() for picture in (one, other)
     )
-    return present, absent
+    return of_one, of_other
 
 
 def _closed(found: Flags) -> Flags:
@@ -238,7 +254,7 @@ def _closed(found: Flags) -> Flags:
 def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     """Find which levels of a region's pixels, given by their indices (n_pixels,), are seen together.
 
-    Returns where the second level belongs to the one picture and the first to the other (n_pixels,); which pixels
+    Returns where the second level belongs to the one picture and the main one to the other (n_pixels,); which pixels
     change with most of the region (n_pixels,); and how often the pictures change.
     """
     modes = tuning.TUNING.alternating_modes

@@ -47,7 +47,8 @@ class Registration:
     @cached_property
     def _levels(self) -> list[_Level]:
         """The levels of the scene's pyramid, from coarse to fine, computed when they are first used."""
-        return [_level(self.scene, times) for times in tuning.TUNING.camera_shake.levels]
+        # each is the scene reduced by a factor, such as 4, with the positions and gradients of some of its pixels
+        return [_level(self.scene, factor) for factor in tuning.TUNING.camera_shake.levels]
 
     @cached_property
     def _bright(self) -> tuple[NDArray[np.bool_], Floats]:

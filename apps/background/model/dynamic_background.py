@@ -38,11 +38,11 @@ class DynamicBackground:
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """The frames that are measured, and the model whose residuals they leave."""
+class _Residuals:
+    """The residuals of some frames from the modelled background ``W H``, computed where they are needed."""
 
     frames: FrameArray  # (n, n_pixels, channels)
-    picks: NDArray[np.intp]  # which of them
+    picks: NDArray[np.intp]  # the numbers of the frames that are measured
     H: Floats  # (n_components, n_pixels, channels): components of the background
     Wt: Floats  # (n_components, n): their codes
 
@@ -57,16 +57,17 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     return np.asarray(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma), np.float32)
 
 
-def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
-    """Measure the residuals, frame less background, over the k frames that are picked; `what` has frames and model.
+def _measure(of: _Residuals, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
+    """Measure the residuals, frame less background, over the k frames that are picked.
 
     Returns the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
     width), each capped at ``cap ** 2``, and in how many frames the root mean square over channels is above `limit`
     (height, width).
     """
+    # In what is smoothed, the mean over channels counts up to `mean_cap`; in the energy, the residual up to `cap`.
     dynamic = tuning.TUNING.dynamic_background
-    shape, picks = limit.shape, what.picks
-    n_pixels, channels = what.frames.shape[1:]
+    shape, picks = limit.shape, of.picks
+    n_pixels, channels = of.frames.shape[1:]
     energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)  # k <= 40 frames
     squared = (limit * limit).ravel()
     held = max(1, dynamic.held // n_pixels)  # frames that are measured at a time, to bound the memory
@@ -76,14 +77,15 @@ def _measure(what: _Measured, limit: Floats) -> tuple[Floats, Floats, NDArray[np
         some = picks[first : first + held]
 
         def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the frames `some` at a block of pixels: fill `means`, add to `energy` and `above`.
+            """Measure the residuals of the frames `some` at a block of pixels; `some` is a default to bind it now.
 
-            `some` is a default, so that the function keeps the frames of its own round of the loop.
+            Fills `means`, the residuals' means over channels; adds to `energy` the mean squares, and to `above` 1 where
+            these exceed `squared`. Means and squares are capped, so that few large residuals do not decide.
             """
             m = block[1] - block[0]
-            residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
-            model = what.frames, some, what.H, what.Wt, (dynamic.mean_cap, dynamic.cap), squared
-            measure_residuals(*model, residual, size, means, energy, above, block[0])
+            scratch = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
+            model = of.frames, some, of.H, of.Wt, (dynamic.mean_cap, dynamic.cap), squared
+            measure_residuals(*model, *scratch, means, energy, above, block[0])
 
         map_blocks(fill, blocks(n_pixels, dynamic.block_pixels))
         for result, mean in zip(smooth[first : first + held], means, strict=False):
@@ -98,18 +100,21 @@ def _rank(quantile: float, count: int) -> int:
     return int(quantile * (count - 1) + 0.5)
 
 
-def _quantile(what: _Measured, quantile: float, where: NDArray[np.bool_]) -> Floats:
-    """Return a quantile of the residual over the frames that `what` picks (height, width), and 0 outside `where`."""
-    usual = np.zeros(where.size, np.float32)
+def _quantile(of: _Residuals, quantile: float, where: NDArray[np.bool_]) -> Floats:
+    """Return a quantile of the residual over the frames that are measured (height, width), and 0 outside `where`."""
+    result = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the quantile over the measured frames to `usual` (n_pixels,), at a block of the `pixels` in `where`."""
-        rank = _rank(quantile, len(what.picks))
-        rank_residuals(what.frames, what.picks, what.H, what.Wt, rank, pixels[slice(*block)], usual)
+        """Write the quantile of the residuals ``|X - W H|`` over the frames `picks` to `result`, at a block of pixels.
+
+        `result` (n_pixels,) is of the whole picture, and `pixels` are the flat indices of those that are asked for.
+        """
+        rank = _rank(quantile, len(of.picks))
+        rank_residuals(of.frames, of.picks, of.H, of.Wt, rank, pixels[slice(*block)], result)
 
     map_blocks(fill, blocks(len(pixels), tuning.TUNING.dynamic_background.block_pixels))
-    return usual.reshape(where.shape)
+    return result.reshape(where.shape)
 
 
 def find_dynamic_background(
@@ -127,16 +132,18 @@ def find_dynamic_background(
     if width < dynamic.narrowest:
         return None
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
-    # the frames that are measured, and the model whose residuals they leave
-    what = _Measured(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)
+    residuals = _Residuals(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)  # of evenly spaced frames
     # Smoothed residuals of the k frames that are measured (k, height / 2, width / 2); the mean energy of the residual,
     # and the number of frames in which it is above the usual noise, both (height, width).
     limit = dynamic.restless * scale
-    smooth, energy, above = _measure(what, 0.999 * limit)  # values near the limit are looked at again below
-    share = _restless(what, limit, smooth, energy, above)
+    # A little below the limit, so that rounding loses no pixel: `above` only says for which ones `_restless` computes
+    # how often they exceed it.
+    smooth, energy, above = _measure(residuals, 0.999 * limit)
+    # How certain it is (0 to 1) that a pixel moves in place: its differences cancel, or two colours alternate.
+    share = _restless(residuals, limit, smooth, energy, above)
     median = np.median(smooth, axis=0)
     smooth -= median
-    share = np.maximum(share, _alternating(what, smooth, energy))
+    share = np.maximum(share, _alternating(residuals, smooth, energy))
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
     typical = np.median(np.abs(smooth, out=smooth), axis=0, overwrite_input=True)
@@ -145,22 +152,22 @@ def find_dynamic_background(
     # the frames, is that of residuals as they are: at least the noise of neighbouring frames, and within bounds
     smooth_noise, usual = (np.asarray(cv2.resize(each, (width, height)), np.float32) for each in (typical, median))
     np.maximum(dynamic.least, dynamic.typical * smooth_noise, out=smooth_noise)
-    wide = dynamic.wider * _quantile(what, dynamic.quantile, np.ones(shape, bool))
+    wide = dynamic.wider * _quantile(residuals, dynamic.quantile, np.ones(shape, bool))
     np.clip(np.maximum(wide, noise, out=wide), scale, dynamic.widest, out=wide)
     return DynamicBackground(share, wide, smooth_noise, usual)
 
 
-def _restless(what: _Measured, usual: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
+def _restless(of: _Residuals, limit: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
     """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
 
-    Little of the residual's energy survives smoothing there, and the residual is above `usual` in many frames. `usual`,
-    `energy`, the mean square of the residual, and `above`, the number of frames in which it is above `usual`, are
-    (height, width); `smooth` are the smoothed residuals (k, height / 2, width / 2) of the k frames that are measured,
-    which `what` names with the model.
+    Little of the residual's energy survives smoothing there, and the residual is above `limit`, the noise in grey
+    levels, in many of the k frames that are measured. `limit`, `energy`, the mean square of the residual, and `above`,
+    the number of frames in which it is above `limit`, are (height, width); `smooth` are the smoothed residuals (k,
+    height / 2, width / 2).
     """
     dynamic = tuning.TUNING.dynamic_background
-    height, width = usual.shape
-    asked = len(what.picks)
+    height, width = limit.shape
+    asked = len(of.picks)
     kept = np.zeros_like(smooth[0])  # mean energy of the smoothed residual
     for each in smooth:
         kept += np.minimum(np.abs(each), dynamic.smooth_cap) ** 2
@@ -171,23 +178,23 @@ def _restless(what: _Measured, usual: Floats, smooth: Floats, energy: Floats, ab
     # Share of the energy in a neighbourhood that survives smoothing.
     survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
     survives /= cv2.blur(energy, (box, box)) + dynamic.energy
-    # The quantile over frames can only exceed `usual` where so many frames do; it is computed there alone.
+    # The quantile over frames can only exceed the limit where so many frames do; it is computed there alone.
     restless = above >= asked - _rank(dynamic.restless_frames, asked)
-    often = _quantile(what, dynamic.restless_frames, (survives < dynamic.survives) & restless) / usual
-    certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(often - 1, 0, 1)
+    times_limit = _quantile(of, dynamic.restless_frames, (survives < dynamic.survives) & restless) / limit
+    certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(times_limit - 1, 0, 1)
     return np.asarray(cv2.blur(certain, (feather, feather)), np.float32)
 
 
-def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
+def _alternating(of: _Residuals, smooth: Floats, energy: Floats) -> Floats:
     """Return how certain it is that the background alternates, as leaf and sky do (height, width), from 0 to 1.
 
-    `smooth` (k, height / 2, width / 2) are the smoothed residuals less their median. Little of the energy survives more
-    smoothing there, and colours that are not the scene's come back in all parts of the clip.
+    `smooth` (k, height / 2, width / 2) are the smoothed residuals of k frames less their median, and `energy` (height,
+    width) is the mean square of the residuals before smoothing. Little of it survives more smoothing there, and colours
+    that are not the scene's come back in all parts of the clip.
     """
     leaves = tuning.TUNING.leaves
     height, width = energy.shape
-    n = len(what.frames)
-    if n < leaves.fewest_frames:
+    if len(of.frames) < leaves.fewest_frames:
         return np.zeros_like(energy)
     across = min(width // 2, leaves.grid)
     size = across, max(1, round(height * across / width))  # of the grid on which the test is made
@@ -208,12 +215,13 @@ def _alternating(what: _Measured, smooth: Floats, energy: Floats) -> Floats:
     def fill(block: tuple[int, int]) -> None:
         """Write how often a block of the `pixels` is away from the scene, and how often in a colour that comes back.
 
-        These are shares of the frames, written to `shares` (2, n_cells) at the cells `places` of the grid. A colour
-        comes back if it is seen in each of `leaves.parts` parts of the clip, within `leaves.radius` grey levels.
+        These are shares of the frames, written to `shares` (2, n_cells) at the cells `places` of the grid. A pixel is
+        away if it differs by more than `leaves.away` grey levels from the modelled background. A colour comes back if
+        it is seen in each of `leaves.parts` parts of the clip, within `leaves.radius` grey levels.
         """
         part = slice(*block)
         found = np.empty((2, block[1] - block[0]), np.float32)
-        count_returns(what.frames, what.H, what.Wt, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)
+        count_returns(of.frames, of.H, of.Wt, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)
         shares[:, places[part]] = found
 
     map_blocks(fill, blocks(len(pixels), leaves.block_pixels))

@@ -135,7 +135,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
             learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
         self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen
         self._learnt, self.learnt_frames_ = learnt, sample.taken()[1]  # positions of the sampled frames in the clip
-        self._derive()
+        self._derive()  # sets the public attributes, and what `apply` needs, from `_learnt`
         return self
 
     def _check_parameters(self) -> None:

@@ -212,6 +212,7 @@ def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Fl
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
     factor = found.reshape(len(found), -1)  # a view: what the solver improves in place is `found`
+    # in the Manhattan loss; the solver uses the weights of a pixel for each of its channels
     rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, penalty=NONNEGATIVE, sweeps=sweeps)
     return found
 
@@ -235,7 +236,11 @@ class CodePixels:
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:
-        """Find codes (r, n) for components (r, n_chosen, channels), from the present ones or their median."""
+        """Find codes (r, n) for components (r, n_chosen, channels) and the frames `X` (n, n_chosen * channels).
+
+        The candidates to start from are the present codes of all frames and their median; for each frame the one that
+        explains most values, with residuals below `near`, is improved.
+        """
         return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
 
     def residual(self, H: Floats, Wt: Floats) -> Floats:
@@ -262,7 +267,12 @@ class Illumination:
         Wt: Floats,
         n_components: int,
     ) -> None:
-        """Learn components at pixels `chosen`, from `scene` (n_chosen, channels) and its codes `Wt` (1, n) alone."""
+        """Learn components, one scene under several illuminations, at the pixels `chosen` (flat indices).
+
+        `pixels` has the frames there, and finds components and codes for them; `scene` (n_chosen, channels) and `Wt`
+        (1, n) are those of a single component. `shape` is (height, width).
+        """
+        # an illumination has a value for each cell of a coarse grid
         height, width = self._shape = shape[0], shape[1]
         cell = max(height, width) / tuning.TUNING.illumination.grid
         self._grid = max(1, round(height / cell)), max(1, round(width / cell))  # rows and columns of cells
@@ -278,17 +288,20 @@ class Illumination:
         """Alternate between illumination fields and codes; stop early where the components are hopeless.
 
         Sets `_cells` (n_components, rows, columns), the illumination in the cells of the grid, the codes, and
-        `explains`. `alone` (n, n_values) is what a single component, the scene, leaves of the learnt frames.
+        `explains`, the share of all values that the components explain and the scene alone does not.
         """
         learning = tuning.TUNING.learning
-        alone = pixels.residual(self._scene[None], self.Wt)
-        self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)  # each frame is a mixture of illuminations
+        alone = pixels.residual(self._scene[None], self.Wt)  # (n, n_values), of a single component, the scene
+        # Each frame is a mixture of illuminations: its one code is divided among the components by the shares
+        # (n_components, n) that the main changes in `alone` have over the clip.
+        self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)
         H = np.repeat(self._scene[None], n_components, axis=0)
         for _ in range(learning.rounds):
             # weighted medians pixel by pixel, and of their ratios to the scene the medians in each cell
             self._cells = self._in_cells(pixels.components(H, self.Wt, learning.illumination_sweeps))
             H = self._components()
             self.Wt = pixels.codes(H, self.Wt)
+            # (n_cells,): where the components explain much more than the scene alone
             believed, self.explains = self._believed(alone, pixels.residual(H, self.Wt), pixels)
             if self.explains < tuning.TUNING.illumination.hopeless:
                 return
@@ -320,12 +333,14 @@ class Illumination:
     def _believed(self, alone: Floats, residual: Floats, pixels: CodePixels) -> tuple[NDArray[np.bool_], float]:
         """Return which cells are believed, and the share of all values that the components explain in these.
 
-        A cell is believed if the components leave (`residual`) at most a share, `kept`, of the weight that one
-        component leaves (`alone`) unexplained there. A value is unexplained if its residual is not below `near`.
+        `alone` and `residual` (n, n_values) are the residuals of one component and of all. A value is unexplained if
+        its residual is not below `near`. A cell is believed if the weight of its unexplained values is, with all
+        components, at most a share, `kept`, of what it is with one.
         """
         # `_cell` (n_chosen,) is the cell of each chosen pixel; a pixel has a value for each channel
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]  # the number of cells: rows times columns
+        # (n_cells,): weight of the unexplained values in each cell, over all frames
         before, after = (
             np.bincount(cells, (pixels.weights * (np.abs(r) >= pixels.near)).sum(axis=0), size)
             for r in (alone, residual)

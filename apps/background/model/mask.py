@@ -59,10 +59,11 @@ class MaskDecision:
     def mask(self, frame: FrameArray, background: FrameArray, threshold: float) -> FrameArray:
         """Return the mask (height, width) of a frame: 255 foreground, 0 background.
 
-        Foreground deviates from the background, in the frame's illumination, by `threshold` times the noise, but not
-        below a share of the light; that floor lies between the camera's own, in the dark, and the usual one.
+        Foreground deviates from the background, in the frame's illumination, by `threshold` times the noise in grey
+        levels. The noise of a pixel is `_noise`, but at least a share of its brightness, `share_of_light`; that floor
+        is held between `floor`, the camera's own, which counts in the dark, and the usual one, `noise.floor`.
         """
-        # `_noise` (height, width) is that of each pixel, `floor` the camera's, `dynamic` where the background moves
+        # `dynamic` says where the background moves, or is None; `_noise` (height, width) is higher there than `noise`
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
@@ -119,12 +120,13 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
 def without_holes(mask: FrameArray, weak: FrameArray) -> FrameArray:
     """Fill narrow gaps and small holes of a mask (height, width) in place, and return it.
 
-    A gap, what a morphological closing adds, is filled where `weak` is 255, so that the ground between two people stays
-    background. A hole that foreground encloses is filled up to a share of the picture: it is a part of an object in the
-    scene's colour.
+    `weak` is 255 where a frame differs from the background by more than a lower threshold than that of the mask. A gap,
+    what a morphological closing adds, is filled there, so that the ground between two people stays background. A hole
+    that foreground encloses is filled up to a share of the picture: it is a part of an object in the scene's colour.
     """
     steps = tuning.TUNING.mask
-    side = int(steps.gap * max(1.0, mask.shape[1] / steps.width)) | 1  # odd, or the closing would move the mask
+    # `gap` pixels, more in pictures wider than `steps.width`; odd, or the closing would move the mask
+    side = int(steps.gap * max(1.0, mask.shape[1] / steps.width)) | 1
     if side > 1:
         square = np.ones((side, side), np.uint8)
         # Beyond the border there is no foreground, or objects would grow to a border near them.

@@ -98,6 +98,10 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; they are checked when frames come.
+
+        `forgetting` and `warm_up` are in seconds, and `threshold` is in units of the noise.
+        """
         self.forgetting = forgetting
         self.warm_up = warm_up
         self.frame_rate = frame_rate
@@ -306,15 +310,15 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         floor = camera_floor(self._noise.reshape(-1)[self._chosen])
         decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor)
         self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
-        self._notice_new_scene(moved, explained, seconds)
-        # Only every `rows`-th row learns from a frame, which saves time; `keep` is for the time between its turns.
+        self._notice_new_scene(moved, explained, seconds)  # as after the camera was turned
+        # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         update_rows(
             frame.reshape(self._scene.shape),
             change,
             moved,
             self.gain_,
-            math.exp(-online.rows * seconds / self.forgetting),
-            online.value_seconds * self.frame_rate,
+            math.exp(-online.rows * seconds / self.forgetting),  # share of the weights that is not forgotten
+            online.value_seconds * self.frame_rate,  # weight beyond which steps do not shrink: values follow changes
             noise.floor,
             noise.ceiling,
             self._scene,
@@ -322,7 +326,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             self._support,
             self._alternative_support,
             self._noise,
-            index % online.rows,
+            index % online.rows,  # the first of the rows that learn
             online.rows,
         )
         self._before = frame

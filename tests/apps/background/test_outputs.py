@@ -51,6 +51,11 @@ def test_masks_as_pictures(clip, lossless, tmp_path):
         separate(clip, out=tmp_path / "", masks="png")
 
 
+def test_masks_without_other_videos(clip, tmp_path):
+    separate(clip, out=tmp_path, masks="png", videos=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"yard_background.png", "yard_masks"}
+
+
 def test_masks_that_a_browser_plays(clip, lossless, tmp_path):
     separate(clip, out=tmp_path, masks="h264")
     path = tmp_path / "yard_foreground.mp4"
