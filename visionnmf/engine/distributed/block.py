@@ -27,7 +27,7 @@ BALANCE_SWEEPS = 3  # of coordinate descent over the derivatives at kinks, for e
 
 
 class Largest:
-    """An answer of which the crew keeps the largest instead of the sum."""
+    """A number, or array, of each block; what is added up over the blocks is the largest, entry by entry."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -70,7 +70,7 @@ class Sums(NamedTuple):
     n_given: float  # number of their observed entries
     squares: float
     n_weighted: float  # number of blocks with weights
-    weight: Largest  # largest weight; 1 without weights
+    largest_weight: Largest  # of an entry; 1 without weights
 
 
 class Block:
@@ -90,7 +90,7 @@ class Block:
         self._halves: Any  # updates of least squares: `hals.Gram`, `hals.Filled` or `hals.Clipped`
         self._codes: hals.ExtrapolatedCodes  # the codes before and after extrapolation
         self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
-        self._zeros: _Zeros  # entries of some features with a residual of 0
+        self._zero_residuals: _ZeroResiduals  # entries of some features with a residual of 0, set by `find_kinks`
 
     def release(self) -> None:
         """Give the memory of the arrays that lie in files back to the system, until the next message needs them."""
@@ -168,7 +168,10 @@ class Block:
     # --- the solvers --------------------------------------------------------------------------------------------------
 
     def totals(self) -> admm.Totals:
-        """Return the sums that set the scale of the path of ADMM, and prepare its pass with duals of 0."""
+        """Return the sums of this block that set the scale of rho, which grows along a path; prepare a pass of ADMM.
+
+        A pass updates the codes, and the dual (n_rows, n), which begins as zeros.
+        """
         self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())  # the pass over the rows of this block
         return admm.Totals.of(self.problem)
 
@@ -176,7 +179,7 @@ class Block:
         """Return zeros in the shape and dtype of the data, in a mapped file if the data are in one."""
         X, directory = self.problem.X, self.data.directory
         zero = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
-        self._written = zero  # each pass writes to it, so that its pages are worth loading before
+        self._written = zero  # each pass writes to it; before, `_mapped.load` maps all its pages in one call
         return zero
 
     def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
@@ -185,7 +188,7 @@ class Block:
         `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. The
         dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
         """
-        self._mapped.load(self._written)
+        self._mapped.load(self._written)  # the pages of the dual in one call; the pass would map them one by one
         return self._half.step(self.Wt, H, bound, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
@@ -215,7 +218,7 @@ class Block:
         Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
         with the data (r, n), their penalty, and the largest code of each component (r,).
         """
-        self._mapped.load(self._written)
+        self._mapped.load(self._written)  # the pages of an array that the step writes, in one call and not one by one
         self._codes.step(self._halves, H, momentum)
         new = self._codes.next
         penalty = self.problem.penalty_W.value(new)
@@ -226,7 +229,11 @@ class Block:
         return (self.problem.loss_value(self._codes.next, H),)
 
     def accept(self, exponents: Array | None) -> None:
-        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``."""
+        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``.
+
+        The components are divided by these powers of two, which rounds nothing, so that neither factor leaves the range
+        of its dtype. None means that there is no need.
+        """
         self._codes.accept()
         if exponents is not None:
             rescale(self._codes.kept, exponents)  # all versions of the codes that outlast an iteration
@@ -269,7 +276,11 @@ class Block:
         )  # fmt: skip
 
     def code_squares(self) -> tuple[Array, float]:
-        """Return the squared norms of the codes (r,) and, at a kink, the squared derivative at the model 0: scales."""
+        """Return the squared norms of the codes (r,) and the squared norm of the loss's derivative at the model 0.
+
+        Both are scales for the measure of optimality. The second is 0 for a loss without a kink, for which
+        :meth:`gradients` returns it.
+        """
         W = self.Wt.astype(np.float64)
         squares = Derivatives.of(self.problem, 0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
         return np.einsum("ij,ij->i", W, W), squares
@@ -296,53 +307,64 @@ class Block:
         """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
 
         There the derivative of a loss with a kink may be any number of an interval. `H` (r, n) are the components.
-        `_Zeros` finds these entries, in double precision, and keeps the derivatives that are chosen there.
+        `_ZeroResiduals` finds these entries, in double precision, and keeps the derivatives that are chosen there.
         """
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]
         part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
-        self._zeros = _Zeros(part, self.Wt.astype(np.float64), H[:, features].astype(np.float64))
+        self._zero_residuals = _ZeroResiduals(part, self.Wt.astype(np.float64), H[:, features].astype(np.float64))
 
     def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
         """Find derivatives at the kinks that make the gradient of the components small; return by how much it changes.
 
-        `total` (r, n) is that gradient, of all blocks and with penalties, for codes of norm 1: `norms` (r,) are their
-        norms. The derivatives are those that this block would choose if it were alone; :meth:`move` goes towards them.
-        A feature whose gradient has a norm below `enough` is left as it is. `H` are the components.
+        The kinks are the entries whose residual is 0, in `_zero_residuals`: there the derivative of the loss may be any
+        number of an interval. `total` (r, n) is the gradient, of all blocks and with penalties, for codes of norm 1:
+        `norms` (r,) are their norms. The derivatives are those that this block would choose if it were alone, because
+        it does not know the others' choice; :meth:`move` then goes only a share of the way. A feature whose gradient
+        has a norm below `enough` is left as it is. `H` are the components. The answer is a tuple, as of all messages.
         """
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
-        return (self._zeros.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
+        return (self._zero_residuals.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
 
     def move(self, shares: Array) -> None:
-        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`."""
-        self._zeros.move(shares)
+        """Move the derivatives at the kinks of feature j by the share ``shares[j]`` towards those of :meth:`balance`.
+
+        The kinks are the entries whose residual is 0, where the derivative of the loss may be any number of an interval
+        and :meth:`balance` has chosen one.
+        """
+        self._zero_residuals.move(shares)
 
     def moved(self, norms: Array, sigma: float) -> tuple[float]:
-        """Return the squared change of the model by a gradient step on the codes; `norms` (r,) are the components'."""
+        """Return the squared change of the model by a gradient step on the codes.
+
+        The step of component k has the length ``1 / (sigma norms[k]^2)``: `sigma` is the curvature of the loss, and
+        `norms` (r,) are the norms of the components.
+        """
         W = self.Wt.astype(np.float64)
         return (moved_squares(W, self._gradient, norms, self.problem.penalty_W, sigma),)
 
 
-class _Zeros:
-    """The entries of a block whose residual is 0, and the derivative that is chosen at each of them."""
+class _ZeroResiduals:
+    """The entries of a block whose residual is 0, where the loss has a kink, and the derivative chosen at each."""
 
     def __init__(self, derivatives: Derivatives, W: Array, H: Array) -> None:
         """Find the zero residuals of codes and components; their derivatives `signs`, within `bounds`, begin as 0."""
         parts = []
-        for _, _, zero, limits in derivatives.parts(W, H):
+        for _, _, zero, limits in derivatives.parts(W, H):  # the rows and their other derivatives are not needed
             part = sp.csr_array(zero, dtype=np.float64)  # (rows of the part, n_features); stores the zero residuals
             part.data = limits
             parts.append(part)
         self.bounds = sp.csc_array(sp.vstack(parts))  # the largest derivatives at the kinks
         self.signs = np.zeros(self.bounds.nnz)  # derivatives, one feature after the other
-        self.goal = self.signs  # those that this block would choose if it were alone
+        self.goal = self.signs  # those that this block would choose if it were alone, towards which `move` goes
 
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
-        """Choose derivatives by coordinate descent; return the change (r, n) of the gradient `total` (r, n).
+        """Choose derivatives at zero residuals by coordinate descent; return the change of the gradient `total` (r, n).
 
-        `unit` (n_rows, r) are codes in units of their norms, `H` (r, n) the components and `box` their bounds, at which
-        a gradient of one sign is allowed. A feature whose gradient has a norm below `enough` is done. The derivatives
-        become the `goal`; `signs` stay until :meth:`move`.
+        The loss has a kink there: a derivative may be any number between minus and plus the entry of `bounds` (n_rows,
+        n), a sparse array that stores only these entries. `unit` (n_rows, r) are codes in units of their norms, `H` (r,
+        n) the components and `box` their bounds, at which a gradient of one sign is allowed. A feature whose gradient
+        has a norm below `enough` is done. The derivatives become the `goal`; `signs` stay until :meth:`move`.
         """
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)
@@ -356,6 +378,10 @@ class _Zeros:
         return np.asarray(G.T - total)
 
     def move(self, shares: Array) -> None:
-        """Move `signs`, the derivatives at the kinks, of feature j by the share ``shares[j]`` towards `goal`."""
+        """Move `signs`, the derivatives at the zero residuals, of feature j by the share ``shares[j]`` towards `goal`.
+
+        The loss has a kink there, so that a derivative may be chosen within `bounds`; `goal` has what :meth:`balance`
+        has chosen.
+        """
         # those of feature j are at `indptr[j]:indptr[j + 1]`
         self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

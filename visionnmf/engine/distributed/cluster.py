@@ -71,11 +71,11 @@ class ClusterCrew(Crew):
                 raise VisionNMFError(f"the Dask cluster has had no worker for {NO_WORKER:.0f} s; start one")
             time.sleep(0.2)
 
-    def _send(self, messages: list[Message], n_looks: int) -> Answer:
+    def _send(self, messages: list[Message], n_reads: int) -> Answer:
         """Pass messages to the blocks of all workers; return the sum of their answers to the last one.
 
         Each of `_members` is the actor of a worker with the numbers of its blocks. Lost workers are replaced, and what
-        replaces them is asked again. All messages but the last `n_looks`, which change nothing, are logged, to be
+        replaces them is asked again. All messages but the last `n_reads`, which change nothing, are logged, to be
         repeated for blocks that have to be read again. Answers are added in the order of the workers' first blocks.
         """
         answers: dict[int, Answer] = {}  # by the number of the first block
@@ -91,7 +91,7 @@ class ClusterCrew(Crew):
             if not lost:
                 break
             self._replace(lost)
-        self._log += [_copied(message) for message in messages[: len(messages) - n_looks]]
+        self._log += [_copied(message) for message in messages[: len(messages) - n_reads]]
         first, *others = (answers[key] for key in sorted(answers))
         for other in others:
             first = added(first, other)
@@ -165,11 +165,15 @@ class ClusterCrew(Crew):
                 self._client.cancel([data[number] for number in numbers], force=True)
 
     def _until_done(self, future: Any) -> None:
-        """Wait for a task that any worker may run, and raise what it has raised."""
+        """Wait for a task that any worker may run, and raise what it has raised.
+
+        The result, a block of data, stays on its worker: ``future.result()`` would fetch it to this process. A block
+        that is lost afterwards is computed again by the worker that needs it.
+        """
         while not future.done():
             time.sleep(0.01)
         if future.status == "error":
-            future.result()
+            future.result()  # raises the error
 
     def _parts(self, data: dict[int, Any], workers: dict[str, int]) -> dict[str, list[int]]:
         """Return the numbers of the blocks that each worker (address) gets.

@@ -33,20 +33,20 @@ class Crew(ABC):
 
     def ask(self, method: str, *arguments: Any) -> Answer:
         """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items."""
-        return self._send([*self._taken(), (method, arguments)], 0)  # none of the messages leaves blocks unchanged
+        return self._send([*self._take_waiting(), (method, arguments)], n_reads=0)
 
     def look(self, method: str, *arguments: Any) -> Answer:
         """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one."""
-        return self._send([*self._taken(), (method, arguments)], 1)  # the last message leaves blocks unchanged
+        return self._send([*self._take_waiting(), (method, arguments)], n_reads=1)
 
-    def _taken(self) -> list[Message]:
+    def _take_waiting(self) -> list[Message]:
         """Return the messages of :meth:`tell` that wait for the next question, and forget them."""
         waiting, self._waiting = self._waiting, []
         return waiting
 
     @abstractmethod
-    def _send(self, messages: list[Message], n_looks: int) -> Answer:
-        """Pass messages on, of which the last `n_looks` change nothing; return the answer to the last one."""
+    def _send(self, messages: list[Message], n_reads: int) -> Answer:
+        """Pass messages on, of which the last `n_reads` change no block; return the answer to the last one."""
 
     @abstractmethod
     def codes(self) -> list[Any]:
@@ -66,7 +66,7 @@ class LocalCrew(Crew):
         # the numbers of the blocks, here all of them, and that of the first row of each among all rows
         self._shard = Shard(data, range(len(data)), self.starts)
 
-    def _send(self, messages: list[Message], n_looks: int) -> Answer:
+    def _send(self, messages: list[Message], n_reads: int) -> Answer:
         return self._shard.run(messages)
 
     def codes(self) -> list[Array]:

@@ -88,11 +88,11 @@ class RowsInBlocks:
         """Draw codes on all blocks, as absolute normal numbers of standard deviation `scale`.
 
         Up to :data:`ONE_STREAM` codes are those that a fit in memory draws: each worker runs through the whole stream
-        of random numbers, and returns the state of the generator after it. For more that would take too long, and each
-        block draws from a seed of its own.
+        of random numbers, and returns the state of the generator after it, which is the same for all. For more that
+        would take too long, and each block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
-            state = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)[0]  # the answer is a tuple of one
+            (state,) = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)  # the state that all have returned
             rng.set_state(state.value)
         else:
             self.crew.tell("draw_each", rng.randint(LIMIT, size=len(self.crew.sizes)).tolist(), scale)
@@ -112,7 +112,10 @@ class AdmmRowsInBlocks:
         self._rows = rows
 
     def totals(self) -> admm.Totals:
-        """Return the sums over all rows that set the scale of ADMM's path; each block then also prepares its pass."""
+        """Return the sums over all rows from which :func:`..solvers.admm.follow` chooses the first rho.
+
+        Rho then grows along a path of fixed steps. Each block also makes room for the dual that its passes update.
+        """
         return admm.Totals(*self._rows.crew.ask("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
@@ -125,7 +128,10 @@ class AdmmRowsInBlocks:
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
     def improve_components(self, H: Array, found: admm.Pass, bound: float) -> float:
-        """Update the components `H` (r, n) in place, in this process; return their penalty before."""
+        """Update the components `H` (r, n) in place, in this process; return their penalty before.
+
+        `found` are the sums over all blocks that :meth:`step` has returned, and `bound` is ``1 / rho``.
+        """
         return admm.improve_components(self._rows.problem, H, found, bound)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
@@ -143,8 +149,8 @@ class DescentRowsInBlocks:
     def __init__(self, rows: RowsInBlocks, kind: str) -> None:
         """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss)."""
         self._rows, self._crew, self._kind = rows, rows.crew, kind
-        largest = float(rows.sums.weight.value)  # weight of an entry
-        # factor of the penalties: with weights, the loss that is majorised is divided by the largest one
+        largest = float(rows.sums.largest_weight.value)  # the largest weight of an entry, over all blocks
+        # factor of the penalties: with weights, the sweeps minimise an upper bound of the loss divided by `largest`
         self._scale = 1 / largest if rows.weighted else 1.0
         self._largest_codes: Array  # (r,) largest code of each component, set by `improve`
         # only for the number of sweeps, for which it matters whether the data are sparse, but not what they are
@@ -160,10 +166,10 @@ class DescentRowsInBlocks:
         """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
 
         The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram` (r,
-        r), of the codes with themselves, and `right` (r, n), with the data. Without weights (`_kind` "gram") the loss
-        follows from these, unless it is so small that rounding would show; otherwise the blocks evaluate it. `_scale`
-        is the factor of the penalties that belongs to the loss that is majorised, and `_halves` knows how many sweeps
-        pay.
+        r), of the codes with themselves, and `right` (r, n), with the data, and `largest`, not a sum, the largest code
+        of each component. Without weights (`_kind` "gram") the loss follows from these, unless it is so small that
+        rounding would show; otherwise the blocks evaluate it. `_scale` is the factor of the penalties that belongs to
+        the loss that is majorised, and `_halves` knows how many sweeps pay.
         """
         gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
@@ -174,7 +180,7 @@ class DescentRowsInBlocks:
         if self._kind == "gram":
             loss = hals.loss_from_products(H_new, gram, right, self._rows.sums.squares)
         if loss is None:
-            (loss,) = self._crew.look("next_loss", H_new)
+            (loss,) = self._crew.look("next_loss", H_new)  # of the codes of this step, which are not yet accepted
         return float(loss + (penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
@@ -229,21 +235,27 @@ def report(rows: RowsInBlocks, H: Array) -> Report:
 
 
 def optimality(rows: RowsInBlocks, H: Array) -> float:
-    """Return how far codes and components are from a stationary point, as :func:`..optimality.optimality`."""
+    """Return how far codes and components are from a stationary point, as :func:`..optimality.optimality`.
+
+    That is the larger change of the model by one gradient step on either factor, relative to the data; the step has the
+    length ``1 / sigma`` for components or codes of norm 1.
+    """
     crew, problem, sums = rows.crew, rows.problem, rows.sums
     H64 = H.astype(np.float64)
+    # `at_zero`: sum of the squared derivatives at the model 0, for a loss with a kink; 0 for others
     squares_W, at_zero = crew.look("code_squares")
     norms_W, norms_H = np.sqrt(squares_W), np.linalg.norm(H64, axis=1)
     size = float(np.sqrt(sums.squares)) or float(norms_W @ norms_H)
     if size == 0:
         return 0.0
     tiny = ZERO * sums.total / sums.n_entries  # residuals up to this count as 0, where a loss has a kink
-    # gradient of the components, and the sum of the squared derivatives at the model 0
+    # gradient of the components, and the sum of the squared derivatives at the model 0, for a loss without a kink; the
+    # last argument is the mean of the squared derivative of a row, for the accuracy at kinks
     G, derivative = crew.ask("gradients", H, tiny, at_zero / rows.n_samples)
     if problem.loss.record.kink:
-        derivative = at_zero  # "gradients" does not return it for these losses
+        derivative = at_zero
         # choose the derivatives at residuals of 0, some features at a time, so that the gradient is small
-        enough = ENOUGH * float(np.sqrt(at_zero / H.shape[1]))
+        enough = ENOUGH * float(np.sqrt(at_zero / H.shape[1]))  # norm of a feature's gradient that counts as 0
         slope = penalty_gradient(problem.penalty_H, H64)
         size_of_panel = max(1, PANEL_ENTRIES // rows.n_samples)
         for first, last in blocks(H.shape[1], size_of_panel):
@@ -259,11 +271,13 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
 def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
     """Return the gradient of the components `H` of some features with the best choice at zero residuals.
 
-    That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it in
-    memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone, and
-    all blocks move towards what they have found by the share that is best for their sum, at least one over the number
-    of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty, and `norms` (r,) are
-    those of the codes. A feature whose gradient has a norm of at most `enough` needs no more rounds.
+    At a residual of 0 the loss has a kink, and its derivative may be any number of an interval; the best ones make the
+    gradient smallest. That is a bounded least-squares problem for each feature, which couples all samples. Coordinate
+    descent solves it in memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as
+    if it were alone, and all blocks move towards what they have found by the share that is best for their sum, at least
+    one over the number of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty,
+    and `norms` (r,) are those of the codes, by which all is divided, so that components of all scales count alike. A
+    feature whose gradient has a norm of at most `enough` needs no more rounds.
     """
     penalty, crew = rows.problem.penalty_H, rows.crew
     low, high = penalty.box(np.float64)
@@ -273,7 +287,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
     def distances(total: Array) -> Array:
         """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
         # at a bound, a derivative out of the box is optimal
-        absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (H > low) & (total < 0))
+        absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (total < 0))
         return np.square(np.where(absorbed, 0, total)).sum(axis=0)
 
     n_blocks = len(crew.sizes)
@@ -281,6 +295,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
     for _ in range(BALANCE_ROUNDS):
         if (distances(total) <= enough**2).all():
             break
+        # by how much `total` would change if all blocks, each as if it were alone, took the choice they have found
         (change,) = crew.ask("balance", total, H, norms, enough)
         shares = steps[np.argmin([distances(total + step * change) for step in steps], axis=0)]
         crew.tell("move", shares)

@@ -60,6 +60,7 @@ class Shard:
             for block, start in zip(self.blocks, self.starts, strict=True):
                 Wt = block.Wt
                 Wt[k] = row[start : start + Wt.shape[1]].astype(Wt.dtype) * Wt.dtype.type(scale)
+        # answers are tuples, which the crew adds up by item; the sum of these states is any one of them
         return (GeneratorState(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
