@@ -51,7 +51,7 @@ class Report(ABC):
         """Return the application's own figures: by default all attributes but inputs, outputs, skipped and notes."""
         return {name: value for name, value in asdict(self).items() if name not in _COMMON}
 
-    def _ending(self) -> list[str]:
+    def _notes_and_outputs(self) -> list[str]:
         """Return the last lines of a summary: the notes, the files written, and what was left out and why."""
         return [
             *self.notes,

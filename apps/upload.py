@@ -60,14 +60,14 @@ def takes_files(function: Callable[..., Any]) -> bool:
 def names_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Names:
     """Return the names in the arguments of a function that takes files; see :func:`visionnmf.io.takes_files`."""
     # An argument called "source" is an input, perhaps a folder or a pattern, and "out" a folder for results; other
-    # texts are inputs if they name a file.
+    # texts are inputs if they name a file. What is in `out` is a result of this job if its name begins with a stem.
     inputs: dict[str, None] = {}
     outs, stems = [], []
     for role, name in _texts(inspect.signature(function).bind(*args, **kwargs).arguments):
         if role == "out":
             outs.append(name)
             continue
-        if role == "source":
+        if role == "source":  # results are called NAME_..., after the file with or without its ending, or the sample
             stems += [f"{stem_of(name)}_", f"{Path(name).stem}_", f"{name.removeprefix('sample:')}_"]
         several = role == "source" and (os.path.isdir(name) or (glob.has_magic(name) and not is_live(name)))
         if several or os.path.isfile(name):
@@ -121,9 +121,10 @@ def content_of(name: str) -> dict[str, bytes]:
 def parcel(names: Names, args: tuple[Any, ...], kwargs: dict[str, Any], limit: float) -> Parcel:
     """Return what a job needs on its worker besides the content of its inputs.
 
-    These are its arguments, the current folder, and `existing`, files in the folders for results: on the worker they
+    These are its arguments, the current folder, and `existing`, the results that are there already: on the worker they
     are empty files, so that it refuses or replaces them as usual. Results may have up to `limit` bytes.
     """
+    # `outs` are the folders for results, and `stems` what the names of this job's results begin with
     existing = {}
     for out in names.outs:
         found = list(os.scandir(out)) if os.path.isdir(out) else []
@@ -140,8 +141,8 @@ def work_in_private(
     """Call a function on a worker, with `contents` as its files, in a temporary folder `within` another one.
 
     `parcel` has the packed arguments, the current folder of the process that submitted the job, files that exist in the
-    folders for results, with their times, and how many bytes results may have. All names become names below the
-    temporary folder; files that exist are empty there.
+    folders for results, with their times, and how many bytes results may have. Absolute paths in the arguments are
+    moved below the temporary folder, `root`, and lose it again in what is returned.
     """
     with tempfile.TemporaryDirectory(dir=within) as folder:
         root = os.path.realpath(folder)
@@ -152,7 +153,7 @@ def work_in_private(
             for path, data in content.items():
                 _write(root + path, data)
         os.makedirs(root + parcel.folder, exist_ok=True)
-        before = _state(root)
+        before = _state(root)  # by path below `root`: file number, time and size of each file
         args, kwargs = unpacked(parcel.packed, root)
         result: tuple[Any, Exception | None]
         with chdir(root + parcel.folder):
@@ -164,6 +165,7 @@ def work_in_private(
         written = [path for path, state in after.items() if before.get(path) != state]
         if (size := sum(after[path][-1] for path in written)) > parcel.limit:
             result, written = (None, TooLargeError(f"{_first(args)}: results of {_too_much(size, parcel.limit)}")), []
+        # texts such as reports name the files that were read or written; in them `root` is taken out
         files = {path: _without(root, Path(root + path).read_bytes()) for path in written}
         return Returned(_packed(result, root), files, [path for path in before if path not in after])
 
@@ -213,16 +215,20 @@ def take_back(returned: Returned) -> tuple[Any, Exception | None]:
 
 
 class _Packer(pickle.Pickler):
-    """Packs values; absolute names, or those below `root`, are marked, so that :func:`unpacked` can move them."""
+    """Packs values; absolute paths, or those below `root`, are marked, so that :func:`unpacked` can move them."""
 
     def __init__(self, file: io.BytesIO, root: str) -> None:
+        """Pickle into `file`, and take the private folder `root` of a worker out of paths; it is empty elsewhere."""
         super().__init__(file)
         self._root = root
 
     def persistent_id(self, value: Any) -> bytes | None:
-        """Return the mark of a name: a letter for its type, and the name without `root`; None for anything else."""
-        # Pickle calls this for each value. `_root` is the private folder of a worker; it is empty here, where every
-        # absolute name is marked.
+        """Return the mark of a path: a letter for its type, and the path without `root`; None for anything else.
+
+        Pickle calls this for each value, and writes the mark in its place. The unpickler of the other process puts its
+        own private folder before the path.
+        """
+        # Without a `_root`, in the process that submits jobs, every absolute path is marked.
         if not isinstance(value, str | PurePath):
             return None
         text = str(value)
@@ -232,26 +238,32 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """Unpacks what `_Packer` has packed; names get the folder `root`."""
+    """Unpacks what `_Packer` has packed; marked paths get the folder `root`."""
 
     def __init__(self, file: io.BytesIO, root: str) -> None:
+        """Unpickle `file`, with its paths below `root`: the private folder of a worker, or empty elsewhere."""
         super().__init__(file)
         self._root = root
 
     def persistent_load(self, mark: bytes) -> str | Path:
-        """Return the name of a mark."""
-        # Pickle calls this for each mark. `_root` is the private folder on a worker, and empty here.
+        """Return the path that a mark of the pickler of another process stands for, below the folder `root`.
+
+        A mark is a letter, ``t`` for text or ``p`` for a Path, and the path without the private folder of a worker.
+        """
         text = self._root + mark[1:].decode("utf-8", "surrogatepass")
         return text if mark[:1] == b"t" else Path(text)
 
 
 def _packed(value: Any, root: str = "") -> bytes:
-    """Return a value as bytes, with the absolute names in it, or those below `root`, marked."""
+    """Pickle a value; absolute paths in it are marked, so that the process that unpickles it can move them.
+
+    On a worker only paths below its private folder, `root`, are marked, and they lose that folder.
+    """
     file = io.BytesIO()
     _Packer(file, root).dump(value)
     return file.getvalue()
 
 
 def unpacked(packed: bytes, root: str = "") -> Any:
-    """Return the value that was packed; the marked names in it begin with `root`."""
+    """Return the value that was packed; paths that were marked when it was packed now begin with `root`."""
     return _Unpacker(io.BytesIO(packed), root).load()

@@ -49,14 +49,14 @@ def _gaps(dtype: str) -> NDArray[Any]:
 
 
 def _fit(loss: Any, data: Any, **options: Any) -> None:
-    """Fit an NMF and transform the data, unless the loss or solver refuses the combination."""
+    """Fit an NMF and transform the data, to compile kernels, unless the loss or solver refuses the combination."""
     with suppress(VisionNMFError):
         model = NMF(N_COMPONENTS, loss=loss, max_iter=5, missing_values=np.nan, random_state=0, **options)
         model.fit(data).transform(data)
 
 
 def _fit_online(method: str, data: Any) -> None:
-    """Fit an OnlineNMF, unless the method cannot learn the data: OR-NMF-IS has no safeguard against zeros."""
+    """Fit an OnlineNMF, to compile kernels, unless the method cannot learn the data: OR-NMF-IS does not stand zeros."""
     with suppress(VisionNMFError):
         OnlineNMF(N_COMPONENTS, method=method, max_iter=1, missing_values=np.nan, random_state=0).fit(data)
 
@@ -114,7 +114,7 @@ def _applications() -> Work:
 
 
 def _segment() -> None:
-    """Segment an image of two halves."""
+    """Segment an image of two halves, so that the kernels this needs are compiled."""
     from visionnmf.apps.segmentation import segment
 
     image = np.zeros((40, 60, 3), np.uint8)
@@ -123,7 +123,7 @@ def _segment() -> None:
 
 
 def _background() -> None:
-    """Fit and apply a background model to colour and to grey frames."""
+    """Fit and apply a background model to colour and grey frames, so that the kernels this needs are compiled."""
     from visionnmf.apps.background import BackgroundModel
 
     rng = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def _background() -> None:
 
 
 def _faces() -> None:
-    """Learn three people from random images, and identify them."""
+    """Learn three people from random images and identify them, so that the kernels this needs are compiled."""
     from visionnmf.apps.faces import FaceRecognizer
 
     images = np.random.default_rng(0).integers(0, 256, (24, 64)).astype(np.uint8)
@@ -143,7 +143,7 @@ def _faces() -> None:
 
 
 def _masquerade() -> None:
-    """Learn and score sessions of random commands."""
+    """Learn and score sessions of random commands, so that the kernels this needs are compiled."""
     from visionnmf.apps.masquerade import SessionScorer
 
     rng = np.random.default_rng(0)

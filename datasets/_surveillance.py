@@ -142,9 +142,10 @@ class _Scene:
         self.objects.sort(key=lambda o: o.bottom)  # nearer objects hide farther ones
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
-        """Yield each frame (height, width, 3) and the mask of its objects; values are shares of the full range."""
-        # `illumination` is the largest relative change of the light, `_pattern` (height, width) its strength at each
-        # pixel, and `_phase` where its wave begins, in radians. `_seeds` has the seed of the noise last.
+        """Yield each frame (height, width, 3) as grey levels 0 to 255, and the mask of its objects (height, width)."""
+        # Until `_to_uint8` values are shares of the full range, 0 to 1, as `background` and `noise` are. `illumination`
+        # is the largest relative change of the light, `_pattern` (height, width) its strength at each pixel, and
+        # `_phase` where its wave begins, in radians. `_seeds` has the seed of the noise last.
         noise_rng = np.random.default_rng(self._seeds[-1])
         for t in range(self.n_frames):
             frame = self.background.copy()

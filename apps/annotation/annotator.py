@@ -37,7 +37,7 @@ from .neighbours import (
     distances_of,
     joint_distance,
     manhattan,
-    mutual,
+    mutual_distances,
     nearest,
     nearest_and,
 )
@@ -69,13 +69,13 @@ class Neighbourhood:
 
     `scores` (n_images, n_words) are probabilities for the method "weighted"; for the others their order is what counts,
     see :mod:`.neighbours`. `neighbours` (n_images, k) are the nearest training images, `distances` (n_images, k) their
-    distances, and `counts` (n_images, k) their weights, which sum to 1 for each image.
+    distances, and `weights` (n_images, k) how much each counts, which sum to 1 for each image.
     """
 
     scores: Array
     neighbours: NDArray[np.intp]
     distances: Array
-    counts: Array
+    weights: Array
 
     __repr__ = brief
 
@@ -239,12 +239,15 @@ class ImageAnnotator(BaseEstimator):
         if self.sigmoids_ is None or self.regression_ is None:  # the methods "jec" and "jec-greedy"
             which, distance = nearest(self.index_, codes, k, self._distance_of)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
-            return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
+            equal = np.full(which.shape, 1 / which.shape[1], np.float32)  # all neighbours have the same weight
+            return Neighbourhood(scores, which, distance, weights=equal)
         # A word's probability has two terms (n_images, n_words): the root of its weighted share among the neighbours,
         # and votes, its score by the kernel regression on the distances to some training images.
+        # `nearest_and` also applies a function to the distances to some rows.
         which, distance, votes = nearest_and(self.index_, codes, k, self.regression_.rows, self.regression_.predict)
-        counts, shares = share_of_words(distance, which, self.Y_)
-        return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), votes])), which, distance, counts)
+        weights, shares = share_of_words(distance, which, self.Y_)
+        probabilities = expit(self.sigmoids_.logits([np.sqrt(shares), votes]))
+        return Neighbourhood(probabilities, which, distance, weights)
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
         """Find the `k` training images, or all if there are fewer, that are nearest to images with the features `X`.
@@ -306,7 +309,7 @@ class ImageAnnotator(BaseEstimator):
         view's codes by one model, which give one distance.
         """
         weighted = self.method == "weighted"
-        self._scale(codes, rng)
+        self._scale(codes, rng)  # sets `columns_`
         codes *= self.columns_
         n_blocks = len(self.blocks_)
         # one weight a distance; they are learnt from equal ones with the sum START
@@ -319,21 +322,24 @@ class ImageAnnotator(BaseEstimator):
         factors = self._per_column(self.weights_)
         codes *= factors
         self.columns_ *= factors
-        self.index_ = self._without_idle(codes)
+        self.index_ = self._without_zero_weights(codes)  # removes their columns from `columns_` and `blocks_` as well
 
-    def _without_idle(self, codes: Array) -> Array:
-        """Remove the codes of distances with weight 0 and return the others; if all are 0, everything stays."""
-        # `blocks_`, `weights_` (n_blocks,) and `columns_` (n_columns,) lose the same distances as `codes` (n_images,
-        # n_columns).
-        counts = self.weights_ > 0
-        if counts.all() or not counts.any():
+    def _without_zero_weights(self, codes: Array) -> Array:
+        """Remove the columns of `codes` (n_images, n_columns) that count nothing, and return the others.
+
+        Each block of columns gives a distance of its own, whose weight is in `weights_` (n_blocks,). Blocks of weight 0
+        are also removed from `blocks_`, `weights_` and `columns_` (n_columns,), the factors by which codes of new
+        images are multiplied. If all weights are 0, everything stays.
+        """
+        has_weight = self.weights_ > 0
+        if has_weight.all() or not has_weight.any():
             return codes
-        columns = self._per_column(counts) > 0
-        kept = [block for block, count in zip(self.blocks_, counts, strict=True) if count]
+        columns = self._per_column(has_weight) > 0
+        kept = [block for block, keep in zip(self.blocks_, has_weight, strict=True) if keep]
         # Where the columns of the kept blocks begin and end once those of the others are gone.
         ends = np.cumsum([0, *(block.columns.stop - block.columns.start for block in kept)]).tolist()
         self.blocks_ = [replace(block, columns=slice(*ends[i : i + 2])) for i, block in enumerate(kept)]
-        self.weights_ = self.weights_[counts]
+        self.weights_ = self.weights_[has_weight]
         self.columns_ = self.columns_[columns]
         return np.ascontiguousarray(codes[:, columns])
 
@@ -346,6 +352,7 @@ class ImageAnnotator(BaseEstimator):
     @property
     def _rooted(self) -> bool:
         """Whether features and codes become the square roots of their shares in each row, as in Hellinger distances."""
+        # `metrics` are distances that the caller chose for features as they are
         return self.hellinger and self.metrics is None
 
     def _metric(self, block: Block) -> str:
@@ -378,7 +385,7 @@ class ImageAnnotator(BaseEstimator):
         sizes = [block.columns.stop - block.columns.start for block in self.blocks_]
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
-    def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
+    def _other_neighbours(self, codes: Array, rows: Array) -> NDArray[np.intp]:
         """Return the neighbours (n_rows, k) of the training rows `rows`, without the rows themselves."""
         # A row is its own nearest neighbour, so one more is sought. `codes` (n_images, n_columns) are scaled, but not
         # yet weighted.
@@ -397,7 +404,7 @@ class ImageAnnotator(BaseEstimator):
         return distances_of(part, part[rows], which)
 
     def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Learn weights, votes and sigmoids from the scores that training rows get from the other rows.
+        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others.
 
         `landmarks` are the training images of the kernel regression; the first `count` of them also teach the weights
         and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among the neighbours of each row, and
@@ -413,14 +420,15 @@ class ImageAnnotator(BaseEstimator):
         # Neighbours depend on the weights, and these on the neighbours.
         for number in range(ROUNDS if n_images > 1 else 0):
             step("learning words", number, ROUNDS + 1)
-            which = self._others(codes, rows)
+            which = self._other_neighbours(codes, rows)  # (n_rows, k), none of them the row itself
             # D (n_rows, k, n_blocks): the distances to each neighbour, by each block
             D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
             self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
-            shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)[1]
+            _, shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)
         step("learning words", ROUNDS, ROUNDS + 1)
         some = codes[landmarks] * self._per_column(self.weights_)
-        self.regression_, left_out = fit_regression(mutual(some), self.Y_[landmarks].toarray(), landmarks)
+        distances = mutual_distances(some)  # (n_landmarks, n_landmarks)
+        self.regression_, left_out = fit_regression(distances, self.Y_[landmarks].toarray(), landmarks)
         # Smoothed, because the sigmoids need its logit, which is infinite at 0 and 1.
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
         truth = self.Y_[rows].toarray() > 0

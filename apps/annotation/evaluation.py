@@ -142,7 +142,7 @@ class AnnotationScores(Report):
                 f"{''.join(f'{100 * v:5.1f}' for v in of_words)}{found.n_plus:5d}"
                 f"{100 * found.mean_average_precision:5.1f}"
             )
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def evaluate(

@@ -46,7 +46,11 @@ def nearest_and(
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
-        """Return nearest rows, their distances, and `function` of the distances to `some`, for a block of queries."""
+        """Return nearest rows (n, k), their distances, and what the caller wants of the distances, for n queries.
+
+        That is `function` of the distances (n, n_some) to the rows `some`, such as the prediction of a regression; only
+        its result is kept.
+        """
         D = (distance_of or manhattan)(rows, queries[slice(*block)])
         return *_smallest(D, k), function(D[:, some])
 
@@ -65,7 +69,7 @@ def distances_of(rows: Array, queries: Array, which: NDArray[np.intp]) -> Array:
     return found
 
 
-def mutual(rows: Array) -> Array:
+def mutual_distances(rows: Array) -> Array:
     """Return the Manhattan distances (n_rows, n_rows) of all rows to each other."""
     D = np.empty((len(rows), len(rows)), np.float32)
 

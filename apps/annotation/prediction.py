@@ -67,7 +67,7 @@ class Annotations(Report):
             for word in words:
                 because = ", ".join(Path(file).name for file in word.because)
                 lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {because}" if because else ""))
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def annotate(
@@ -163,7 +163,7 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
     for j in known.choose(scores[None], outputs.top)[0]:  # the columns of the chosen words
         if scores[j] >= outputs.least:
             # Neighbours with the word come first, the one with the largest weight before the others.
-            order = np.argsort(-near.counts[i] * has[:, j], kind="stable")[:MAX_REASONS]
+            order = np.argsort(-near.weights[i] * has[:, j], kind="stable")[:MAX_REASONS]
             because = [model.files[near.neighbours[i, n]] for n in order if has[n, j]] if model.files else []
             words.append(Word(str(known.words_[j]), float(scores[j]), because))
     return words
@@ -189,7 +189,8 @@ def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]
             continue
         path = sidecar_of(image)
         try:
-            # `write_sidecar` refuses one of another program also with `force`; its message says why
+            # `write_sidecar` never replaces a foreign one. `force` is set for it only because then the message says
+            # that another program wrote it, and does not recommend --force.
             write_sidecar(path, [word.word for word in words], force=force or _is_foreign(path))
         except OutputExistsError as error:
             skipped.append(str(error))

@@ -52,7 +52,7 @@ class Similar(Report):
         """Return a line for each image."""
         rows = zip(self.images, self.distances, self.words, strict=True)
         lines = [f"  {distance:.3f} {image}: {', '.join(words)}" for image, distance, words in rows]
-        return "\n".join([f"{self.inputs[0]} looks like", *lines, *self._ending()])
+        return "\n".join([f"{self.inputs[0]} looks like", *lines, *self._notes_and_outputs()])
 
 
 def similar(

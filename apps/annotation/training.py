@@ -57,7 +57,7 @@ class AnnotatorTrained(Report):
             f"{len(figures['rare_words'])} words with fewer than {FEW} images; {self.seconds:.1f} s",
             f"weights of the distances ({figures['method']}): {weights}",
         ]
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def train(

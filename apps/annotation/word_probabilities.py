@@ -56,11 +56,11 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
     """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words)."""
     # `distance` and `which` (n_images, k) are the neighbours' weighted distances and their rows in `Y`, sparse
     # (n_training_images, n_words). A neighbour's weight is proportional to ``exp(-distance)``.
-    counts = _softmax(-distance)
+    weights = _softmax(-distance)
     n_images, k = which.shape
     starts = np.arange(0, n_images * k + 1, k)  # each row of the sparse matrix P has k entries
-    P = sp.csr_array((counts.ravel(), which.ravel(), starts), shape=(n_images, Y.shape[0]))
-    return counts, np.clip((P @ Y).toarray(), 0, 1)
+    P = sp.csr_array((weights.ravel(), which.ravel(), starts), shape=(n_images, Y.shape[0]))
+    return weights, np.clip((P @ Y).toarray(), 0, 1)
 
 
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
@@ -122,7 +122,8 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 
     The weighted sum of `terms` is the logit of a word's probability. `frequency` (n_words,) is the share of all
     training images that have a word. `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and
-    whether the image has it.
+    whether the image has it. The common sigmoid has the same slopes for all words; its offset grows with the logit of
+    a word's frequency.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))

@@ -92,7 +92,7 @@ class BackgroundScoresReport(Report):
             costs = f"{1000 * row['seconds_a_frame']:7.2f}", f"{row['frames_per_second']:7.0f}", memory
             cells = [*(_cell(row[key]) for key in keys), *costs]
             lines.append(f"{row['method']:{width}} " + " ".join(cells))
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def _cell(value: float | None) -> str:

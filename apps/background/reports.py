@@ -120,7 +120,7 @@ class BackgroundReport(Report):
         )
         if ours.f_measure is not None:
             lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
-        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 @dataclass(frozen=True)
@@ -158,14 +158,14 @@ class LiveReport(Report):
     def summary(self) -> str:
         """Return the report as a few lines of text to print."""
         if not self.frames:  # the state had seen all frames, as a note says
-            return "\n".join([f"{printable(self.inputs[0])}: {line}" for line in self._ending()])
+            return "\n".join([f"{printable(self.inputs[0])}: {line}" for line in self._notes_and_outputs()])
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
             f"({self.frames_per_second:.0f} frames/s){resumed}",
             f"  foreground: {self.foreground_share:.2%} of all pixels",
         ]
-        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 def _event_lines(events: list[dict[str, Any]] | None) -> list[str]:

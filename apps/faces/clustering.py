@@ -204,7 +204,7 @@ class FaceClustersReport(Report):
         lines = [f"{len(self.clusters)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
         if self.accuracy is not None:
             lines.append(f"against the people: accuracy {self.accuracy:.1%}, mutual information {self.information:.3f}")
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def cluster(

@@ -109,7 +109,7 @@ class FaceComparisonReport(Report):
             # One split has no deviation.
             cells = [f"{mean:.1f} ± {dev:.1f}" if splits > 1 else f"{mean:.1f}" for mean, dev in found]
             text.append(f"{name:<{left}}" + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
-        return "\n".join([*text, *self._ending()])
+        return "\n".join([*text, *self._notes_and_outputs()])
 
 
 class FaceSplit(NamedTuple):

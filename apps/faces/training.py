@@ -74,7 +74,7 @@ class FaceTrainingReport(Report):
         if recognizer.missing_scores_:
             shares = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
             lines.append(f"missing pixels: {recognizer.missing_}; left-out images identified: {shares}")
-        return "\n".join([*lines, _threshold_sentence(recognizer), *self._ending()])
+        return "\n".join([*lines, _threshold_sentence(recognizer), *self._notes_and_outputs()])
 
 
 def _threshold_sentence(recognizer: FaceRecognizer) -> str:
@@ -247,7 +247,7 @@ class AddedPersonReport(Report):
     def summary(self) -> str:
         """Return who was added."""
         first = f"{self.person}: {self.images} {'images' if self.images > 1 else 'image'} added, {self.people} people"
-        return "\n".join([first, *self._ending()])
+        return "\n".join([first, *self._notes_and_outputs()])
 
 
 def add_person(

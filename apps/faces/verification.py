@@ -159,7 +159,7 @@ class VerificationReport(Report):
             reason = f"the images' distance from each other is {limit}"
             if self.alike is not None:
                 reason += f"; {self.alike:.1%} of pairs of different people are as near"
-        return "\n".join([f"{' and '.join(who)}: {verdict}; {reason}", *self._ending()])
+        return "\n".join([f"{' and '.join(who)}: {verdict}; {reason}", *self._notes_and_outputs()])
 
     def _not_faces(self) -> str:
         """Return which images are probably not faces."""

@@ -45,7 +45,7 @@ class FeaturesReport(Report):
             f"{self.images} images, {sum(self.features.values())} features ({views}), {self.seconds:.1f} s "
             f"({self.images_per_second:.0f} images/s)"
         )
-        return "\n".join([first, *(f"  {line}" for line in self._ending())])
+        return "\n".join([first, *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 def extract_features(

@@ -94,7 +94,7 @@ class Evaluation(Report):
             missing = " / ".join(f"{value:.0f}" for value in found["missing"].values())
             at = f"{found['missed']:.0f} / {found['false_alarms']:.1f}"
             table.append(f"{method:20} {found['auc']:.3f}  {missing:>24}   {found['cost']:>10.1f}   {at:>14}")
-        return "\n".join([line, *(table if len(self.methods) > 1 else []), *self._ending()])
+        return "\n".join([line, *(table if len(self.methods) > 1 else []), *self._notes_and_outputs()])
 
 
 def evaluate(

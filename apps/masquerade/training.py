@@ -46,7 +46,7 @@ class MasqueradeTrained(Report):
             notes = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""
             notes += "; too few for alarms yet" if row["learning"] else ""
             lines.append(f"{row['user']}: {row['sessions']} sessions, {row['commands']} different commands{notes}")
-        return "\n".join([*lines, *self._ending()])
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def train(

@@ -75,7 +75,7 @@ class EvaluationReport(Report):
         """Return one line for the samples, then one for each method and condition.
 
         The first score has its standard deviation over the splits, if there are several. ``self.scores`` has a row for
-        each line, and ``self.plan`` the fields of :class:`.Comparison`. The last lines, `_ending`, are the notes, the
+        each line, and ``self.plan`` the fields of :class:`.Comparison`. The last lines are the notes, the
         files written, and what was left out.
         """
         sizes = {"sample": self.samples, "view": self.views, "class": self.classes, "split": self.plan["n_splits"]}
@@ -100,7 +100,7 @@ class EvaluationReport(Report):
             # a line says its rank only where each rank has a line of its own
             rank = f", rank {row['rank']:.0f}" if heads.count(head) > 1 else ""
             lines.append(f"  {what}, {row['method']}{rank}: {', '.join(f'{figure} %' for figure in figures)}")
-        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 def evaluate_files(

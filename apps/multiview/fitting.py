@@ -91,7 +91,7 @@ class FitReport(Report):
             f"  loss: {self.loss}{chosen}",
             *map(_view_line, self.views),
         ]
-        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 def _view_line(view: dict[str, Any]) -> str:
@@ -128,9 +128,9 @@ class TransformReport(Report):
         return figures | {"rank": figures.pop("n_components")}
 
     def summary(self) -> str:
-        """Return a line for the samples, then the notes, the files written, and what was left out (`_ending`)."""
+        """Return a line for the samples, then the notes, the files written, and what was left out."""
         what = f", {self.filled} missing views filled in" if self.filled else f", {self.n_components} codes each"
-        return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._ending())])
+        return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 def fit_views(

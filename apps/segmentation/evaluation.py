@@ -185,7 +185,7 @@ class SegmentationScoresReport(Report):
                 pair = f"{row['boundary_f']:.3f} / {row['boundary_f_ois']:.3f}"
                 line += f" {pair:>15} {row['boundary_precision']:9.3f} {row['boundary_recall']:6.3f}"
             lines.append(line)
-        return "\n".join([*lines, *self._ending()])  # which files were written, and which images were left out
+        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def evaluate(

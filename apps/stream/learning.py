@@ -73,7 +73,7 @@ class StreamReport(Report):
         ]
         if self.loss is not None:
             lines.append(f"  loss of a sample: {self.loss:.4g} ({self.method})")
-        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+        return "\n".join([*lines, *(f"  {line}" for line in self._notes_and_outputs())])
 
 
 def learn_stream(

@@ -18,7 +18,7 @@ class Counted(Report):
     count: int
 
     def summary(self):
-        return "\n".join([f"{self.count} things", *self._ending()])
+        return "\n".join([f"{self.count} things", *self._notes_and_outputs()])
 
 
 def test_a_report_says_the_same_to_programs_and_to_people():

@@ -59,7 +59,7 @@ def test_distances_that_count_nothing_are_forgotten(rng):
     model = ImageAnnotator(n_components=(4, 8)).fit(X, Y, views=VIEWS)
     model.weights_[-1] = 0
     codes, before = model.index_ * model._per_column(model.weights_ > 0), [block.view for block in model.blocks_]
-    model.index_ = model._without_idle(codes)
+    model.index_ = model._without_zero_weights(codes)
     assert [block.view for block in model.blocks_] == before[:-1]
     width = model.blocks_[-1].columns.stop
     assert model.index_.shape[1] == len(model.columns_) == width < codes.shape[1]

@@ -15,7 +15,7 @@ from visionnmf.apps.annotation.neighbours import (
     SMOOTHING,
     distances_of,
     joint_distance,
-    mutual,
+    mutual_distances,
     nearest,
     nearest_and,
     transfer_greedy,
@@ -48,7 +48,7 @@ def test_functions_of_distances_go_with_the_nearest(rng):
     np.testing.assert_array_equal(which, nearest(rows, queries, 4)[0])
     np.testing.assert_array_equal(distance, nearest(rows, queries, 4)[1])
     np.testing.assert_allclose(values, 2 * cdist(queries, rows[some], "cityblock"), rtol=1e-5)
-    np.testing.assert_allclose(mutual(rows), cdist(rows, rows, "cityblock"), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(mutual_distances(rows), cdist(rows, rows, "cityblock"), rtol=1e-5, atol=1e-5)
 
 
 def test_metrics_are_their_formulas_and_are_added(rng):
@@ -151,12 +151,12 @@ def neighbourhood(rng):
 
 def test_shares_of_words_by_loops(neighbourhood):
     D, which, Y = neighbourhood
-    counts, shares = share_of_words(D[..., 0], which, Y)
+    weights, shares = share_of_words(D[..., 0], which, Y)
     dense = Y.toarray()
     for i in range(len(D)):
         p = np.exp(-D[i, :, 0])
         p /= p.sum()
-        np.testing.assert_allclose(counts[i], p, rtol=1e-5)
+        np.testing.assert_allclose(weights[i], p, rtol=1e-5)
         np.testing.assert_allclose(shares[i], sum(p[j] * dense[which[i, j]] for j in range(6)), rtol=1e-5)
 
 
