@@ -162,9 +162,9 @@ def _with_common(function: Callable[..., None], has_json: bool) -> Callable[...,
 
     @functools.wraps(function)
     def command(*, scheduler: str | None = None, upload: bool = False, **arguments: Any) -> None:
-        # No docstring: `wraps` takes over that of the command, which is its help. The names of its options are
-        # remembered first, because messages use them; `arguments` are those of the command itself.
-        name_flags(signature)
+        # No docstring: `wraps` takes over that of the command, which is its help. `arguments` are those of the command
+        # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
+        name_flags(signature)  # remembers the option of each argument, by which messages name it
         set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
         if scheduler is None:
             if upload:

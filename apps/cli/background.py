@@ -166,7 +166,8 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     def print_frame(part: Any, at: float) -> None:
         """Print the boxes of one frame's foreground, at least of the smallest area, as a line of JSON."""
         # `part` is what the model found in the frame, which is shown at `at` seconds.
-        typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))  # not an input, so not counted
+        # not by `run.line`, which counts an input as done, on which the exit code depends; a frame is no input
+        typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))
 
     def print_event(event: dict[str, Any]) -> None:
         """Print an event that has ended as a sentence, unless the run prints JSON or is quiet."""

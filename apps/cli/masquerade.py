@@ -148,7 +148,7 @@ def score(
     live = following.follow or "-" in logs
     if output.top is not None and live:
         raise typer.BadParameter("--top and --follow exclude each other")
-    if live and is_shared(jobs, jobs):
+    if live and is_shared(jobs, jobs):  # among several processes (--jobs), or workers of a cluster (--scheduler)
         option = "--jobs" if jobs > 1 else "--scheduler"
         raise typer.BadParameter(f"{option} and --follow exclude each other, as do {option} and standard input")
     with running(json_ or output.form is not None) as run:
@@ -176,7 +176,7 @@ def score(
             finally:
                 printer.end()
                 run.tally.alarmed = output.fail_on_alarm and printer.alarms > 0
-            if output.keep:
+            if output.keep:  # the model has learnt from the sessions while they were scored
                 masquerade.save(known, model, force=True)
 
 

@@ -111,6 +111,7 @@ def impute(model: Model, views: Sources, out: Out = Path("."), key: Key = None, 
     with running() as run:
         from visionnmf.apps import multiview
 
+        # `key` names the column of the tables that matches their rows
         run.report(multiview.impute_views(model, views, out, key=key, force=force))
 
 

@@ -70,7 +70,7 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
         # by --config replace those that do not stand on the command line. There is no docstring, because `wraps` takes
         # over that of the function, which is the command's help. `records` has the fields of each record by the name
         # of its parameter in `signature`, that of the function; `shown` is the signature with an option for each field.
-        name_flags(shown)
+        name_flags(shown)  # remembers the option of each argument, by which messages name it
         saved = _saved(arguments, [signature.parameters[name].annotation for name in records])
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
@@ -86,6 +86,7 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     shown = signature.replace(parameters=parameters)
     command.__signature__ = shown  # type: ignore[attr-defined]
     fields = [field for found in records.values() for field in found]
+    # the options that may stand without a value, such as --events
     command.alone = {field.flag: field.option for field in fields if field.option.alone}  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command

@@ -129,11 +129,14 @@ class Run:
             self.remark(row.summary())
 
     def status(self, text: str) -> AbstractContextManager[None]:
-        """Show on a terminal that the command is working."""
+        """Show on a terminal that the command is working, by a spinner with a text and the number of the input."""
         return spinner(f"{text}{self._batch.position()}")
 
     def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
-        """Show progress; see :func:`~.console.progress_bar`."""
+        """Show a progress bar with the name and number of an input; see :func:`~.console.progress_bar`.
+
+        `rate_of` names what is counted in a second; an empty text shows no rate.
+        """
         return progress_bar(f"{Path(without_password(source)).name}{self._batch.position()}", rate_of)
 
     @contextmanager
@@ -202,10 +205,10 @@ class Run:
                     raise KeyboardInterrupt
             with self._working_on(source, index + 1) as entry:
                 stem = result_name(source, folder, used) if writes else source
-                with self._shown(process, source) as more:
-                    outcome = call(process, source, _out_option(folder) | more)
+                with self._showing_progress(process, source) as progress_option:
+                    outcome = call(process, source, _out_option(folder) | progress_option)
                 used[stem] = source
-                reports.append(self._finish(outcome, entry))
+                reports.append(self._print_report(outcome, entry))
         self._batch.current = ""
         return reports
 
@@ -213,38 +216,43 @@ class Run:
         self, process: Work, sources: list[str], folders: list[Path | None], jobs: int
     ) -> list[Any]:
         """Process inputs in several processes or on a cluster; print their reports in the order of the inputs."""
-        for source in sources:  # the JSON document keeps this order
-            self._entry(source)
+        for source in sources:  # makes the input's part of the JSON document, which keeps this order
+            self._json_entry(source)
         waiting: dict[int, Outcome] = {}  # outcomes of inputs that have ended, while an earlier input has not
         reports: list[Any] = []
 
         def report(index: int) -> None:
-            """Print the outcome of input `index`, or its failure, and add its report."""
+            """Print the outcome of input `index`, which no longer waits, or its failure, and add its report."""
             outcome = waiting.pop(index)
-            with self._working_on(sources[index], index + 1) as entry:
+            with self._working_on(sources[index], index + 1) as entry:  # `entry` is the input's in the JSON document
                 self._batch.current = ""  # the work has ended: an interrupt must not say that nothing was written
                 if outcome.error is not None:
-                    raise outcome.error
-                reports.append(self._finish(outcome, entry))
+                    raise outcome.error  # `_working_on` reports it, and does not pass it on
+                reports.append(self._print_report(outcome, entry))
 
         with self.steps(self._batch.kind, "done") as steps:
             ended = printed = 0
 
             def keep(key: str, outcome: Outcome) -> None:
-                """Take the outcome of one input, by its index, and print all those that no earlier input holds back."""
+                """Take the outcome of one input, by its index, and print all those that no earlier input holds back.
+
+                `ended` inputs have ended, of which the first `printed` ones are printed and the others in `waiting`.
+                """
                 nonlocal ended, printed
                 ended += 1
                 waiting[int(key)] = outcome
                 if steps is not None:
                     steps(ended, self._batch.total)
                 while printed in waiting:
-                    report(printed)
+                    report(printed)  # also removes it from `waiting`
                     printed += 1
 
             try:
                 calls = {str(i): (source, _out_option(folders[i])) for i, source in enumerate(sources)}
                 call_in_processes(process, calls, jobs, keep)
-            finally:  # an interrupt may come while the results of later inputs wait for an earlier one
+            finally:
+                # An interrupt may come while later inputs wait for an earlier one. Their results are written, so they
+                # are reported; those that failed may have failed by the interrupt.
                 for index in sorted(waiting):
                     if waiting[index].error is None:
                         report(index)
@@ -255,7 +263,7 @@ class Run:
         """Work on input `number`; yield its JSON entry; errors become its failure, and existing results skip it."""
         self._batch.current, self._batch.number = source, number
         self.detail(f"{source}{self._batch.position()}")
-        entry = self._entry(source)
+        entry = self._json_entry(source)
         with self.attempt(source, entry):
             try:
                 yield entry
@@ -275,7 +283,7 @@ class Run:
             say(sentence)
 
     @contextmanager
-    def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
+    def _showing_progress(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
         """Show progress or a status of `Work`, nothing of a plain function; yield keyword arguments for the call."""
         if isinstance(process, Work) and process.takes_progress:
             with self.progress(source) as progress:
@@ -286,7 +294,7 @@ class Run:
         else:
             yield {}
 
-    def _finish(self, outcome: Outcome, entry: dict[str, Any]) -> Any:
+    def _print_report(self, outcome: Outcome, entry: dict[str, Any]) -> Any:
         """Print the report of an input, put it into `entry`, its entry of the JSON document, and return it."""
         for sentence in outcome.warnings:
             say(sentence)
@@ -316,15 +324,15 @@ class Run:
         """Return whether an input is a sample or a readable file; if not, report the failure. `kind` names it."""
         from visionnmf.io import regular_file
 
+        entry = self._json_entry(source)  # makes it now, so that entries stand in the order of the inputs
         if source.startswith("sample:"):
-            self._entry(source)
             return True
-        with self.attempt(source, self._entry(source)):
+        with self.attempt(source, entry):
             regular_file(source, kind)
             return True
         return False  # `attempt` has reported the error
 
-    def _entry(self, source: str) -> dict[str, Any]:
+    def _json_entry(self, source: str) -> dict[str, Any]:
         """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""
         if source not in self._entry_of:
             self._entry_of[source] = {}
@@ -406,7 +414,8 @@ def _out_option(folder: Path | None) -> dict[str, Any]:
 
 def _with_flags(text: str) -> str:
     """Return a text with command-line options for ``name=True``; it may be an option of another command."""
-    # An argument that the running command lacks belongs to another one, as in "train with detect=True".
+    # An argument that the running command lacks belongs to another one, as in "train with detect=True". After a bracket
+    # it is code for users of Python, as in "MinMaxScaler(clip=True)", and stays.
     return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
 
 
@@ -419,7 +428,7 @@ def error_line(error: Exception, source: str = "") -> str:
         return f"{where}not enough memory; try a smaller input"
     if isinstance(error, OutputExistsError):
         return message.replace(PASS_FORCE, GIVE_FORCE)
-    if isinstance(error, ParameterError):
+    if isinstance(error, ParameterError):  # begins with the name of the argument, which becomes the option
         return in_flags(message)
     if isinstance(error, VisionNMFError | OSError):
         return _with_flags(message)
