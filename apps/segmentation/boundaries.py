@@ -19,6 +19,8 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.spatial import cKDTree
 from skimage.morphology import thin
 
+from .neighbours import neighbour_pairs
+
 __all__ = ["COUNTS", "BoundaryScores", "count_matches", "label_boundaries", "match_boundaries", "score_boundaries"]
 
 TOLERANCE = 0.0075  # largest distance of matched boundary pixels, as a share of the diagonal
@@ -46,8 +48,8 @@ class BoundaryScores(NamedTuple):
 def label_boundaries(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the pixels whose right or lower neighbour has another label, thinned to lines."""
     border = np.zeros(labels.shape, bool)
-    border[:, :-1] |= labels[:, 1:] != labels[:, :-1]
-    border[:-1] |= labels[1:] != labels[:-1]
+    for (marked, _), (label, neighbour) in zip(neighbour_pairs(border), neighbour_pairs(labels), strict=True):
+        marked |= label != neighbour
     return np.asarray(thin(border), bool)
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -38,10 +38,19 @@ Floats = NDArray[np.float32]
 # The weights of the cues in the energy whose watershed gives the first regions.
 ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4": 0.4, "T 4": 0.4}
 
-# Number of bins, and the centres of the first and the last: L from 0 to 100; a and b as far as photographs usually go.
-L_BINS = (10, 0.0, 100.0)
-A_BINS = (8, -40.0, 50.0)
-B_BINS = (8, -45.0, 60.0)
+
+class Bins(NamedTuple):
+    """How many bins a soft histogram has, and the centres of the first and the last; values beyond count as these."""
+
+    count: int
+    first: float
+    last: float
+
+
+# L from 0 to 100; a and b as far as photographs usually go.
+L_BINS = Bins(10, 0.0, 100.0)
+A_BINS = Bins(8, -40.0, 50.0)
+B_BINS = Bins(8, -45.0, 60.0)
 
 # Added to a share before its root is taken, so that noise in nearly empty bins counts little. None: no root is taken.
 SMALLEST_SHARE = {"lab": None, "L": 0.05, "ab": 0.05, "T": 0.02}
@@ -62,16 +71,20 @@ class Cues:
     textons: NDArray[np.int64]
 
 
-def soft_bins(values: Floats, bins: tuple[int, float, float]) -> Iterator[Floats]:
+def bin_positions(values: Floats, bins: Bins) -> Floats:
+    """Return where values lie among the centres of bins: from 0, at the first, to count - 1, at the last."""
+    steps_per_unit = np.float32((bins.count - 1) / (bins.last - bins.first))
+    return np.clip((values - np.float32(bins.first)) * steps_per_unit, 0, bins.count - 1)
+
+
+def soft_bins(values: Floats, bins: Bins) -> Iterator[Floats]:
     """Yield, bin by bin, the share of each value: a value is shared between the two bins whose centres are next to it.
 
-    `bins` are the number of bins and the centres of the first and the last; values beyond these count as these.
     Each yielded plane has the shape of `values` and lies in [0, 1]; at each value, the planes of all bins sum to 1.
     """
-    count, low, high = bins
-    place = np.clip((values - np.float32(low)) * np.float32((count - 1) / (high - low)), 0, count - 1)
-    for k in range(count):
-        yield np.maximum(1 - np.abs(place - np.float32(k)), 0)
+    positions = bin_positions(values, bins)
+    for k in range(bins.count):
+        yield np.maximum(1 - np.abs(positions - np.float32(k)), 0)
 
 
 def filter_responses(lightness: Floats) -> Floats:
@@ -131,31 +144,43 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
     return Cues(lab, tensors, energy, nearest)
 
 
+@dataclass(frozen=True)
+class _Cue:
+    """A cue that is computed: its place in CUES, and the width of its blur in pixels."""
+
+    place: int
+    width: int
+
+    @property
+    def reduction(self) -> int:
+        """By how much the picture is reduced before the blur: wide blurs are faster on a smaller one."""
+        return 1 if self.width <= 2 else 2 if self.width <= 8 else 4
+
+
 def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:
     """Write the gradient tensors of all cues of one kind of channels to `tensors` (n_cues, 3, height, width).
 
-    A cue such as "L 4" is named by its channels, here `name`, and the width of its blur in pixels. Wide blurs work on
-    planes (channels) reduced by the factor 2 or 4, because that is faster; the sums of their products are enlarged in
-    the end. `planes` are read one at a time, so they need not be in memory together. The dicts `places`, `factors` and
-    `totals` are keyed by the width; `sizes` and `reduced` are keyed by the factor, and `sizes` are (width, height).
-    SMALLEST_SHARE has for planes of shares what is added to them, and None for colours; see :func:`_add_gradients`.
+    A cue such as "L 4" is named by its channels, here `name`, and the width of its blur in pixels. `planes` are the
+    channels; they are read one at a time, so they need not be in memory together. Sums over a reduced picture are
+    enlarged in the end.
     """
-    shape = tensors.shape[2:]
-    sizes = {factor: tuple(max(1, -(-side // factor)) for side in shape[::-1]) for factor in (1, 2, 4)}
-    places = {int(cue.split()[1]): place for place, cue in enumerate(CUES) if cue.split()[0] == name}
-    factors = {width: 1 if width <= 2 else 2 if width <= 8 else 4 for width in places}
-    totals = {width: np.zeros((3, *sizes[factor][::-1]), np.float32) for width, factor in factors.items()}
+    height, width = tensors.shape[2:]
+    sizes = {times: (max(1, -(-width // times)), max(1, -(-height // times))) for times in (1, 2, 4)}
+    cues = [_Cue(place, int(cue.split()[1])) for place, cue in enumerate(CUES) if cue.split()[0] == name]
+    totals = [np.zeros((3, *sizes[cue.reduction][::-1]), np.float32) for cue in cues]
+    is_reduced = any(cue.reduction > 1 for cue in cues)  # colours only have narrow blurs
     for plane in planes:
         reduced: dict[int, Any] = {1: plane}
-        for factor in (2, 4) if max(factors.values()) > 1 else ():  # colours only have narrow blurs
-            reduced[factor] = cv2.resize(reduced[factor // 2], sizes[factor], interpolation=cv2.INTER_AREA)
-        for width, factor in factors.items():
-            _add_gradients(totals[width], reduced[factor], width / factor, SMALLEST_SHARE[name])
-    for width, total in totals.items():
-        for k in range(3):
-            whole = factors[width] == 1
-            enlarged = total[k] if whole else cv2.resize(total[k], shape[::-1], interpolation=cv2.INTER_LINEAR)
-            tensors[places[width], k] = enlarged
+        if is_reduced:
+            reduced[2] = cv2.resize(plane, sizes[2], interpolation=cv2.INTER_AREA)
+            reduced[4] = cv2.resize(reduced[2], sizes[4], interpolation=cv2.INTER_AREA)
+        for cue, total in zip(cues, totals, strict=True):
+            _add_gradients(total, reduced[cue.reduction], cue.width / cue.reduction, SMALLEST_SHARE[name])
+    for cue, total in zip(cues, totals, strict=True):
+        for k, product in enumerate(total):
+            if cue.reduction > 1:
+                product = cv2.resize(product, (width, height), interpolation=cv2.INTER_LINEAR)
+            tensors[cue.place, k] = product
 
 
 def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float | None) -> None:

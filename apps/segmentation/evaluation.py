@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -326,46 +327,36 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
     """Return the rows of one image file, `source`: a row with its scores for each method and scale.
 
     `files` hold the annotators' segmentations, `methods` are names in METHODS, and `boundaries` says whether boundaries
-    are matched as well. A method yields pairs of a scale and the label map that it gives there. One in DEFAULTS has
-    another row, named "<method>, default", for what it gives without options.
+    are matched as well. A method in DEFAULTS has another row, "<method>, default", for what it gives without options.
     """
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
             raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
-    lines = [label_boundaries(truth) for truth in truths] if boundaries else []  # the boundaries of each annotator
+    true_boundaries = [label_boundaries(truth) for truth in truths] if boundaries else []
     rows: Rows = []
-
-    def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:
-        """Add a row for each (scale, labels) that `find` returns; all have the seconds of that single call.
-
-        `truths` are the annotators' label maps, and `lines` their boundaries, which are only matched if `boundaries` is
-        true. The rows of the image `source` are added to `rows`.
-        """
-        begin = time.perf_counter()
-        found = find()
-        seconds = time.perf_counter() - begin
-        for scale, labels in found:
-            scores = score_segmentation(labels, truths)
-            agreement = (scores.covering, scores.pri, scores.voi)
-            row = (Path(source).stem, method, scale, len(np.unique(labels)), *agreement, seconds)
-            # without counts of boundary pixels the row has no columns for them
-            counts = count_matches(label_boundaries(labels), lines) if boundaries else ()
-            rows.append(dict(zip(COLUMNS, row, strict=True)) | dict(zip(BOUNDARY_COUNTS, counts, strict=False)))
-
     for name in methods:
-        score(name, lambda name=name: list(METHODS[name](image)))  # type: ignore[misc]
+        found = {name: METHODS[name]}
         if name in DEFAULTS:
-            score(f"{name}, default", lambda name=name: [_default(image, DEFAULTS[name])])  # type: ignore[misc]
+            found[f"{name}, default"] = partial(_default, DEFAULTS[name])
+        for method, find in found.items():
+            begin = time.perf_counter()
+            scales = list(find(image))
+            seconds = time.perf_counter() - begin
+            for scale, labels in scales:
+                scores = score_segmentation(labels, truths)
+                row = {"image": Path(source).stem, "method": method, "scale": scale, "seconds": seconds}
+                row |= {"n_segments": len(np.unique(labels)), **scores._asdict()}
+                if boundaries:
+                    counts = count_matches(label_boundaries(labels), true_boundaries)
+                    row |= dict(zip(BOUNDARY_COUNTS, counts, strict=True))
+                rows.append(row)
     return rows
 
 
-def _default(image: NDArray[Any], method: str) -> tuple[float, NDArray[Any]]:
-    """Return the scale at which trees are cut by default, and the labels that a method of :func:`.segment` gives then.
-
-    The number of segments is that of this scale, as a user gets it without options.
-    """
-    return load_border_model().scale, segment(image, method=method).labels
+def _default(method: str, image: NDArray[Any]) -> Scales:
+    """Yield the scale at which trees are cut by default, and the labels that :func:`.segment` gives without options."""
+    yield load_border_model().scale, segment(image, method=method).labels
 
 
 def _summary(name: str, rows: Rows) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief, check_count, check_number
 from visionnmf.exceptions import ParameterError
 
+from .neighbours import neighbour_pairs
+
 __all__ = ["Hierarchy"]
 
 
@@ -185,20 +187,12 @@ class Hierarchy:
             larger height of two); 0 elsewhere. Where it exceeds a scale are the borders of the segments at that scale.
         """
         found = np.zeros(self.labels.shape, np.float32)
-        # For each direction: a view of `found`, where neighbours differ, and each such pair of regions as one number.
-        sides = []
-        for first, second, out in (
-            (self.labels[:, :-1], self.labels[:, 1:], found[:, :-1]),
-            (self.labels[:-1], self.labels[1:], found[:-1]),
-        ):
+        for (drawn, _), (first, second) in zip(neighbour_pairs(found), neighbour_pairs(self.labels), strict=True):
             differ = (first != second) & (np.minimum(first, second) >= 0)  # the label -1 is outside a mask
             a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
-            sides.append((out, differ, np.minimum(a, b) * self.n_regions + np.maximum(a, b)))
-        # at full size pairs may touch that are not edges, which are those of the reduced picture
-        codes, pair = np.unique(np.concatenate([side[2] for side in sides]), return_inverse=True)
-        # the height of the merge at which the two regions of each pair meet
-        heights = self.heights[self.find_merges(np.stack(np.divmod(codes, self.n_regions), axis=1))].astype(np.float32)
-        across, down = np.split(heights[pair], [len(sides[0][2])])
-        for (out, differ, _), height in zip(sides, (across, down), strict=True):
-            out[differ] = np.maximum(out[differ], height)
+            # At full size pairs may touch that are not edges, which are those of the reduced picture. Each pair is
+            # looked up once, as one number.
+            codes, pair = np.unique(np.minimum(a, b) * self.n_regions + np.maximum(a, b), return_inverse=True)
+            merges = self.find_merges(np.stack(np.divmod(codes, self.n_regions), axis=1))
+            drawn[differ] = np.maximum(drawn[differ], self.heights[merges].astype(np.float32)[pair])
         return found

@@ -19,8 +19,9 @@ from visionnmf._checks import check_numbers
 from visionnmf.exceptions import ParameterError
 
 from .hierarchy import Hierarchy
+from .neighbours import region_adjacency
 from .overlays import to_eight_bits
-from .regions import region_adjacency, watershed
+from .regions import watershed
 
 __all__ = ["MarkedTree", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
 

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
+from .neighbours import neighbour_pairs
+
 __all__ = ["OUTSIDE", "colours", "draw_beside", "draw_memberships", "overlay", "to_eight_bits"]
 
 OUTSIDE = 65535  # the label of pixels outside a mask
@@ -57,8 +59,8 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     tints[names == OUTSIDE] = 0
     tinted = np.asarray(cv2.addWeighted(picture, 0.6, tints[index], 0.4, 0), np.uint8)
     border = np.zeros(labels.shape, np.uint8)
-    border[:, 1:] |= index[:, 1:] != index[:, :-1]
-    border[1:] |= index[1:] != index[:-1]
+    for (_, marked), (label, neighbour) in zip(neighbour_pairs(border), neighbour_pairs(index), strict=True):
+        marked |= label != neighbour
     # 1 in a picture 500 pixels wide; measured by the area, because strips can be long
     thick = max(1, round(np.sqrt(labels.size) / 430))
     step = max(1, thick // 2)  # numbers find their places among every second, third, ... row and column

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels
-from .cues import A_BINS, B_BINS, L_BINS, Cues
+from .cues import A_BINS, B_BINS, L_BINS, Bins, Cues, bin_positions
 from .kernels import CUES, ENERGY, FRAME, HISTOGRAMS, LAB, LAB_SQUARED, N_SUMS, SIZE
+from .neighbours import neighbour_pairs
 
-__all__ = ["Partition", "find_regions", "measure", "region_adjacency", "watershed"]
+__all__ = ["Partition", "find_regions", "measure", "watershed"]
 
 Array = NDArray[np.float64]
 
@@ -117,33 +118,19 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     return Partition(labels, _sum_regions(cues, labels, count), edges, borders)
 
 
-def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """List the pairs of regions (m, 2) that touch along a pixel's side, the smaller label first, in ascending order.
-
-    `labels` are >= 0.
-    """
-    count = int(labels.max()) + 1
-    codes = []  # each pair as one number, low * count + high, so that `unique` is fast
-    for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1])):
-        differ = first != second
-        low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
-        codes.append(low.astype(np.int64) * count + high)
-    return np.stack(np.divmod(np.unique(np.concatenate(codes)), count), axis=1)
-
-
 def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """List the pixel sides between regions: flat indices of the two pixels, and whether the step is along x.
 
     Sides at pixels of no region (-1) are left out.
     """
-    width = labels.shape[1]
-    rows, columns = np.nonzero((labels[:, 1:] != labels[:, :-1]) & (np.minimum(labels[:, 1:], labels[:, :-1]) >= 0))
-    along_x = rows * width + columns
-    rows, columns = np.nonzero((labels[1:] != labels[:-1]) & (np.minimum(labels[1:], labels[:-1]) >= 0))
-    along_y = rows * width + columns
-    first = np.concatenate([along_x, along_y])
-    second = np.concatenate([along_x + 1, along_y + width])
-    return first, second, np.arange(len(first)) < len(along_x)
+    places = np.arange(labels.size).reshape(labels.shape)
+    sides = []
+    for (label, other), (place, other_place) in zip(neighbour_pairs(labels), neighbour_pairs(places), strict=True):
+        between = (label != other) & (np.minimum(label, other) >= 0)
+        sides.append((place[between], other_place[between]))
+    (first_x, second_x), (first_y, second_y) = sides
+    along_x = np.arange(len(first_x) + len(first_y)) < len(first_x)
+    return np.concatenate([first_x, first_y]), np.concatenate([second_x, second_y]), along_x
 
 
 def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_], n_edges: int) -> list[NDArray[Any]]:
@@ -185,8 +172,8 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
         values = cues.lab[..., channel].ravel()
         sums[:, LAB + channel] = np.bincount(flat, values, count)
         sums[:, LAB_SQUARED + channel] = np.bincount(flat, values * values, count)
-        sums[:, place : place + bins[0]] = _sum_bins(flat, values, bins, count)
-        place += bins[0]
+        sums[:, place : place + bins.count] = _sum_bins(flat, values, bins, count)
+        place += bins.count
     sums[:, place:] = np.bincount(
         flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS
     ).reshape(count, N_TEXTONS)
@@ -195,21 +182,20 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
 
 def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     """List the regions along the edge of a mask, outside of which labels are -1, once for each pixel side."""
-    ends = ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
     # where one of two neighbours is outside, -1, the larger label is that of the region
-    return np.concatenate([np.maximum(a, b)[(np.minimum(a, b) < 0) & (np.maximum(a, b) >= 0)] for a, b in ends])
+    pairs = [(np.minimum(a, b), np.maximum(a, b)) for a, b in neighbour_pairs(labels)]
+    return np.concatenate([larger[(smaller < 0) & (larger >= 0)] for smaller, larger in pairs])
 
 
-def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: tuple[int, float, float], count: int) -> Array:
+def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: Bins, count: int) -> Array:
     """Return soft histograms of the values of each region, (count, n_bins); `flat` is the region of each pixel.
 
-    A value is shared between the two bins whose centres are next to it, as :func:`.cues.soft_bins` does. `bins` are
-    the number of bins and the centres of the first and the last.
+    A value is shared between the two bins whose centres are next to it, as :func:`.cues.soft_bins` does.
     """
-    n_bins, low, high = bins
-    position = np.clip((values - low) * ((n_bins - 1) / (high - low)), 0, n_bins - 1)
-    below = np.minimum(position.astype(np.int64), n_bins - 2)
+    position = bin_positions(values, bins)
+    below = np.minimum(position.astype(np.int64), bins.count - 2)
     share = position - below
-    cell = flat * np.int64(n_bins) + below  # the lower of the two bins, in the flat result
-    shares = [np.bincount(place, part, count * n_bins) for place, part in ((cell, 1 - share), (cell + 1, share))]
-    return np.asarray(shares[0] + shares[1], np.float64).reshape(count, n_bins)
+    lower = flat * np.int64(bins.count) + below  # of the two bins, in the flat result
+    n_cells = count * bins.count
+    sums = np.bincount(lower, 1 - share, n_cells) + np.bincount(lower + 1, share, n_cells)
+    return np.asarray(sums, np.float64).reshape(count, bins.count)

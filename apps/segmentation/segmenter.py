@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -26,9 +26,10 @@ from .cues import find_cues
 from .hierarchy import Hierarchy
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .merging import load_border_model, merge_regions
+from .neighbours import region_adjacency
 from .overlays import OUTSIDE, overlay, to_eight_bits
 from .pictures import fill_outside, read_picture, reduce_mask, remove_blocks, remove_impulses, remove_noise
-from .regions import find_regions, measure, region_adjacency
+from .regions import find_regions, measure
 from .settings import AUTO, WantedSegments
 
 __all__ = ["SegmentationResult", "segment", "segment_images"]
@@ -118,10 +119,9 @@ class SegmentationResult:
             In its tree regions with several markers are divided. It has no `memberships`, because these belong to the
             segments of the method "nmf".
         """
-        # `hierarchy` is the tree, and `image` the picture; the label -1 marks pixels outside a mask
         numbered = None if markers is None else check_markers(markers, self.hierarchy.labels >= 0)
-        labels, sizes, height, hierarchy = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
-        return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy, memberships=None)
+        cut = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
+        return replace(self, **cut._asdict(), memberships=None)
 
     @cached_property
     def boundaries(self) -> NDArray[np.float32]:
@@ -286,16 +286,16 @@ def segment(
     count, scale = wanted.n_segments, wanted.scale
     if count == AUTO or (count is None and scale is None and markers is None):  # "auto", or nothing was asked for
         count, scale = None, load_border_model().scale
-    height: float | None = None
     memberships: NDArray[np.float32] | None = None
     if method == "nmf":
         # without a number, as many as the tree has at this scale
         n_parts = hierarchy.n_regions - hierarchy.n_merges(scale=scale) if count is None else count
         labels, sizes, memberships = _factorise(hierarchy, n_parts, loss)
+        cut = _Cut(labels, sizes, None, hierarchy)
     else:
-        labels, sizes, height, hierarchy = _cut(hierarchy, picture.shown, count, scale, numbered)
+        cut = _cut(hierarchy, picture.shown, count, scale, numbered)
     seconds = time.perf_counter() - begin
-    return SegmentationResult(labels, sizes, height, hierarchy, picture.shown, seconds, picture.values, memberships)
+    return SegmentationResult(*cut, picture.shown, seconds, picture.values, memberships)
 
 
 def segment_images(
@@ -365,33 +365,36 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     return tree.without(NOTHING)
 
 
-def _cut(
-    hierarchy: Hierarchy,
-    image: NDArray[Any],
-    n_segments: int | None,
-    scale: float | None,
-    markers: Markers | None,
-) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
-    """Return label map, sizes of the segments, height of the cut, and the tree, in which markers may divide regions.
+class _Cut(NamedTuple):
+    """Segments of a tree: the first four attributes of :class:`SegmentationResult`."""
 
-    `hierarchy` is the tree, and `image` (height, width, 3) the picture, along whose edges regions with several
-    markers are divided. Without `markers`, exactly one of `n_segments` and `scale` says how many merges are done. With
-    `markers` and one of the two, the segments of that cut are corrected; with neither, the whole picture is divided
-    among the markers.
+    labels: NDArray[Any]
+    sizes: NDArray[np.int64]
+    scale: float | None
+    hierarchy: Hierarchy
+
+
+def _cut(
+    hierarchy: Hierarchy, image: NDArray[Any], n_segments: int | None, scale: float | None, markers: Markers | None
+) -> _Cut:
+    """Return the segments of a number or a scale, corrected by markers, or of markers alone.
+
+    Regions with several markers are divided along the edges of `image` (height, width, 3), also in the tree. Without
+    `markers`, exactly one of `n_segments` and `scale` is given.
     """
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)
         cut = hierarchy.cut(n_segments=n_segments, scale=scale)
-        # label map and sizes, the largest segment first; the height of a cut is that of the last merge that it does
-        return *_number_by_size(hierarchy, cut), float(hierarchy.heights[merges - 1]) if merges else 0.0, hierarchy
-    whole = n_segments is None and scale is None  # the whole picture is divided among the markers
-    n_merges = None if whole else hierarchy.n_merges(n_segments=n_segments, scale=scale)
-    n_regions = hierarchy.n_regions
-    hierarchy, marked = mark_regions(hierarchy, markers, image)  # `marked` is the marker of each region, -1 for none
-    if n_merges is not None:
-        n_merges += hierarchy.n_regions - n_regions  # the pieces of a region are merged first
-    cut, height = cut_at_markers(hierarchy, marked, n_merges)
-    return *_number_by_size(hierarchy, cut, n_named=int(marked.max()) + 1), height, hierarchy
+        labels, sizes = _number_by_size(hierarchy, cut)
+        return _Cut(labels, sizes, float(hierarchy.heights[merges - 1]) if merges else 0.0, hierarchy)
+    divided, marker_of = mark_regions(hierarchy, markers, image)
+    n_merges: int | None = None  # all of them: the whole picture is divided among the markers
+    if n_segments is not None or scale is not None:
+        n_pieces = divided.n_regions - hierarchy.n_regions  # the pieces of a region are merged first
+        n_merges = hierarchy.n_merges(n_segments=n_segments, scale=scale) + n_pieces
+    cut, height = cut_at_markers(divided, marker_of, n_merges)
+    labels, sizes = _number_by_size(divided, cut, n_named=int(marker_of.max()) + 1)
+    return _Cut(labels, sizes, height, divided)
 
 
 def _factorise(
