@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,92 +55,66 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
     n_counts = len(lengths) + n_pairs + len(arrays["row_commands"])
     if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or n_counts > MAX_COUNTS:
         raise ValueError("users must not have so many counts")
-    if lengths.sum() != len(arrays["text"]):
-        raise ValueError("text_lengths must be those of the commands")
-    if sum(user["n_commands"] for user in users) != len(lengths) or sum(user["n_pairs"] for user in users) != n_pairs:
-        raise ValueError("users must have all counts")
     if len({user["name"] for user in users}) != len(users):
         raise ValueError("users must have different names")
-    factors = _factors(users, arrays)  # an item for each user of a factorisation, in the order of the users
-    data, ends = arrays["text"].tobytes(), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
-    command, pair = 0, 0  # where the next user's commands and pairs begin
-    for user in users:
-        own, paired = slice(command, command + user["n_commands"]), slice(pair, pair + user["n_pairs"])
-        pairs = (arrays[f"pair_{part}"][paired] for part in ("first", "second", "weights"))
-        profile = SessionScorer(method=user["method"], loss=user["loss"]).new_profile()
-        _fill(profile, commands[own], arrays["command_weights"][own], *pairs)
-        if user["method"] != "counts":
-            _add_factors(profile, *next(factors))
+    n_commands = [user["n_commands"] for user in users]
+    n_rows = [0 if user["method"] == "counts" else user["n_rows"] for user in users]
+    ranks = [0 if user["method"] == "counts" else user["n_components"] for user in users]
+    texts = _split(arrays["text"].tobytes(), lengths.tolist())
+    commands = _split([text.decode("utf-8", "surrogatepass") for text in texts], n_commands)
+    weights = _split(arrays["command_weights"].tolist(), n_commands)
+    pairs = _split(_rows_of(arrays, "pair_first", "pair_second", "pair_weights"), [user["n_pairs"] for user in users])
+    entries = _split(_rows_of(arrays, "row_commands", "row_counts"), arrays["row_lengths"].tolist())
+    rows = _split(list(zip(entries, arrays["row_weights"].tolist(), strict=True)), n_rows)
+    sizes = [rank * count for rank, count in zip(ranks, n_commands, strict=True)]
+    components = _split(arrays["components"], sizes)
+    for i, user in enumerate(users):
+        profile: Any = SessionScorer(method=user["method"], loss=user["loss"]).new_profile()
         user["profile"] = profile
-        command, pair = own.stop, paired.stop
+        _fill(profile, commands[i], weights[i], pairs[i])
+        if user["method"] != "counts":
+            _add_factors(profile, rows[i], components[i].reshape(ranks[i], n_commands[i]))
         user["salt"] = bytes.fromhex(user["salt"])
         if len(user["salt"]) not in (0, 16):
             raise ValueError("salt must have 16 bytes")
     return MasqueradeModel({}, size, idle, whole_lines), users
 
 
-def _fill(
-    profile: Profile,
-    commands: list[str],
-    weights: NDArray[np.float64],
-    first: NDArray[np.int32],
-    second: NDArray[np.int32],
-    pair_weights: NDArray[np.float64],
-) -> None:
-    """Fill an empty profile with weights, in sessions, of commands and of pairs, given by positions of commands."""
-    # Pair `i` is of the commands at `first[i]` and `second[i]`, one right after the other. `context` is the sum of the
-    # weights of all pairs that begin with a command, and `total` that of all commands.
-    profile.commands = dict(zip(commands, weights.tolist(), strict=True))
+def _split(values: Any, lengths: list[int]) -> list[Any]:
+    """Return consecutive parts of these lengths; ValueError if they are not all of the values."""
+    ends = [0, *accumulate(lengths)]
+    if ends[-1] != len(values):
+        raise ValueError("users must have all commands, counts, rows and components")
+    return [values[start:end] for start, end in pairwise(ends)]
+
+
+def _rows_of(arrays: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
+    """Return the entries of some arrays of one length side by side."""
+    return list(zip(*(arrays[name].tolist() for name in names), strict=True))
+
+
+def _fill(profile: Profile, commands: list[str], weights: list[float], pairs: list[tuple[int, int, float]]) -> None:
+    """Fill an empty profile with the weights of commands, and of pairs of positions among them."""
+    profile.commands = dict(zip(commands, weights, strict=True))
     if len(profile.commands) != len(commands):
         raise ValueError("commands must be different from each other")
-    if len(first) and max(first.max(), second.max()) >= len(commands):
+    if any(max(first, second) >= len(commands) for first, second, _ in pairs):
         raise ValueError("pairs must be of commands of the same user")
-    for a, b, weight in zip(first.tolist(), second.tolist(), pair_weights.tolist(), strict=True):
-        profile.pairs[commands[a], commands[b]] = weight
-        profile.context[commands[a]] = profile.context.get(commands[a], 0.0) + weight
+    for first, second, weight in pairs:
+        profile.pairs[commands[first], commands[second]] = weight
+        profile.context[commands[first]] = profile.context.get(commands[first], 0.0) + weight
     profile.total = sum(profile.commands.values())
 
 
-def _factors(users: list[dict[str, Any]], arrays: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield each user's rows of a factorisation (lengths, weights, commands, counts) and components.
-
-    A row is a session: its number of different commands, its weight in the fit, and for each command its position and
-    count. The arrays hold the rows of all users one after the other; `n_rows` says how many are a user's.
-    """
-    factored = [user for user in users if user["method"] != "counts"]
-    if any(user["n_rows"] < 1 or user["n_components"] < 1 for user in factored):
+def _add_factors(profile: Any, rows: list[tuple[list[tuple[int, int]], float]], components: Any) -> None:
+    """Give a profile its sessions, the counts by positions of commands and the weight of each, and their components."""
+    if not rows or not len(components):
         raise ValueError("users of a factorisation must have rows and components")
-    # where the rows, entries and coefficients of each user begin in the arrays, and where the last ones end
-    rows = np.cumsum([0, *(user["n_rows"] for user in factored)])
-    entries = np.concatenate([[0], np.cumsum(arrays["row_lengths"], dtype=np.int64)])
-    sizes = [user["n_components"] * user["n_commands"] for user in factored]
-    ends = np.cumsum([0, *sizes])
-    if (rows[-1], entries[-1], ends[-1]) != tuple(
-        len(arrays[a]) for a in ("row_lengths", "row_commands", "components")
-    ):
-        raise ValueError("users must have all rows and components")
-    for i, user in enumerate(factored):
-        own, at = slice(rows[i], rows[i + 1]), slice(entries[rows[i]], entries[rows[i + 1]])
-        components = arrays["components"][ends[i] : ends[i + 1]].reshape(user["n_components"], user["n_commands"])
-        lengths, weights = arrays["row_lengths"][own], arrays["row_weights"][own]
-        yield lengths, weights, arrays["row_commands"][at], arrays["row_counts"][at], components
-
-
-def _add_factors(profile: Any, lengths: Any, weights: Any, places: Any, counts: Any, components: Any) -> None:
-    """Give a profile its sessions: lengths and weights one a session; places and counts one a command of each."""
-    # `places` are positions among the profile's commands. `components` (n_components, n_commands) know all of these
-    # sessions already.
     commands = list(profile.commands)
-    if len(places) and places.max() >= len(commands):
+    if any(place >= len(commands) for counts, _ in rows for place, _ in counts):
         raise ValueError("rows must be of commands of the same user")
-    # one iterator over the entries of all sessions, from which each session takes as many as it is long
-    entry = zip((commands[place] for place in places.tolist()), counts.tolist(), strict=True)
-    profile.sessions = [
-        (Counter(dict(islice(entry, length))), weight)
-        for length, weight in zip(lengths.tolist(), weights.tolist(), strict=True)
-    ]
-    profile.components, profile.n_learnt = np.array(components), len(profile.sessions)
+    profile.sessions = [(Counter({commands[place]: n for place, n in counts}), weight) for counts, weight in rows]
+    profile.components, profile.n_learnt = np.array(components), len(rows)
 
 
 COST = Number(low=-MAX_NUMBER, high=MAX_NUMBER)
