@@ -18,7 +18,7 @@ from visionnmf.engine.solvers.hals import CODES_TOLERANCE
 
 from . import factors
 from .medians import spread
-from .namespace import CHUNK_ENTRIES, chunks, doubled, moved, namespace_of, on_gpu, parts_of
+from .namespace import CHUNK_ENTRIES, chunks, copied, doubled, moved, namespace_of, on_gpu, parts_of
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 ROUNDS = 200  # maximum number of exchanges of active sets; most rows need fewer than ten
@@ -58,8 +58,9 @@ def box_squares(grams: Any, right: Any, penalty: Penalties, start: Any = None) -
 
     `grams` (n_rows or 1, r, r) are the matrices G and `right` (n_rows, r) the vectors b, in double precision. Variables
     are low, high or free. All that are wrong change sides; once this no longer helps, only the last of them does
-    (Júdice & Pires 1994). `start` are feasible codes to begin from; by default HALS sweeps find some. Rows for which
-    rounding prevents the end keep what is best of their sets, clipped.
+    (Júdice & Pires 1994). `start` are feasible codes to begin from; by default HALS sweeps find some, or, if rows have
+    matrices of their own, all variables begin at the low bound. Rows for which rounding prevents the end keep the
+    minimiser of their last sets, clipped.
     """
     xp = namespace_of(right)
     r = right.shape[1]
@@ -67,13 +68,14 @@ def box_squares(grams: Any, right: Any, penalty: Penalties, start: Any = None) -
     B = right - l1
     grams = grams + xp.eye(r, dtype=right.dtype, device=right.device) * l2
     largest = xp.clip(xp.max(xp.linalg.diagonal(grams), axis=1), SMALLEST, None)
+    # a tiny ridge picks one of many solutions if components are alike
     grams = grams + (RIDGE * largest)[:, None, None] * xp.eye(r, dtype=right.dtype, device=right.device)
     low, high = float(penalty.low), float(penalty.high)
     if start is None:
         start = low + xp.zeros_like(B)
         if grams.shape[0] == 1:
-            F = (start + 0).T + 0
-            factors.Sweeps(replace(penalty, l1=0.0, l2=0.0), START_SWEEPS)(F, grams[0, :, :], B.T + 0)
+            F = copied(start.T)
+            factors.Sweeps(replace(penalty, l1=0.0, l2=0.0), START_SWEEPS)(F, grams[0, :, :], copied(B.T))
             start = F.T
     return _exchange(_Box(grams, B, low, high), start)
 
@@ -116,6 +118,8 @@ class _Box:
 def _exchange(box: _Box, start: Any) -> Any:
     """Return the minimisers (n_rows, r) of the problems of a box, from feasible codes `start` (n_rows, r).
 
+    The problem of a row is ``f G f / 2 - b f`` with its row b of `box.B` and its matrix G; `part.solve` minimises it
+    over the free variables. A row that is not solved after :data:`ROUNDS` keeps the last of these minima, clipped.
     `sides` says for each variable whether it is at the low (-1) or high (1) bound or free (0). A free variable outside
     the box is `wrong`, and so is one at a bound from which the objective falls into the box.
     """
@@ -171,7 +175,8 @@ def divergence(problem: Problem, Wt: Any, H: Any) -> None:
     n_live = max(1, int(xp.sum(xp.asarray(sums > 0, dtype=xp.int64))))
     shares = n_live * xp.where(sums > 0, sums, xp.ones_like(sums))
     penalty = problem.penalty_W
-    entries = CHUNK_ENTRIES[on_gpu(H)] // max(1, H.shape[0] // 8)  # a step needs the data times the components
+    # a step needs arrays as large as the data times the components; the constant leaves room for eight components
+    entries = CHUNK_ENTRIES[on_gpu(H)] // max(1, H.shape[0] // 8)
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
         X = doubled(problem.X[rows, :])
         part = replace(problem, X=X, weights=None if M is None else doubled(M))
@@ -222,6 +227,7 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
         grams = weighted_grams(A, xp.where(bend > 0, bend, fisher))  # Fisher's where Newton's is not convex
         # the quadratic model around the codes f, in the form ``g G g / 2 - b g`` that is minimised over the new codes g
         right = xp.matmul(grams, f[:, :, None])[:, :, 0] - slopes
+        # halves the step of rows whose objective would rise; `lowest` is infinite for those that no step lowers
         new, lowest = _shortened(part, f, box_squares(grams, right, penalty, start=f), old, A)
         stuck = ~(lowest <= old)
         if bool(xp.any(stuck)):
@@ -239,8 +245,9 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
 def _shortened(problem: Problem, f: Any, goal: Any, old: Any, A: Any) -> tuple[Any, Any]:
     """Return codes on the way from `f` to `goal` (n_rows, r) that lower each row's objective, and the objectives.
 
-    `old` (n_rows,) is the objective at `f`, where a row stays if no step lowers it. A rise of the full step that is
-    within rounding does not shorten it, so that the last steps of Newton's method are taken.
+    `old` (n_rows,) is the objective at `f`, where a row stays, with infinity for its objective, if no step lowers it. A
+    rise of the full step that is within rounding does not shorten it, so that the last steps of Newton's method are
+    taken.
     """
     xp = namespace_of(f)
     step, best, lowest = 1.0, f, old + np.inf

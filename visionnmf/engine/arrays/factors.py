@@ -78,11 +78,11 @@ class Sweeps:
     def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False, recorded: bool = True) -> None:
         """Take the penalty of the factor, a box, l1 and l2, and the number of sweeps of a call.
 
-        Every second sweep runs backward if `alternate` is true. Without `recorded` a GPU does not record the sweeps,
-        which would take longer than a single call.
+        Every second sweep runs backward if `alternate` is true. If `recorded` is true, a GPU records the sweeps once as
+        a CUDA graph, and replays it in later calls; recording takes longer than a single call.
         """
         self.penalty, self.sweeps, self.alternate = penalty, sweeps, alternate
-        self._run = Recorded(self._plain) if recorded else self._plain
+        self._run = Recorded(self._plain) if recorded else self._plain  # `_plain` runs the sweeps
 
     def __call__(self, F: Any, gram: Any, right: Any, scale: float = 1.0) -> None:
         """Lower ``<F, gram F> / 2 - <right, F> + scale * penalty(F)`` over `F` (r, n_points), in place."""
@@ -119,12 +119,22 @@ class Sweeps:
 
 
 def _forward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any) -> Any:
-    """Return a block of components (b, n_points) after an update from the first to the last; see :func:`_block`."""
+    """Return a block of components `F` (b, n_points) after an update from the first to the last.
+
+    The arguments are those of :func:`_block`: right-hand sides and products of the Gram matrix with the whole factor
+    (b, n_points), the block's part of the Gram matrix, `system` (b, b), one over its diagonal, and the bounds of `F`.
+    It is a function of its own, because each order is compiled once.
+    """
     return _block(F, right, product, system, inverse, low, high, list(range(F.shape[0])))
 
 
 def _backward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any) -> Any:
-    """Return a block of components (b, n_points) after an update from the last to the first; see :func:`_block`."""
+    """Return a block of components `F` (b, n_points) after an update from the last to the first.
+
+    The arguments are those of :func:`_block`: right-hand sides and products of the Gram matrix with the whole factor
+    (b, n_points), the block's part of the Gram matrix, `system` (b, b), one over its diagonal, and the bounds of `F`.
+    It is a function of its own, because each order is compiled once.
+    """
     return _block(F, right, product, system, inverse, low, high, list(range(F.shape[0]))[::-1])
 
 

@@ -20,7 +20,11 @@ ROUNDS = 4  # and how often, before it goes from one jump to the next
 
 
 def polish(problem: Problem, Wt: Any, H: Any, *, sweeps: int) -> None:
-    """Sweep over the codes `Wt` (r, n_rows) in place, at most `sweeps` times a row, until a sweep changes nothing."""
+    """Lower the weighted Manhattan loss, or that of an elastic net, over the codes `Wt` (r, n_rows), in place.
+
+    A row is swept at most `sweeps` times, until a sweep changes nothing. :class:`_Rows` has the data and codes of the
+    rows that are still `active`, and `spread` puts what belongs to these back in their places among all rows.
+    """
     xp = namespace_of(H)
     active = xp.max(problem.X, axis=1) >= 0  # all rows: data are >= 0, and so the mask is made on their device
     for _ in range(sweeps):
@@ -67,9 +71,14 @@ class _Rows:
         self.l1, self.l2 = l1.tolist(), l2.tolist()
 
     def update(self, k: int) -> None:
-        """Move code k of all rows to its minimiser, and update the residuals with it."""
+        """Move code k of all rows to its minimiser, and update the residuals with it.
+
+        With the residuals e of a row, its code x and the coefficients a of component k, weighted by m, that is the
+        minimum of ``sum_j m_j (|e_j| + alpha / 2 e_j^2) + l1 x + l2 / 2 x^2``; `alpha` is 0 for the Manhattan loss.
+        """
         xp, a, x = namespace_of(self.H), self.H[k, :], self.codes[k, :]
-        # sums of the weights above 0, below 0 and in all, and for the elastic net the terms of its square
+        # sums of the weights m a where residuals are above 0, below 0 and in all; and, with which the square of the
+        # elastic net enters the derivatives, of m a e and m a^2
         above, below, total, pull, squares = _compiled(_sums, a)(self.residual, a, self.M, self.tiny)
         at_zero = xp.clip(total - above - below, 0.0, None)
         slope, curvature = self.l1[k] + self.l2[k] * x, self.l2[k] + 0 * x
@@ -128,14 +137,22 @@ def _steps(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any]:
 
 
 def _furthest(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> Any:
-    """Return the largest finite step (n_rows,), 0 where there is none; see :func:`_steps`."""
+    """Return the largest finite step of each row (n_rows,), 0 where there is none.
+
+    A step takes a code up or down with `sign` (n_rows, 1) until a residual, ``E - sign * step * a``, becomes 0;
+    :func:`_steps` also explains the arguments.
+    """
     xp = namespace_of(E)
     steps = _steps(E, sign, a, M, tiny)[0]
     return xp.max(xp.where(steps < np.inf, steps, xp.zeros_like(steps)), axis=1)
 
 
 def _reached(E: Any, sign: Any, a: Any, M: Any, tiny: Any, places: Any) -> Any:
-    """Return for each of the `places` (n_rows, m) the sum of the jumps at steps up to there; see :func:`_steps`."""
+    """Return for each of the `places` (n_rows, m) the sum of the jumps at steps up to there.
+
+    Along a code, the weighted absolute residuals ``|E - sign * step * a|`` have a kink at each step where a residual
+    becomes 0, and their derivative jumps there; :func:`_steps` also explains the arguments.
+    """
     xp = namespace_of(E)
     steps, jumps = _steps(E, sign, a, M, tiny)
     zero = xp.zeros_like(jumps)
@@ -144,7 +161,11 @@ def _reached(E: Any, sign: Any, a: Any, M: Any, tiny: Any, places: Any) -> Any:
 
 
 def _next(E: Any, sign: Any, a: Any, M: Any, tiny: Any, place: Any) -> tuple[Any, Any]:
-    """Return the first step beyond `place` (n_rows,), infinite if there is none, and the sum of the jumps there."""
+    """Return the first step beyond `place` (n_rows,), infinite if there is none, and the sum of the jumps there.
+
+    Along a code, the weighted absolute residuals ``|E - sign * step * a|`` have a kink at each step where a residual
+    becomes 0, and their derivative jumps there; :func:`_steps` also explains the arguments.
+    """
     xp = namespace_of(E)
     steps, jumps = _steps(E, sign, a, M, tiny)
     first = xp.min(xp.where(steps > place[:, None], steps, xp.zeros_like(steps) + np.inf), axis=1)
@@ -159,11 +180,12 @@ class _Line:
         self.rows = rows
 
     def root(self, slope: Any, curvature: Any, rounding: Any, moving: Any) -> Any:
-        """Return the step at which the derivative of each row reaches 0; infinite where it stays negative.
+        """Return the step of a code at which the derivative of each row's loss reaches 0; infinite where it never does.
 
         The derivative begins at `slope` and rises by `curvature` a unit besides its jumps. A search cuts the interval
         that holds the root into parts, until few jumps are left in it, and then goes from one to the next. Rows that
-        are not `moving` do not matter; `rounding` is the error of sums.
+        are not `moving` do not matter; `rounding` is the error of sums. ``reached(*self.rows, places)`` returns the
+        sums of the jumps up to some places, and ``following(*self.rows, low)`` the place and the size of the next jump.
         """
         xp, like = namespace_of(slope), slope
         reached, following = _compiled(_reached, like), _compiled(_next, like)

@@ -20,7 +20,9 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
     """Update `Wt` (r, n_samples), then `H` (r, n), by quotients, in place; yield the objective before an iteration."""
     X, loss, xp = problem.X, problem.loss, namespace_of(H)
     update = _Update(problem, H)
-    columns = update.units(xp.sum(X, axis=0) / X.shape[0])  # the units of the components: means of the features
+    # Data and model are divided by their mean, of a row for the codes and of a feature for the components, so that
+    # their powers in the gradient stay in range; the factor that is left out cancels in the quotient.
+    columns = update.units(xp.sum(X, axis=0) / X.shape[0])
     for _ in range(max_iter):
         value = factors.penalties_value(problem, Wt, H)
         negative, positive = xp.zeros_like(H), xp.zeros_like(H)  # parts of the gradient by `H`
@@ -45,14 +47,14 @@ class _Update:
     def __init__(self, problem: Problem, like: Any) -> None:
         """Take the exponent of the divergence, and from the dtype of the array `like` the smallest values.
 
-        A divisor is at least `smallest`, a mean of at most `least` counts as 0, and the model, in units of a mean, is
-        at least `floor`.
+        A divisor is at least `smallest`. Rows and columns of the data are divided by their means, so that powers stay
+        in range; a mean of at most `least` counts as 0, and the model after the division is at least `floor`.
         """
         limits = np.finfo(numpy_dtype(like))
         self.beta, self.smallest = problem.loss.beta, float(limits.tiny)
         self.least = self.smallest / float(limits.eps)
         self.floor = floor_of(self.beta)
-        if self.beta < 0:  # so that powers do not overflow
+        if self.beta < 0:  # so that P**(beta - 2) is at most the root of the largest number
             self.floor = max(self.floor, float(limits.max) ** (0.5 / (self.beta - 2)))
 
     def units(self, means: Any) -> Any:
@@ -63,7 +65,9 @@ class _Update:
     def parts(self, X: Any, P: Any, M: Any, units: Any) -> tuple[Any, Any]:
         """Return the negative and the positive part of the derivative at each entry, divided by powers of the units.
 
-        `X` are the data, `P` their model, `M` the weights or None, all (n_rows, n), and `units` broadcasts to them.
+        `X` are the data, `P` their model, `M` the weights or None, all (n_rows, n). `units`, the means of the rows or
+        columns of the data, broadcast to them; they are divided out so that powers stay in range, and both parts lack
+        the factor ``units ** (beta - 1)``. The model is at least `floor` times the units.
         """
         P = namespace_of(P).clip(P / units, self.floor, None)
         weights = P ** (self.beta - 2)

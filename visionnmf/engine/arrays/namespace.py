@@ -63,6 +63,7 @@ def to_numpy(array: Any) -> Any:
         return array
     from array_api_compat import is_array_api_strict_namespace, to_device
 
+    # the processor of array-api-strict, with which this is tested, has another name than "cpu", and needs no move
     return np.asarray(array if is_array_api_strict_namespace(namespace_of(array)) else to_device(array, "cpu"))
 
 
@@ -169,9 +170,9 @@ class Recorded:
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
-        """Keep the function; nothing is recorded before the first call."""
+        """Keep the function, which the first call with arrays of some sizes records as a CUDA graph."""
         self.function = function
-        # by the sizes of all arrays: the graph, and the arrays on which it works
+        # by the sizes of all arrays, for which alone a graph holds: the graph, and the arrays on which it works
         self._records: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
 
     def __call__(self, first: Any, *others: Any) -> None:

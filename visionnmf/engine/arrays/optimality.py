@@ -74,7 +74,11 @@ def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float)
 
 
 def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: float) -> Any:
-    """Return the largest derivative at each entry of a `part` of the data: 0 where its residual is above `tiny`."""
+    """Return the largest derivative at each entry of a `part` of the data: 0 where its residual is above `tiny`.
+
+    At a residual of 0 the derivative may be any number between minus and plus the loss's `kink` times the weight. `W`
+    and `H` are the codes and components of that part, (r, n_rows) and (r, n_columns).
+    """
     xp = namespace_of(H)
     zero = xp.abs(xp.matmul(W.T, H) - doubled(problem.X[part])) <= tiny
     weights = xp.ones_like(doubled(zero)) if problem.weights is None else doubled(problem.weights[part])
@@ -99,11 +103,13 @@ class _Balance:
         self.step = 1 / (float(np.linalg.eigvalsh(to_numpy(xp.matmul(self.unit, self.unit.T)))[-1]) or 1.0)
 
     def __call__(self, G: Any, F: Any, bounds: Any) -> Any:
-        """Return the gradient `G` (r, n_rows) of the codes `F` (r, n_rows) with the best choice, by gradient steps.
+        """Return the gradient `G` (r, n_rows) of the codes `F` (r, n_rows) with the best derivatives at residuals of 0.
 
-        `bounds` (n_rows, n) are the largest derivatives, 0 where a residual is not 0. Gradients that the bounds of the
-        codes absorb count as 0. `unit` are the components of norm 1, `norms` (r, 1) their norms before, and `step` is
-        the length of a step.
+        There the loss has a kink, and its derivative may be any number between minus and plus the entry of `bounds`
+        (n_rows, n), which is 0 elsewhere. Accelerated gradient steps find `signs` (n_rows, n) that make the gradient
+        smallest, with the penalty, which is subtracted again at the end. Gradients that the bounds of the codes absorb
+        count as 0. `unit` are the components of norm 1, `norms` (r, 1) their norms before, and `step` is the length of
+        a step.
         """
         xp, unit, penalty = namespace_of(G), self.unit, self.penalty
         slope = _penalty_gradient(penalty, F)

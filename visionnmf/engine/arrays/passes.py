@@ -1,9 +1,9 @@
 """The elementwise part of an iteration of ADMM (:mod:`..kernels.admm`), for each loss, in the array API.
 
-Each function of :data:`DUALS` returns the new scaled dual ``u+`` of some rows (n_rows, n). Its arguments are the
-residuals ``E = X - P``, the model `P`, the scaled dual `old` before, already multiplied by the change of ``1 / rho``,
-the limits ``m / rho`` of the entries, with their weights m, `bound` = ``1 / rho`` without them, the weights or None,
-and the parameter of the loss. The formulas are those of docs/derivations/admm.md.
+Each function of :data:`DUALS` returns the new scaled dual ``u+`` of some rows (n_rows, n), and all have the same
+arguments: the residuals ``E = X - P``, the model `P`, the scaled dual `old` before, already multiplied by the change of
+``1 / rho``, the limits ``m b`` of the entries, with their weights m and ``b = 1 / rho``, the weights `M` or None, and
+the parameter of the loss. The formulas are those of docs/derivations/admm.md, with ``a = E + old``.
 """
 
 from __future__ import annotations
@@ -18,61 +18,77 @@ from visionnmf.engine.losses import Loss
 from .namespace import namespace_of
 
 
-def _manhattan(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, parameter: float) -> Any:
-    """Return the new dual of the Manhattan loss: the old one plus the residual, clipped at the limits."""
+def _manhattan(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
+    """Return the new dual of the Manhattan loss: the `old` one plus the residuals `E`, clipped at ``limit = m b``.
+
+    The weights m of the entries and ``b = 1 / rho`` are in the limit; the other arguments are for other losses.
+    """
     xp = namespace_of(E)
-    return xp.minimum(xp.maximum(E + old, -limit), limit + 0 * E)
+    return xp.minimum(xp.maximum(E + old, -limit), limit)
 
 
-def _elastic_net(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, alpha: float) -> Any:
-    """Return the new dual of the elastic net, whose prox soft-thresholds and then divides by ``1 + alpha m b``."""
+def _elastic_net(E: Any, P: Any, old: Any, limit: Any, M: Any, alpha: float) -> Any:
+    """Return the new dual ``a - prox(a)`` of the elastic net, ``a = E + old`` with residuals `E` and the `old` dual.
+
+    The prox soft-thresholds by ``limit = m b``, with weights m and ``b = 1 / rho``, and divides by ``1 + alpha m b``.
+    What soft-thresholding takes away from a is the new dual of the Manhattan loss.
+    """
     a = E + old
-    soft = a - _manhattan(E, P, old, limit, bound, M, 0.0)
+    soft = a - _manhattan(E, P, old, limit, M, 0.0)
     return a - soft / (1 + alpha * limit)
 
 
-def _huber(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, delta: float) -> Any:
-    """Return the new dual of the Huber loss: the sum ``a m b / (1 + m b)``, clipped at ``delta m b``."""
+def _huber(E: Any, P: Any, old: Any, limit: Any, M: Any, delta: float) -> Any:
+    """Return the new dual of the Huber loss: ``a m b / (1 + m b)``, clipped at ``delta m b``.
+
+    Here ``a = E + old`` with the residuals `E` and the `old` dual, and ``limit = m b`` with the weights m of the
+    entries and ``b = 1 / rho``; the other arguments are for other losses.
+    """
     xp = namespace_of(E)
     new = (E + old) * (limit / (1 + limit))
-    return xp.minimum(xp.maximum(new, -delta * limit), delta * limit + 0 * E)
+    return xp.minimum(xp.maximum(new, -delta * limit), delta * limit)
 
 
-def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, parameter: float) -> Any:
+def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
     """Return the new dual of the Kullback-Leibler divergence: ``q - (P - old)`` with the model q of the prox.
 
-    That is the larger root of a quadratic equation with ``limit = m / rho``, by the algebraic form without
-    cancellation. A missing entry has no dual.
+    That is the larger root of a quadratic equation with ``limit = m / rho`` and the weights m of the entries, by the
+    algebraic form without cancellation. `E` are the residuals ``X - P`` and `old` is the dual before. A missing entry,
+    of weight 0, has no dual.
     """
     xp = namespace_of(E)
     X = E + P
     half = (P - old - limit) / 2
     root = xp.sqrt(half * half + limit * X)
     positive = limit * X > 0
-    small = xp.where(positive, limit * X / xp.where(positive, root - half, 1 + 0 * E), 0 * E)
+    zeros = xp.zeros_like(E)
+    small = xp.where(positive, limit * X / xp.where(positive, root - half, xp.ones_like(E)), zeros)
     new = xp.where(half >= 0, root + half, small) - (P - old)
-    return xp.where(limit + 0 * E > 0, new, 0 * E)
+    return xp.where(limit > 0, new, zeros)
 
 
-def _l21(E: Any, P: Any, old: Any, limit: Any, bound: Any, M: Any, parameter: float) -> Any:
-    """Return the dual ``a m b / (t + m b)`` of L21; Newton's method solves ``sum m a^2 / (t + m b)^2 = 1`` for t."""
+def _l21(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
+    """Return the dual ``a m b / (t + m b)`` of L21, ``a = E + old`` with residuals `E` and the dual `old` before.
+
+    The `limit` is ``m b`` with the weights `M` of the entries, or 1 if that is None, and ``b = 1 / rho``. Newton's
+    method solves ``sum m a^2 / (t + m b)^2 = 1`` for t of each row.
+    """
     xp = namespace_of(E)
     a = xp.asarray(E + old, dtype=xp.float64)
-    wide = xp.asarray(limit + 0 * E, dtype=xp.float64)
-    if M is None:
-        norms = xp.sqrt(xp.sum(a * a, axis=1, keepdims=True))
-        t = xp.clip(norms - xp.asarray(bound, dtype=xp.float64), 0.0, None)
+    wide = xp.asarray(limit, dtype=xp.float64)
+    if M is None:  # then the limit is 1 / rho
+        t = xp.clip(xp.sqrt(xp.sum(a * a, axis=1, keepdims=True)) - wide, 0.0, None)
     else:
         weights = xp.asarray(M, dtype=xp.float64)
         t = xp.sum(0 * a, axis=1, keepdims=True)
         for _ in range(NEWTON_STEPS):
-            denominator = xp.where(weights > 0, t + wide, 1 + 0 * a)
+            denominator = xp.where(weights > 0, t + wide, xp.ones_like(a))
             terms = weights * a * a / (denominator * denominator)
             value = xp.sum(terms, axis=1, keepdims=True)
             slope = xp.sum(2 * terms / denominator, axis=1, keepdims=True)
             short = value > 1 + 1e-7  # else the row is close to its root, or 0 is already right of it
-            t = t + xp.where(short, (value - 1) / xp.where(short, slope, 1 + 0 * slope), 0 * t)
-    share = xp.where(wide > 0, wide / xp.where(wide > 0, t + wide, 1 + 0 * wide), 0 * wide)
+            t = t + xp.where(short, (value - 1) / xp.where(short, slope, xp.ones_like(slope)), xp.zeros_like(t))
+    share = xp.where(wide > 0, wide / xp.where(wide > 0, t + wide, xp.ones_like(wide)), xp.zeros_like(wide))
     return xp.asarray(a * share, dtype=E.dtype)
 
 
@@ -88,7 +104,7 @@ DUALS: dict[str, Callable[..., Any]] = {
 @lru_cache(maxsize=16)
 def pass_of(loss: Loss) -> Callable[..., tuple[Any, Any, Any]]:
     """Return the elementwise pass of a loss; the same function for the same loss, so that it is compiled once."""
-    dual, record, parameter = DUALS[loss.name], loss.record, loss.parameter
+    new_dual, record, parameter = DUALS[loss.name], loss.record, loss.parameter
     valued = record.proximal is not None and record.proximal.valued
 
     def one_pass(X: Any, P: Any, U: Any, M: Any, bound: Any, decay: Any) -> tuple[Any, Any, Any]:
@@ -96,11 +112,12 @@ def pass_of(loss: Loss) -> Callable[..., tuple[Any, Any, Any]]:
 
         `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, all (n_rows, n), and `M` the
         weights or None. `bound` is ``1 / rho``, one number or one a row (n_rows, 1), and `decay` the factor of the dual
-        after rho has grown. The loss is 0 if it is computed separately, that is, if the loss is not `valued`.
+        after rho has grown. `new_dual` has the formula of the loss, with its `parameter`. The loss is 0 if it is
+        computed separately, that is, if the loss's `record` is not `valued`.
         """
         xp = namespace_of(X)
         old, E = U * decay, X - P
-        new = dual(E, P, old, bound if M is None else M * bound, bound, M, parameter)
+        new = new_dual(E, P, old, bound if M is None else M * bound, M, parameter)
         primal = xp.sum(xp.abs(new - old), axis=1)
         losses = record.values(X, P, M, parameter) if valued else 0 * primal
         U[:, :] = new
