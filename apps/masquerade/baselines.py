@@ -34,13 +34,14 @@ _FLOOR = 1e-12  # lower bound for the denominators of multiplicative updates (Li
 
 
 def _multiply_codes(A: Floats, W: Floats, H: Floats) -> Floats:
-    """Update the codes by equation (2) of the paper: A (n, m) ~ W H, without the division by the sums of W in (4)."""
-    # W (n, r) is the basis and H (r, m) the codes. The basis stays as it is here; :func:`_multiply_basis` scales it.
+    """Update the codes H (r, m) of ``A ~ W H`` by equation (2) of Mex-Perera et al.; A is (n, m), basis W (n, r)."""
+    # the multiplicative update of the Kullback-Leibler divergence
     return H * (W.T @ (A / np.maximum(W @ H, _FLOOR))) / np.maximum(W.sum(axis=0)[:, None], _FLOOR)
 
 
 def _multiply_basis(A: Floats, W: Floats, H: Floats) -> Floats:
-    """Update the basis W (n, r) by equations (3) and (4): A (n, m) ~ W H, codes H (r, m). Its columns sum to 1."""
+    """Update the basis W (n, r) by equations (3) and (4) of Mex-Perera et al.: A (n, m) ~ W H, codes H (r, m)."""
+    # (4) scales its columns to sum 1
     W = W * ((A / np.maximum(W @ H, _FLOOR)) @ H.T)
     return W / np.maximum(W.sum(axis=0), _FLOOR)
 
@@ -160,8 +161,9 @@ class _CountFactors(_Baseline):
             self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
 
     def _code(self, a: Floats, total: float) -> Floats:
-        """Return a session's code (n_components,) after `n_iterations[1]` updates from equal entries, sum `total`."""
+        """Return a session's code (n_components,); updates start from equal entries with the sum `total`."""
         # `a` (n_commands,) are the session's weighted counts, and `basis_` (n_commands, n_components) the components.
+        # `n_iterations` are the numbers of updates in training and for the code of a new session.
         h = np.full((self.n_components, 1), total / self.n_components)  # a column, as the updates take codes
         for _ in range(self.n_iterations[1]):
             h = _multiply_codes(a[:, None], self.basis_, h)
@@ -210,7 +212,10 @@ class MexPereraNMF(_CountFactors):
         unseen_distance: float = 1.0,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the rank, the numbers of updates, the distance of a session of unseen commands alone, and the seed."""
+        """Keep the rank, the distance of a session of unseen commands alone, the seed, and the numbers of updates.
+
+        These are the updates in training, for the code of a new session, and when a session is learnt.
+        """
         super().__init__(n_components, n_iterations=n_iterations, random_state=random_state)
         self.unseen_distance = unseen_distance
 
@@ -234,13 +239,14 @@ class MexPereraNMF(_CountFactors):
     def _score(self, session: Symbols) -> float:
         """Return ``||a - W h||_2 (N + 1)``: `a` (n_commands,) weighted counts, `h` their code, `N` unseen commands."""
         # `_counts` are those of the training sessions. v (n_commands,) are the session's counts of the commands in
-        # them; their sum is L - N of the paper. `_information` is -log(p), with p the share of a command in training.
+        # them; their sum is L - N of Mex-Perera et al. `_information` is -log(p), with p the share of a command in
+        # training.
         v, unseen = self._counts.vector(session)
         if not v.any():
             # no command is known: `a` would be 0/0, so the distance is a parameter
             return self.unseen_distance * (unseen + 1)
         a = self._information * v / v.sum()
-        code = self._code(a, max(a.sum(), _FLOOR))
+        code = self._code(a, total=max(a.sum(), _FLOOR))  # its updates start with the sum that the optimum has
         return float(np.linalg.norm(a - self.basis_ @ code) * (unseen + 1))
 
     def update(self, session: Symbols) -> None:
@@ -255,8 +261,10 @@ class MexPereraNMF(_CountFactors):
         new = np.full((len(A) - len(self.basis_), self.n_components), self.basis_.mean())
         self.basis_ = np.vstack([self.basis_, new])
         self.basis_ /= self.basis_.sum(axis=0)
-        self.codes_ = np.column_stack([self.codes_, self._code(A[:, -1], max(A[:, -1].sum(), _FLOOR))])
-        self._iterate(A, self.n_iterations[2])
+        own_code = self._code(A[:, -1], total=max(A[:, -1].sum(), _FLOOR))
+        self.codes_ = np.column_stack([self.codes_, own_code])
+        _, _, after_session = self.n_iterations  # updates in training, for a code, and when a session is learnt
+        self._iterate(A, after_session)
 
 
 class WangNMF(_CountFactors):
@@ -278,7 +286,7 @@ class WangNMF(_CountFactors):
         """Return ``|sum(h) - 1|`` for the code `h` of the session's command frequencies."""
         v = self._counts.vector(session)[0] / max(len(session), 1)  # (n_commands,); unseen commands are left out
         # the code starts with sum 1, which is also its optimum if no command is unseen
-        return float(abs(self._code(v, 1.0).sum() - 1))
+        return float(abs(self._code(v, total=1.0).sum() - 1))
 
 
 class EigenCooccurrence(_Baseline):

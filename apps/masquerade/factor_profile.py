@@ -128,8 +128,8 @@ class FactorProfile(Profile):
         """Return rows (n_sessions, n_commands) of counted sessions, without new commands.
 
         "nmf" gives 1 for each command that occurs, "wang" its share of the session, and "mex-perera" its share of the
-        known commands times ``-log(p)``. That is `_information` (n_commands,), and `_columns` has the column of each
-        command.
+        session's known commands times ``-log(p)``, with `p` the command's share of all training. `_information`
+        (n_commands,) holds ``-log(p)``, and `_columns` the column of each command.
         """
         # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []
@@ -175,17 +175,17 @@ class FactorProfile(Profile):
         For "nmf" it is the cost of :class:`Profile`. For "wang" it is ``|sum(h) - 1|``, with `h` the codes of the
         session. For "mex-perera" it is the logarithm of the distance of the session's row from its approximation times
         ``N + 1``, with `N` the number of new commands. These are distributed by how far each command is from its
-        approximation.
+        approximation. `own` is the weight of the session if it is in the profile itself; only "nmf" subtracts it.
         """
         if self.method == "nmf":
             return super().cost(session, own)
-        row, approximation, total = self._approximate(session)
+        row, approximation, sum_of_codes = self._approximate(session)
         residual = row - approximation
         # by command: how far it is from the approximation; and how often it occurs, if it is new
         unusual = {c: float(abs(residual[self._columns[c]])) for c in session.commands if c in self._columns}
         new = {c: n for c, n in session.commands.items() if self.is_new(c)}
         if self.method == "wang":
-            cost = abs(total - 1)
+            cost = abs(sum_of_codes - 1)
             # new commands, if any, have the whole cost, because they are what lowers the sum of the codes
             unusual = {c: float(n) for c, n in new.items()} or unusual
         else:

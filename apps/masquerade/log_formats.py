@@ -157,7 +157,10 @@ def _events(
 
 
 def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
-    """Pass on the events of a log, and raise UnreadableError at its end if there was none."""
+    """Pass on the events of a log, and raise UnreadableError at its end if there was none.
+
+    None is no event: it stands for a moment in which a log that is followed has nothing new.
+    """
     some = False
     for event in events:
         some = some or event is not None

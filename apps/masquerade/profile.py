@@ -98,8 +98,8 @@ class Profile:
 
         The cost is the mean of ``-log p(c)`` over the commands `c`, with `p` the smoothed share of the profile's
         sessions that hold `c`, plus the mean of ``-log p(c | b)`` over the pairs of successive commands `b`, `c`, plus
-        NEW_COMMAND for each new command, of which a hundred make a session. The session must not be empty. If it is in
-        the profile itself, `own` is its weight there, which is subtracted for the computation.
+        NEW_COMMAND for each new command of a session of a hundred commands, more in a shorter one. The session must not
+        be empty. If it is in the profile itself, `own` is its weight there, which is subtracted for the computation.
         """
         # pairs[b, c]: weights of the sessions that hold them; context[b]: sum of pairs[b, c] over c.
         pairs, context = self.pairs, self.context
@@ -129,11 +129,12 @@ class Profile:
         return self.commands.get(command, 0.0) - own < 0.5
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return the smoothed share of sessions that hold each command of a session; `own` is as for :meth:`cost`.
+        """Return the smoothed share of each command of a session: its sessions over those of all commands, summed.
 
         Each of the VOCABULARY commands that a user might type counts as if it had occurred in PSEUDO_COUNT more
-        sessions.
+        sessions. If this session is in the profile itself, `own` is its weight there, which is subtracted.
         """
+        # `commands` has the weight of the sessions that hold each command, and `total` the sum of these weights.
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         return {c: (self.commands.get(c, 0.0) - own + PSEUDO_COUNT) / total for c in session.commands}
 

@@ -180,6 +180,8 @@ def score(
     paths = [str(path) for path in logs]
     if following.follow and len(paths) != 1:
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
+    # Work is shared with other processes if there are several jobs, or with workers if there is a cluster, which has
+    # priority. How many users there are is not known yet, so `n_jobs` also stands for the number of tasks.
     if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and (following.follow or STANDARD_INPUT in paths):
         got = cluster_address() or n_jobs
         raise ParameterError(f"n_jobs must be 1 where a log is followed, or standard input; got {got}")
@@ -220,8 +222,9 @@ class _Reader:
         """Cut the commands of all logs into sessions by `size` or `idle` of the model, and yield these.
 
         A followed log also ends sessions after `silence` seconds without a command. With early alarms, sessions are
-        yielded while they grow. Users whom the model knows are never forgotten. `place` tells each session which lines
-        of which log it comes from.
+        also yielded while they grow, so that their first commands can raise an alarm. Users whom the model knows are
+        never forgotten. `place` tells each session which lines of which log it comes from. A log is `live` if it is
+        read as it is written; then commands without a time get that of the clock.
         """
         return sessions(
             self._commands(),
@@ -253,7 +256,8 @@ class _Reader:
     def _events(self, path: str) -> Iterator[Event | None]:
         """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
         # `source` has the format, or "auto", and the user of logs that name none, by default the name of the file.
-        # `poll` seconds are between two looks at a log, and `stop` ends the reading.
+        # `poll` seconds are between two looks at a log, and `stop` ends the reading. The readers keep `place` at the
+        # present line, for sessions and messages. With `whole_lines` a command is the whole line of a history.
         lines: str | Iterator[Line] = path
         user, format = self.source.user, self.source.format
         if path == STANDARD_INPUT:
@@ -276,7 +280,7 @@ def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[Session
         if not session.growing:
             alarmed.pop(result.user, None)
             yield result
-        elif result.verdict == "alarm" and _is_news(result, alarmed):
+        elif result.verdict == "alarm" and _is_news(result, alarmed):  # which also keeps the number in `alarmed`
             yield result
 
 
@@ -378,8 +382,8 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
         source=source,
         user=session.user,
         index=session.index,
-        start=_with_year(session.start),
-        end=_with_year(session.end),
+        start=_time_if_known(session.start),  # None for a log whose times have no year
+        end=_time_if_known(session.end),
         n_commands=len(session.commands),
         score=None,
         threshold=None,
@@ -396,13 +400,15 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
     result = replace(result, score=judgement.score, threshold=judgement.threshold, verdict=verdict)
     if above <= 0:  # reasons were found for a score that came near the threshold, but are not needed
         return result
+    # Reasons are also given while the user is still being learnt; `usual` are commands that the user types most.
     reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judgement.reasons]
     severity = _severity(above) if verdict == "alarm" else None
     return replace(result, reasons=reasons, usual=judgement.usual, severity=severity)
 
 
-def _with_year(moment: float | None) -> float | None:
-    """Return a time, or None for one from a log without a year."""
+def _time_if_known(moment: float | None) -> float | None:
+    """Return a time in seconds since 1970, or None for one from a log without a year."""
+    # Readers put times without a year into 1972, before FIRST_TIME.
     return None if moment is None or moment < FIRST_TIME else moment
 
 

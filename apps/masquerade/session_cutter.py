@@ -143,17 +143,17 @@ def sessions(
         if idle is not None and user in cutter.growing:
             assert moment is not None
             if abs(moment - (cutter.growing[user].end or 0.0)) > idle:  # `end` is set, because every event had a time
-                yield cutter.close(user, True)
+                yield cutter.close(user, complete=True)
         n_commands = cutter.add(user, command, moment)
         if n_commands >= cutter.longest:
-            yield cutter.close(user, True)
+            yield cutter.close(user, complete=True)
         # from 10 commands on, to be judged each time that it has doubled since it was last yielded
         elif growing and n_commands >= 2 * MIN_JUDGED and n_commands >= 2 * cutter.growing[user].judged:
-            yield cutter.look(user)
+            yield cutter.snapshot(user)
     if timeless and not timed:
         raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
     for user in list(cutter.growing):
-        yield cutter.close(user, False)
+        yield cutter.close(user, complete=False)
 
 
 class _Growing:
@@ -192,7 +192,7 @@ class _Cutter:
         """Make room for a user; return the unfinished session, if any, of one who is forgotten for that.
 
         `cut` counts the sessions of each remembered user. `unknown` has those who are not `known` and may be forgotten,
-        the longest silent first. `growing` has the unfinished sessions by user.
+        the longest silent first; a model has learnt those who are. `growing` has the unfinished sessions by user.
         """
         if user in self.unknown:
             self.unknown.move_to_end(user)
@@ -202,7 +202,7 @@ class _Cutter:
         if not known:
             if len(self.unknown) >= MAX_USERS:
                 silent = next(iter(self.unknown))
-                forgotten = self.close(silent, False) if silent in self.growing else None
+                forgotten = self.close(silent, complete=False) if silent in self.growing else None
                 del self.cut[silent], self.unknown[silent]
             self.unknown[user] = None
         self.cut[user] = 0
@@ -248,7 +248,7 @@ class _Cutter:
             user, session = next(iter(self.growing.items()))
             if self.clock() - session.heard <= seconds:
                 return
-            yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
+            yield self.close(user, complete=self.by_time or 2 * len(session.commands) >= self.longest)
 
     def grown(self) -> Iterator[Session]:
         """Yield, unfinished, sessions grown by half since they were last yielded, at first MIN_JUDGED commands."""
@@ -257,19 +257,20 @@ class _Cutter:
         for user in list(self.changed):
             session = self.growing.get(user)
             if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
-                yield self.look(user)
+                yield self.snapshot(user)
         self.changed.clear()
 
-    def look(self, user: str) -> Session:
+    def snapshot(self, user: str) -> Session:
         """Return a session as it is at the moment, marked as `growing`, and remember its length for the next time."""
         # ``self.growing`` has the unfinished sessions by user, and `judged` is that length.
         session = self.growing[user]
         session.judged = len(session.commands)
         return self._session(user, session, complete=False, growing=True)
 
-    def close(self, user: str, complete: bool) -> Session:
+    def close(self, user: str, *, complete: bool) -> Session:
         """End the growing session of a user and return it; `complete` says whether it has its full length."""
-        # `held` counts the characters of the lines of unfinished sessions, and `cut` the sessions of each user.
+        # `held` counts the characters of the lines of unfinished sessions, `cut` the sessions of each user, and
+        # `changed` has the users whose unfinished sessions have new commands.
         session = self.growing.pop(user)
         self.changed.pop(user, None)
         self.held -= sum(len(origin.text) for origin in session.origins)
@@ -278,8 +279,13 @@ class _Cutter:
         return found
 
     def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
-        """Return a session for the caller, with times in order even if the lines of the log are not."""
-        # Its `index` is the number of the user's sessions before it, ``cut[user]``.
+        """Return a session for the caller, with times in order even if the lines of the log are not.
+
+        It is `complete` if it has its full length, and `growing` if it may get more commands; the rest at the end of a
+        log, or of a user who is forgotten, is neither.
+        """
+        # Its `index` is the number of the user's sessions before it, ``cut[user]``. `origins` says for each command
+        # where it stands in the log.
         start, end = session.start, session.end
         if start is not None and end is not None and end < start:
             start, end = end, start

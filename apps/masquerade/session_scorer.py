@@ -233,10 +233,11 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         self.doubtful_ = self._find_doubtful(counted)
         doubtful = set(self.doubtful_.tolist())
         # Sessions that may be another person's have no influence on the threshold, and little on the profile.
+        # `_calibrate` learns the profile from the others, and sets the usual cost and the threshold.
         self._calibrate([session for i, session in enumerate(counted) if i not in doubtful])
         for i in self.doubtful_:
             self.profile_.add(counted[i], DOUBTFUL_WEIGHT)
-        self.previous_score_ = 0.0
+        self.previous_score_ = 0.0  # a part of the score of the latest session, which `update` adds to the next
         self.n_sessions_ = len(counted)
         return self
 
@@ -322,7 +323,9 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
             above = costs - np.median(costs)
             # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
+            # `min_deviation`, in nats, keeps the limit above 0 if sessions are nearly the same.
             limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + COUNTS.min_deviation)
+            # The costs of short sessions vary more, so what they are above the median counts less, by a factor up to 1.
             above *= [self._certainty(counted[i]) for i in kept]
             worst = np.argsort(-above, kind="stable")[: min(at_once, most - len(found))]
             worst = worst[above[worst] > limit]

@@ -148,7 +148,10 @@ def collect_sessions(
     skipped: list[str] = []
 
     def commands() -> Iterator[Event | None]:
-        """Yield the events of all files; a file that cannot be read adds a sentence to `skipped`."""
+        """Yield the events of all files; a file that cannot be read, or without any, adds a sentence to `skipped`.
+
+        None among the events stands for nothing new in a log that is followed.
+        """
         for path in paths:
             try:
                 events = read_events(path, format=source.format, user=source.user, whole_lines=cutting.whole_lines)
