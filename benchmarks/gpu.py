@@ -24,7 +24,6 @@ import sklearn
 from _main import Missing, main
 
 from visionnmf import NMF
-from visionnmf.engine.arrays import factors
 from visionnmf.engine.arrays.admm import AdmmOnDevice
 from visionnmf.engine.blocks import n_threads
 from visionnmf.engine.losses import Loss
@@ -157,7 +156,7 @@ def iteration() -> None:
         "over the larger of both; over their sum",
         f"{median / max(moved, worked):.2f}; {median / (moved + worked):.2f}",
     )
-    row(f"objective after {ITERATIONS} iterations", f"{factors.objective(problem, Wt, H):.6g}")
+    row(f"objective after {ITERATIONS} iterations", f"{problem.objective(Wt, H):.6g}")
     if CPU_ITERATIONS:
         memory = Problem(X.cpu().numpy(), Loss("manhattan"))
         Wt, H = start(X.shape, r)

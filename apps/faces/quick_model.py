@@ -19,6 +19,7 @@ from visionnmf.engine.products import norms_of
 from visionnmf.engine.solvers.admm import FixedComponents
 from visionnmf.engine.solving import fit
 from visionnmf.models.data_checks import check_weights
+from visionnmf.models.fits import Start
 from visionnmf.models.initialisation import start_factors
 
 Array = NDArray[Any]
@@ -62,7 +63,7 @@ class QuickModel:
         problem = Problem(data, Loss("manhattan"), penalty, penalty, entries)
         rng = check_random_state(self.random_state)
         # Random codes (n_components, n_images), and components; no factors are given to start from, nor scales of rows.
-        Wt, self.components_ = start_factors(problem, self.n_components, "random", rng, None, None, None)
+        Wt, self.components_ = start_factors(problem, Start(self.n_components, None, False, rng), None, None)
         # By which the components were divided: by 1, because here they stay as they are.
         self.component_norms_ = np.ones(len(self.components_), self.components_.dtype)
         with one_blas_thread():  # `fit` changes both factors in place

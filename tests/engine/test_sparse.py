@@ -96,7 +96,7 @@ def test_products_take_dense_and_sparse_data_alike(rng):
     A = rng.random((3, 40))
     for data in (X, X.toarray()):
         np.testing.assert_allclose(products.right_sides(data, A), A @ X.toarray().T, rtol=1e-12)
-        assert products.squares(data) == pytest.approx((X.toarray() ** 2).sum())
+        assert products.sum_of_squares(data) == pytest.approx((X.toarray() ** 2).sum())
         transposed = Problem(data, Loss("frobenius")).features
         assert transposed.shape == (40, 60)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import ParameterError
 
 from . import divergence
-from .arrays.namespace import namespace_of
+from .arrays.namespace import CHUNK_ENTRIES, is_elsewhere, namespace_of, on_gpu, stacked, total
 from .blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from .kernels import admm as _admm_kernels
 from .kernels.sparse import model_entries
@@ -452,18 +452,24 @@ def named_losses() -> list[str]:
 # --- evaluation -------------------------------------------------------------------------------------------------------
 
 
-def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None) -> float:
-    """Evaluate a loss of dense data in double precision by blocks, without ``W @ H``; `Wt` (r, n_samples) is W.T."""
-    out = np.empty(X.shape[0])
+def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> float:
+    """Evaluate a loss of dense data in double precision by blocks, without ``W @ H``; `Wt` (r, n_samples) is W.T.
 
-    def evaluate(block: tuple[int, int]) -> None:
-        """Write the losses of rows ``block[0]:block[1]`` of `X`, for their model ``W @ H``, to `out`."""
+    All arrays are of NumPy, or of another library on one device.
+    """
+    matmul = namespace_of(H).matmul
+
+    def evaluate(block: tuple[int, int]) -> Any:
+        """Return the losses of rows ``block[0]:block[1]`` of `X`, for their model ``W @ H``."""
         rows = slice(*block)
-        M = None if weights is None else weights[rows]
-        out[rows] = loss.record.values(X[rows], np.matmul(Wt[:, rows].T, H), M, loss.parameter)
+        M = None if weights is None else weights[rows, :]
+        return loss.record.values(X[rows, :], matmul(Wt[:, rows].T, H), M, loss.parameter)
 
-    map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-    return float(out.sum())
+    if is_elsewhere(X):
+        losses = map_blocks(evaluate, row_blocks(X, CHUNK_ENTRIES[on_gpu(X)]), parallel=False)
+    else:
+        losses = map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+    return total(stacked(losses)[None, :])
 
 
 def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
@@ -34,7 +33,7 @@ from .kernels.sparse import model_entries
 from .losses import ZERO, Loss
 from .penalties import Box, Penalties
 from .problem import Problem
-from .products import floors
+from .products import floors, sum_of_squares
 
 Array = NDArray[Any]
 
@@ -54,7 +53,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
     norms_W, norms_H = np.linalg.norm(W64, axis=1), np.linalg.norm(H64, axis=1)
-    size = float(np.sqrt(sum_squares(X))) or float(norms_W @ norms_H)  # data of zeros: relative to the model
+    size = float(np.sqrt(sum_of_squares(X))) or float(norms_W @ norms_H)  # data of zeros: relative to the model
     if size == 0:
         return 0.0
     with one_blas_thread():
@@ -69,12 +68,6 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
         moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
     )
     return float(np.sqrt(max(changes))) / size
-
-
-def sum_squares(X: Any) -> float:
-    """Return the sum of squares of a dense or sparse array, in double precision."""
-    values = X.data if sp.issparse(X) else np.ravel(X)
-    return float(np.einsum("i,i->", values, values, dtype=np.float64))
 
 
 def penalty_gradient(penalty: Penalties, F: Array) -> Array:
@@ -125,7 +118,7 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
 
     def rows(chunk: tuple[int, int]) -> tuple[Array, float]:
         """Fill `G_W` for a chunk of rows; return its share of the gradient of `H` and of the derivative's square."""
-        G, squares = np.zeros_like(H), 0.0
+        G, derivative_squares = np.zeros_like(H), 0.0
         for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):  # blocks that stay in cache
             block = slice(first, last)
             # weights of the entries; `D` is the derivative at the model, `at_zero` the one that sets the scale
@@ -135,8 +128,8 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
             D, at_zero = loss.record.derivative(X[block].astype(np.float64), rows_P, entries, loss.parameter, 0.0)
             G_W[:, block] = H @ D.T
             G += codes @ D
-            squares += sum_squares(at_zero)
-        return G, squares
+            derivative_squares += sum_of_squares(at_zero)
+        return G, derivative_squares
 
     parts = map_blocks(rows, blocks(len(X), per_chunk), parallel=X.size > BLOCK_ELEMENTS)
     return G_W, np.sum([part[0] for part in parts], axis=0), float(np.sqrt(sum(part[1] for part in parts)))
@@ -170,7 +163,7 @@ class Derivatives(NamedTuple):
             part = self.X[first:last].astype(np.float64)
             entries = 1.0 if self.M is None else self.M[first:last]
             # the second result, the size of the derivative at the model 0, does not depend on the model that is passed
-            total += sum_squares(self.loss.record.derivative(part, part, entries, self.loss.parameter, self.tiny)[1])
+            total += sum_of_squares(self.loss.record.derivative(part, part, entries, self.loss.parameter, self.tiny)[1])
         return total
 
     def rows(self, part: slice, F: Array, A: Array) -> tuple[Array, Array, Array]:
@@ -294,8 +287,8 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     assert form is not None
     # what entries that are not stored add to the squared derivative at the model 0
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
-    squares = sum_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
-    return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(squares))
+    derivative_squares = sum_of_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
+    return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(derivative_squares))
 
 
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:

@@ -21,6 +21,7 @@ from scipy.sparse.linalg import eigsh
 from visionnmf.exceptions import ParameterError
 
 from . import projections
+from .arrays.namespace import doubled, is_elsewhere, namespace_of, to_numpy
 from .kernels import penalties as _kernels
 
 __all__ = ["L1", "L2", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
@@ -165,7 +166,10 @@ class Box(Proximal):
         self.feasible(F)
 
     def feasible(self, F: Array) -> None:
-        np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
+        if is_elsewhere(F):
+            F[:, :] = namespace_of(F).clip(F, self.low, self.high)
+        else:
+            np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +197,10 @@ class L1(_Weighted, Linear):
     degree = 1
 
     def value(self, F: Array) -> float:
-        # F is (n_components, n_points); `weight` is one number or one per component
-        return float(np.dot(np.broadcast_to(self.weight, len(F)), F.sum(axis=1, dtype=np.float64)))
+        # F is (n_components, n_points), of any library; `weight` is one number or one per component
+        xp = namespace_of(F)
+        sums = to_numpy(xp.sum(F, axis=1, dtype=xp.float64))
+        return float(np.dot(np.broadcast_to(self.weight, len(sums)), sums))
 
     def slope(self, n_components: int) -> Array:
         # the derivative of an l1 norm is its weight; a column, because it is the same at all points of a component
@@ -208,9 +214,12 @@ class L2(_Weighted, Smooth):
     degree = 2
 
     def value(self, F: Array) -> float:
-        # half the sum of the squares of each component of F (n_components, n_points), times its weight
-        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
-        return float(np.dot(np.broadcast_to(self.weight, len(F)), squares)) / 2
+        # half the sum of the squares of each component of F (n_components, n_points), of any library, times its weight
+        if is_elsewhere(F):
+            squares = to_numpy(namespace_of(F).sum(doubled(F) ** 2, axis=1))
+        else:
+            squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
+        return float(np.dot(np.broadcast_to(self.weight, len(squares)), squares)) / 2
 
     def add_gradient(self, F: Array, out: Array) -> None:
         # the gradient of weight / 2 |f|^2 is weight f; `weight` is one number or one per component

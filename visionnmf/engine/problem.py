@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .arrays.namespace import to_numpy
 from .losses import Loss, loss_value, sparse_loss_value
 from .penalties import NONNEGATIVE, Penalties
 
@@ -23,7 +24,8 @@ class Problem:
     Attributes
     ----------
     X : ndarray, C-contiguous, or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0, finite]
-        float32 or float64. An entry of weight 0 is missing, and must be 0.
+        float32 or float64. An entry of weight 0 is missing, and must be 0. Also an array of another library, on its
+        device, where the factors then lie as well.
     loss : Loss
     penalty_W, penalty_H : Penalties
         Penalties of the codes ``Wt`` (n_components, n_samples) and of the components ``H`` (n_components, n_features).
@@ -58,16 +60,28 @@ class Problem:
         """The transposed data: a view of dense data, or a copy of sparse data that each problem makes once."""
         return self.transposed.X if self.is_sparse else self.X.T
 
-    def objective(self, Wt: Array, H: Array) -> float:
+    @property
+    def is_scale_free(self) -> bool:
+        """Whether components may be divided by any number and codes multiplied by it, see :meth:`rescaled`."""
+        return self.penalty_W.is_cone and self.penalty_H.is_cone
+
+    def rescaled(self, norms: Array) -> Problem:
+        """Return the equivalent problem for components divided by `norms` (r,) and codes multiplied by them."""
+        if not (self.penalty_W.kinds or self.penalty_H.kinds):
+            return self  # which may have a transposed copy of the data already
+        scale = to_numpy(norms).astype(np.float64)
+        return replace(self, penalty_W=self.penalty_W.rescaled(scale), penalty_H=self.penalty_H.rescaled(1 / scale))
+
+    def objective(self, Wt: Any, H: Any) -> float:
         """Return the loss plus both penalties, in double precision, for codes `Wt` (transposed) and components `H`."""
         return self.loss_value(Wt, H) + self.penalty_value(Wt, H)
 
-    def loss_value(self, Wt: Array, H: Array) -> float:
+    def loss_value(self, Wt: Any, H: Any) -> float:
         """Return the loss alone, without penalties, for codes `Wt` (r, n_samples) and components `H` (r, n)."""
         if self.is_sparse:
             return sparse_loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
         return loss_value(self.X, Wt, H, self.loss, weights=self.weights)
 
-    def penalty_value(self, Wt: Array, H: Array) -> float:
+    def penalty_value(self, Wt: Any, H: Any) -> float:
         """Return the penalty of the codes `Wt` (r, n_samples) plus that of the components `H` (r, n); no loss."""
         return self.penalty_W.value(Wt) + self.penalty_H.value(H)

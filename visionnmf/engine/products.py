@@ -1,4 +1,4 @@
-"""Products of the data with a factor, with one interface for dense and sparse data."""
+"""Products of data and factors, for dense arrays of NumPy or of another library on their device, and sparse data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .arrays.namespace import chunks, doubled, is_elsewhere, namespace_of
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from .kernels import sparse as _sparse_kernels
 
@@ -17,8 +18,10 @@ COLUMNS = 256  # columns of a dense product that one thread computes at a time
 FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the mean of the row
 
 
-def product(A: Array, B: Array) -> Array:
-    """Return ``A @ B``, in the package's own threads: OpenBLAS's stall when another process occupies a core."""
+def product(A: Any, B: Any) -> Any:
+    """Return ``A @ B``; of arrays of NumPy in our own threads, because OpenBLAS's stall when a core is occupied."""
+    if is_elsewhere(A):
+        return namespace_of(A).matmul(A, B)
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)
 
     def columns(block: tuple[int, int]) -> None:
@@ -31,9 +34,13 @@ def product(A: Array, B: Array) -> Array:
     return result
 
 
-def norms_of(H: Array) -> Array:
+def norms_of(H: Any) -> Any:
     """Return the Euclidean norms (r,) by which components `H` (r, n) are divided; 1 for a component of zeros."""
-    norms: Array = np.linalg.norm(H, axis=1)
+    if is_elsewhere(H):
+        xp = namespace_of(H)
+        norms = xp.sqrt(xp.sum(H * H, axis=1))
+        return xp.where(norms > 0, norms, xp.ones_like(norms))
+    norms = np.linalg.norm(H, axis=1)
     norms[norms == 0] = 1
     return norms
 
@@ -52,13 +59,23 @@ def _sparse_product(X: Any, A: Array) -> Array:
     return np.ascontiguousarray(out.T)
 
 
-def right_sides(X: Any, A: Array) -> Array:
+def inner(A: Any, B: Any) -> float:
+    """Return the sum of the products of the entries of two dense arrays of one shape, in double precision."""
+    if is_elsewhere(A):
+        return float(namespace_of(A).sum(doubled(A) * doubled(B)))
+    return float(np.einsum("ij,ij->", A, B, dtype=np.float64))
+
+
+def right_sides(X: Any, A: Any) -> Any:
     """Return ``A @ X.T`` (r, n_rows), the right-hand sides of the least-squares problems of the rows of `X`."""
     return _sparse_product(X, A) if sp.issparse(X) else product(A, X.T)
 
 
-def squares(X: Any, sample_weight: Array | None = None) -> float:
+def sum_of_squares(X: Any, sample_weight: Any = None) -> float:
     """Return the sum of the squares of the data, in double precision; a row of weight 2 counts twice."""
+    if is_elsewhere(X):
+        weighted = X if sample_weight is None else X * sample_weight[:, None]
+        return sum(inner(X[rows, :], weighted[rows, :]) for rows in chunks(X))
     values = X.data if sp.issparse(X) else X
     flat = values.reshape(-1)
     if sample_weight is None:

@@ -48,9 +48,25 @@ def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 
     With the full mean, ADMM ends in poor solutions if outliers dominate it (:func:`scale_of`).
     """
-    scale = scale_of(X.mean(dtype=np.float64), n_components)  # standard deviation of the normal numbers
-    H = absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
-    return absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
+    return draw_factors(X.shape, X.dtype, X.mean(dtype=np.float64), n_components, rng)
+
+
+def draw_factors(
+    shape: tuple[int, int], dtype: Any, mean: float, n_components: int, rng: RandomState
+) -> tuple[Array, Array]:
+    """Draw the factors of :func:`random` for data of this shape, dtype and mean."""
+    scale = scale_of(mean, n_components)
+    H = absolute_normal(rng, (n_components, shape[1]), scale, dtype)
+    return absolute_normal(rng, (n_components, shape[0]), scale, dtype), H
+
+
+def factor_to_match(mean: float, mean_codes: Array, mean_components: Array) -> float:
+    """Return the number that scales a drawn factor to match a given one: ``W @ H`` gets a quarter of the data's mean.
+
+    `mean` is that of the data, and `mean_codes` and `mean_components` (r,) are those of each component's two factors.
+    """
+    size = float(mean_codes @ mean_components)
+    return mean / (4 * size) if size > 0 else 1.0
 
 
 def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:

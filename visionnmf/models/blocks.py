@@ -20,14 +20,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from visionnmf._checks import check_nonnegative_array, shown
+from visionnmf._checks import check_nonnegative_array
 from visionnmf.engine.distributed import rows as engine
 from visionnmf.engine.distributed.block import BlockData, Sums
 from visionnmf.engine.distributed.crew import Crew, LocalCrew
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import SEPARABLE, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of
 from visionnmf.engine.solvers import choose
 from visionnmf.engine.solving import Fit, PrintedProgress, check_codes
 from visionnmf.exceptions import ParameterError, TooLargeError
@@ -35,7 +34,7 @@ from visionnmf.io.inputs import available_memory
 
 from .best_start import fit_best
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
-from .fits import Found, Start
+from .fits import NO_FIT, Found, Start, normalise
 from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
@@ -287,7 +286,6 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
 
     `model` holds the parameters; its attributes do not change. `start` holds given components and the random generator.
     """
-    refuse(model)
     penalties = _penalties(model, data)
     record = find_loss(model.loss)
     assert record is not None
@@ -311,12 +309,18 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
                 return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
 
             result, H = fit_best(model, solver, fit_once, report)
+            norms = normalise(problem, H)
         else:
             if start.components is None:
                 raise ParameterError("components_init must be given with update_components=False; got None")
-            result, H = None, start.components.copy()
+            result, H = NO_FIT, start.components.copy()
+            norms = np.ones(len(H), H.dtype)
             crew.tell("begin", problem)  # the blocks learn the loss and the penalties from it
-        return _finish(rows, solver, result, H, with_codes)
+        final = replace(rows, problem=problem.rescaled(norms))
+        crew.tell("finish", H, final.problem.penalty_W)  # each block finds its final codes
+        found, distance = engine.report(final, H), engine.optimality(final, H)
+        codes = codes_array(crew, len(H), data.dtype) if with_codes else None
+        return Found(solver, loss, result, H, norms, codes, found, distance)
     finally:
         crew.close()
 
@@ -335,41 +339,6 @@ def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
     sides["H"] = components.resolve("H", features, data.dtype)
     ridge = model.ridge_
     return {side: replace(penalty, l2=penalty.l2 + ridge) for side, penalty in sides.items()}
-
-
-def _finish(rows: engine.RowsInBlocks, solver: str, result: Fit | None, H: Array, with_codes: bool) -> Found:
-    """Normalise the components, find the final codes of the `rows` in their blocks, and evaluate them.
-
-    `result` is the fit, or None for fixed components, which keep their norms. `H` is normalised in place, unless a
-    constraint depends on its scale.
-    """
-    crew, problem = rows.crew, rows.problem
-    norms = np.ones(len(H), H.dtype)
-    if result is not None and problem.penalty_W.is_cone and problem.penalty_H.is_cone:
-        norms = norms_of(H)
-        H /= norms[:, None]
-    scale = norms.astype(np.float64)  # the penalties belong to the factors before normalisation
-    penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
-    if penalty_W.kinds or penalty_H.kinds:
-        penalty_W, penalty_H = penalty_W.rescaled(scale), penalty_H.rescaled(1 / scale)
-    crew.tell("finish", H, penalty_W, penalty_W)  # the penalty for finding the codes, and that of the report
-    final = replace(rows, problem=replace(problem, penalty_W=penalty_W, penalty_H=penalty_H))
-    report = engine.report(final, H)
-    found = engine.optimality(final, H)
-    history = [] if result is None else result.history[:-1]  # the last one is evaluated again for the final codes
-    n_iter = 0 if result is None else result.n_iter
-    codes = codes_array(crew, len(H), rows.dtype) if with_codes else None
-    return Found(solver, problem.loss, H, norms, n_iter, history, report, found, codes)
-
-
-def refuse(model: Any) -> None:
-    """Raise ParameterError for parameters that fits in blocks do not take, with those that they take."""
-    if model.init not in ("random", "custom"):
-        raise ParameterError(
-            f"init must be 'random' or 'custom' for a Dask array; got {model.init!r}; pass W or H of your own"
-        )
-    if model.zero_weight != 1:
-        raise ParameterError(f"zero_weight must be 1 for a Dask array; got {shown(model.zero_weight)}")
 
 
 def refuse_coupled(penalty: Any, resolved: Any) -> None:

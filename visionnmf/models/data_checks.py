@@ -17,7 +17,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
-from visionnmf.engine.arrays.namespace import on_gpu, taken, to_numpy
+from visionnmf.engine.arrays.namespace import moved, namespace_of, on_gpu, taken, to_numpy
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
@@ -254,33 +254,37 @@ def select_samples(problem: Problem, rows: slice | Array) -> Problem:
     return replace(problem, X=X, weights=weights)
 
 
-def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
+def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
     """Return the problem with unchecked sample weights, or None, and what its rows were multiplied by or None."""
     if sample_weight is None:
         return problem, None
-    return weigh_samples(problem, check_sample_weight(sample_weight, problem.X.shape[0], np.float64))
+    values = to_numpy(sample_weight) if type(sample_weight) is type(problem.X) else sample_weight
+    return weigh_samples(problem, check_sample_weight(values, problem.X.shape[0], np.float64))
 
 
-def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Array | None]:
+def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Any]:
     """Return the problem whose samples count `s` times (n_samples,), and what its rows were multiplied by, or None.
 
     If the loss is homogeneous (``loss(c x, c y) = c^degree loss(x, y)``) and the codes have no penalty, rows are scaled
     by ``s^(1/degree)``, and so are their codes. Otherwise the weights go to the entries, which raises ParameterError
-    for a sparse `X`.
+    for a sparse `X`. `s` is an array of NumPy, and what is returned belongs to the library of the data.
     """
     X = problem.X
     degree = problem.loss.record.degree
     if degree and not problem.penalty_W.kinds:
-        scale = (s ** (1 / degree)).astype(X.dtype)
-        scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
-        return replace(problem, X=scaled), scale
+        if problem.is_sparse:
+            scale = (s ** (1 / degree)).astype(X.dtype)
+            return replace(problem, X=sp.csr_array(sp.diags_array(scale) @ X)), scale
+        scale = moved(s ** (1 / degree), X)
+        return replace(problem, X=X * scale[:, None]), scale
     if problem.is_sparse:
         cause = "penalty_W or nuclear" if degree else problem.loss.label
         raise ParameterError(f"sample_weight must be None for a sparse X with {cause}; got weights")
-    s = s ** (1 / problem.loss.record.weight_degree)  # some losses take a power of the weights of entries
-    rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
-    weights = np.array(rows if problem.weights is None else problem.weights * rows)
-    return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None
+    xp = namespace_of(X)
+    # some losses take a power of the weights of entries
+    rows = moved(s ** (1 / problem.loss.record.weight_degree), X)[:, None]
+    weights = (xp.ones_like(X) if problem.weights is None else problem.weights) * rows
+    return replace(problem, X=xp.where(weights > 0, X, xp.zeros_like(X)), weights=weights), None
 
 
 def check_kind(X: Any) -> Any:

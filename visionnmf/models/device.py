@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from visionnmf._checks import check_nonnegative_array, check_sample_weight, shown
-from visionnmf.engine.arrays import factors, fitting
+from visionnmf._checks import check_nonnegative_array
+from visionnmf.engine.arrays import fitting
 from visionnmf.engine.arrays.namespace import (
     CHUNK_ENTRIES,
-    chunks,
     copied,
     is_elsewhere,
     is_torch,
@@ -25,22 +24,21 @@ from visionnmf.engine.arrays.namespace import (
     namespace_of,
     numpy_dtype,
     on_gpu,
-    parts_of,
     to_numpy,
     total,
 )
 from visionnmf.engine.arrays.optimality import optimality
-from visionnmf.engine.distributed.rows import Report
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.report import Report
 from visionnmf.engine.solvers import choose
 from visionnmf.engine.solving import Fit, PrintedProgress
-from visionnmf.engine.starts import absolute_normal, scale_of
 from visionnmf.exceptions import ParameterError, TooLargeError
 
 from .best_start import fit_best
-from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, refuse_zeros
-from .fits import Found, Start
+from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, refuse_zeros, with_sample_weight
+from .fits import NO_FIT, Found, Start, normalise
+from .initialisation import start_factors
 from .memory import estimate_memory
 from .penalty import given_penalty
 
@@ -107,17 +105,6 @@ def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tu
     return xp.where(M > 0, X, xp.zeros_like(X)), M
 
 
-def refuse(model: Any, penalties: dict[str, Any]) -> None:
-    """Raise ParameterError for parameters that fits on a device do not take, with those that they take."""
-    if model.init not in ("random", "custom"):
-        raise ParameterError(
-            f"init must be 'random' or 'custom' for an array on a device; got {model.init!r}; pass W or H of your own"
-        )
-    if model.zero_weight != 1:
-        raise ParameterError(f"zero_weight must be 1 for an array on a device; got {shown(model.zero_weight)}")
-    refuse_terms(penalties)
-
-
 def refuse_terms(penalties: dict[str, Any]) -> None:
     """Raise ParameterError for penalties that the engine does not have for arrays on a device."""
     for side, penalty in penalties.items():
@@ -168,27 +155,6 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
         )
 
 
-def _weighted(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
-    """Return the problem with weighted samples, and what its rows were multiplied by (n_samples,), or None.
-
-    Rows are multiplied if loss and penalty allow it, as in :func:`.data_checks.weigh_samples`; else entries get
-    weights.
-    """
-    X = problem.X
-    if sample_weight is None:
-        return problem, None
-    xp = namespace_of(X)
-    values = to_numpy(sample_weight) if type(sample_weight) is type(X) else sample_weight
-    s = check_sample_weight(values, X.shape[0], np.float64)
-    record = problem.loss.record
-    if record.degree and not problem.penalty_W.kinds:
-        scale = moved(s ** (1 / record.degree), X)
-        return replace(problem, X=X * scale[:, None]), scale
-    rows = moved(s ** (1 / record.weight_degree), X)[:, None]
-    M = (xp.ones_like(X) if problem.weights is None else problem.weights) * rows
-    return replace(problem, X=xp.where(M > 0, X, xp.zeros_like(X)), weights=M), None
-
-
 def _check_positive(X: Any, M: Any, loss: Loss) -> None:
     """Raise ParameterError if the loss is infinite because an entry of `X` that counts, by its weight `M`, is 0."""
     if loss.needs_positive:
@@ -202,29 +168,6 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
         return None
     values = to_numpy(values) if type(values) is type(X) else values
     return moved(check_nonnegative_array(values, name, shape, numpy_dtype(X)), X)
-
-
-def _start(problem: Problem, start: Start, codes: Any, row_scale: Any) -> tuple[Any, Any]:
-    """Return codes and components to start from, the same as those of a fit in memory.
-
-    `start` holds the random generator and given components, and `codes` (n_samples, r) are given or None. A drawn
-    factor beside a given one is scaled so that the model has a quarter of the mean of the data.
-    """
-    X, xp, r = problem.X, namespace_of(problem.X), start.n_components
-    observed = X.shape[0] * X.shape[1] if problem.weights is None else float(xp.count_nonzero(problem.weights))
-    mean = total(X) / (observed or 1.0)
-    scale, dtype = scale_of(mean, r), numpy_dtype(X)
-    H = moved(absolute_normal(start.rng, (r, X.shape[1]), scale, dtype), X)
-    Wt = moved(absolute_normal(start.rng, (r, X.shape[0]), scale, dtype), X)
-    if start.components is not None:
-        H = copied(start.components)
-    if codes is not None:
-        Wt = codes.T + xp.zeros_like(Wt) if row_scale is None else codes.T * row_scale
-    if (codes is None) != (start.components is None):
-        size = float(xp.sum(xp.mean(Wt, axis=1) * xp.mean(H, axis=1)))
-        factor = mean / (4 * size) if size > 0 else 1.0
-        Wt, H = (Wt * factor, H) if codes is None else (Wt, H * factor)
-    return factors.clipped(problem.penalty_W, Wt), factors.clipped(problem.penalty_H, H)
 
 
 def fit_on_device(
@@ -242,10 +185,10 @@ def fit_on_device(
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
     _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
-    refuse(model, penalties)
+    refuse_terms(penalties)
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
     # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
-    weighted, row_scale = _weighted(problem, sample_weight)
+    weighted, row_scale = with_sample_weight(problem, sample_weight)
     solver = choose(model.solver, weighted, elsewhere="device")
     _check_room(data, start.n_components, loss.name, weighted.weights is not None)
     name = "components_init"
@@ -253,58 +196,27 @@ def fit_on_device(
     codes = _given(W, "W", (shape[0], start.n_components), data)
     if model.init == "custom" and (codes is None or start.components is None):
         raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
-    result, H = None, start.components
     if model.update_components:
 
         def fit_once() -> tuple[Fit, Any]:
             """Fit from another start; return the fit and its components."""
-            Wt, H = _start(weighted, start, codes, row_scale)
+            Wt, H = start_factors(weighted, start, codes, row_scale)
             found = fitting.fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
             return found, H  # which the fit has changed in place
 
         result, H = fit_best(model, solver, fit_once, report)
-    elif H is None:
+        norms = normalise(problem, H)
+    elif start.components is None:
         raise ParameterError("components_init must be given with update_components=False; got None")
-    return _finish(problem, weighted, row_scale, solver, result, H)
-
-
-def _finish(problem: Problem, weighted: Problem, row_scale: Any, solver: str, result: Fit | None, H: Any) -> Found:
-    """Normalise the components, find the final codes of the data as given, and evaluate them.
-
-    `row_scale`, if not None, has multiplied the rows of `weighted`. `result` is None for fixed components, which keep
-    their norms.
-    """
-    xp = namespace_of(H)
-    norms = xp.ones_like(H[:, 0])
-    if result is not None and problem.penalty_W.is_cone and problem.penalty_H.is_cone:
-        norms = xp.sqrt(xp.sum(H * H, axis=1))
-        norms = xp.where(norms > 0, norms, xp.ones_like(norms))
-        H = H / norms[:, None]
-    scale = to_numpy(norms).astype(np.float64)  # the penalties belong to the factors before normalisation
-    penalty_W, penalty_H = problem.penalty_W.rescaled(scale), problem.penalty_H.rescaled(1 / scale)
-    codes = fitting.solve_codes(replace(problem, penalty_W=penalty_W), H)
-    final = replace(weighted, penalty_W=penalty_W, penalty_H=penalty_H)
-    Wt = codes if row_scale is None else codes * row_scale
-    found = _report(final, Wt, H)
-    history = [] if result is None else result.history[:-1]  # the last one is evaluated again for the final codes
-    distance = optimality(final, Wt, H)
-    n_iter = 0 if result is None else result.n_iter
-    return Found(solver, problem.loss, H, norms, n_iter, history, found, distance, codes.T + xp.zeros_like(codes.T))
-
-
-def _report(problem: Problem, Wt: Any, H: Any) -> Report:
-    """Evaluate the final codes `Wt` (r, n_samples) and components `H` (r, n), and count samples and entries of 0."""
-    X, xp = problem.X, namespace_of(H)
-    used = xp.any(Wt > 0, axis=1) & xp.any(H > 0, axis=1)
-    full = xp.max(X, axis=1) > 0
-    lost = full & ~xp.any(Wt > 0, axis=0)
-    penalty = factors.penalties_value(problem, Wt, H)
-    nonzero = sum(int(xp.count_nonzero(X[rows, :])) for rows, _ in parts_of(None, chunks(X)))
-    n_full, n_lost = (int(xp.count_nonzero(A)) for A in (full, lost))
-    is_zero = not bool(xp.any(used)) and n_full > 0
-    return Report(
-        factors.loss_value(problem, Wt, H), penalty, is_zero, n_full, n_lost, nonzero / (X.shape[0] * X.shape[1])
-    )
+    else:
+        result, H = NO_FIT, start.components
+        norms = xp.ones_like(H[:, 0])
+    Wt = fitting.solve_codes(problem.rescaled(norms), H)
+    found = Wt.T + xp.zeros_like(Wt.T)  # a contiguous copy
+    if row_scale is not None:
+        Wt = Wt * row_scale
+    final = weighted.rescaled(norms)
+    return Found(solver, loss, result, H, norms, found, Report.of(final, Wt, H), optimality(final, Wt, H))
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:

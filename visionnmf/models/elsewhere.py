@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from visionnmf import choices
-from visionnmf._checks import check_nonnegative_array, check_random_state
+from visionnmf._checks import check_nonnegative_array, check_random_state, shown
 from visionnmf.engine.solving import PrintedProgress
 from visionnmf.exceptions import ParameterError
 
@@ -35,6 +35,13 @@ def fit_elsewhere(
     array.
     """
     check_parameters(model)
+    kind = "an array on a device" if is_on_device(X) else "a Dask array"
+    if model.init not in ("random", "custom"):
+        raise ParameterError(
+            f"init must be 'random' or 'custom' for {kind}; got {model.init!r}; pass W or H of your own"
+        )
+    if model.zero_weight != 1:
+        raise ParameterError(f"zero_weight must be 1 for {kind}; got {shown(model.zero_weight)}")
     if model.loss == choices.AUTO:
         raise ParameterError(
             "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "

@@ -7,53 +7,67 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import is_elsewhere, moved, namespace_of, numpy_dtype, to_numpy, total
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.starts import STARTS
+from visionnmf.engine.starts import STARTS, draw_factors, factor_to_match
+
+from .fits import Start
 
 __all__ = ["start_factors"]
 
 Array = NDArray[Any]
 
 
-def start_factors(
-    problem: Problem,
-    n_components: int,
-    init: str,
-    rng: np.random.RandomState,
-    W: Array | None,
-    H: Array | None,
-    row_scale: Array | None,
-) -> tuple[Array, Array]:
+def start_factors(problem: Problem, start: Start, codes: Any, row_scale: Any, init: str = "random") -> tuple[Any, Any]:
     """Return transposed codes and components to start from: copies of those given, otherwise drawn by `init`.
 
-    `row_scale` (n_samples,) has multiplied the rows of the problem's data, to give samples weights, or is None.
+    The components of `start` and `codes` (n_samples, r) are given or None. `row_scale` (n_samples,) has multiplied the
+    rows of the problem's data, to give samples weights, or is None. All arrays are of the library of the data.
     """
+    if is_elsewhere(problem.X):
+        Wt, H, mean = _drawn_elsewhere(problem, start)
+    else:
+        # with "custom" both factors are given, so what is drawn here is replaced below
+        Wt, H, mean = _drawn(problem, start, "random" if init == "custom" else init)
+    if codes is not None:
+        Wt[:, :] = codes.T if row_scale is None else codes.T * row_scale
+    if start.components is not None:
+        H[:, :] = start.components
+    if (codes is None) != (start.components is None):
+        drawn = Wt if codes is None else H
+        drawn *= factor_to_match(mean, _row_means(Wt), _row_means(H))
+    problem.penalty_W.feasible(Wt)
+    problem.penalty_H.feasible(H)
+    return Wt, H
+
+
+def _drawn(problem: Problem, start: Start, init: str) -> tuple[Array, Array, float]:
+    """Return both factors as the start `init` makes them from data of NumPy, and the mean of the data."""
     X = problem.X
     if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible
         observed = problem.weights > 0
         X = np.where(observed, X, X.dtype.type(X.sum(dtype=np.float64) / observed.sum()))
-    stored = (
-        X.data if problem.is_sparse and problem.zero_weight == 0 else X
-    )  # the entries that count: the stored ones if the others are missing
-    # With "custom" both factors are given, so what is drawn here is replaced below.
-    Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
-    # The factors were made as if the entries that are not stored were 0.
-    if stored is not X:  # scale the factors as if the missing entries were as large as the stored ones
-        for F in (Wt, components):
-            F *= X.dtype.type((X.shape[0] * X.shape[1] / max(1, len(stored))) ** 0.5)
-    if W is not None:
-        Wt = W.T.copy()
-        if row_scale is not None:
-            Wt *= row_scale
-    if H is not None:
-        components = H.copy()
-    # Scale the random factor to match the given one, so that the product has a quarter of the mean of the data, as that
-    # of two random factors (`starts.random`).
-    if (W is None) != (H is None):
-        drawn = Wt if W is None else components
-        size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
-        drawn *= X.dtype.type(stored.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
-    # move both factors, in place, into the constraints of their penalties
-    problem.penalty_W.feasible(Wt)
-    problem.penalty_H.feasible(components)
-    return Wt, components
+    Wt, H = STARTS[init](X, start.n_components, start.rng)
+    if not (problem.is_sparse and problem.zero_weight == 0):
+        return Wt, H, X.mean(dtype=np.float64)
+    # The factors were made as if the missing entries were 0; scale them as if they were as large as the stored ones.
+    stored = X.data
+    for F in (Wt, H):
+        F *= X.dtype.type((X.shape[0] * X.shape[1] / max(1, len(stored))) ** 0.5)
+    return Wt, H, stored.mean(dtype=np.float64)
+
+
+def _drawn_elsewhere(problem: Problem, start: Start) -> tuple[Any, Any, float]:
+    """Return the random factors that a fit in memory starts from, beside the data, and the mean of the data."""
+    X, weights = problem.X, problem.weights
+    n_observed = X.shape[0] * X.shape[1] if weights is None else float(namespace_of(X).count_nonzero(weights))
+    mean = total(X) / (n_observed or 1.0)
+    Wt, H = draw_factors(X.shape, numpy_dtype(X), mean, start.n_components, start.rng)
+    return moved(Wt, X), moved(H, X), mean
+
+
+def _row_means(F: Any) -> Array:
+    """Return the mean of each row of a factor (r, n_points), as an array of NumPy in double precision."""
+    xp = namespace_of(F)
+    means: Array = to_numpy(xp.sum(F, axis=1, dtype=xp.float64)) / F.shape[1]
+    return means

@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.problem import Problem
+from visionnmf.engine.report import Lost
 
-__all__ = ["Lost", "ZeroCodesWarning", "warn_zero_codes"]
-
-Array = NDArray[Any]
-
-
-class Lost(NamedTuple):
-    """How many samples are not 0, how many of those have codes of 0, and the share of the entries that are not 0."""
-
-    n_full: int
-    n_lost: int
-    share: float
-
-    @classmethod
-    def of(cls, problem: Problem, Wt: Array) -> Lost:
-        """Return the counts for the data of a problem and its codes `Wt` (n_components, n_samples)."""
-        full: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
-        n_lost = int((full & ~np.asarray(Wt.any(axis=0))).sum())
-        n_nonzero = np.count_nonzero(problem.X.data if problem.is_sparse else problem.X)
-        return cls(int(full.sum()), n_lost, float(n_nonzero / np.prod(problem.X.shape)))
+__all__ = ["ZeroCodesWarning", "warn_zero_codes"]
 
 
 class ZeroCodesWarning(UserWarning):
@@ -53,7 +31,7 @@ def warn_zero_codes(
     `penalty` is the parameter that is known to be the cause, if one is. The warning has `loss` and `lost` as
     attributes, for estimators that fit an NMF and warn in their own name.
     """
-    if 2 * lost.n_lost <= lost.n_full:
+    if 2 * lost.n_lost <= lost.n_nonzero:
         return
     if penalty is not None:
         why, cure = f"{penalty} is stronger than the data", f"a weaker {penalty}"
@@ -66,7 +44,7 @@ def warn_zero_codes(
         why = f"for {loss.label} and these penalties that is a minimum"
         cure = 'smaller penalties, or loss="kullback-leibler"'
     warning = ZeroCodesWarning(
-        f"{name} found codes 0 for {lost.n_lost} of {lost.n_full} samples that are not 0: {why}; use {cure}"
+        f"{name} found codes 0 for {lost.n_lost} of {lost.n_nonzero} samples that are not 0: {why}; use {cure}"
     )
     warning.loss, warning.lost = loss, lost
     warnings.warn(warning, stacklevel=stacklevel)

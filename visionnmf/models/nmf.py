@@ -23,7 +23,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of
+from visionnmf.engine.report import Report
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
 from visionnmf.exceptions import ParameterError
@@ -43,11 +43,11 @@ from .data_checks import (
     with_sample_weight,
 )
 from .elsewhere import fit_elsewhere, is_elsewhere, transform_elsewhere
-from .fits import Found
+from .fits import NO_FIT, Found, Start, normalise
 from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, loss_scores, part_of
 from .initialisation import start_factors
 from .linear_model import WORDS, LinearModel, explains
-from .lost_samples import Lost, warn_zero_codes
+from .lost_samples import warn_zero_codes
 from .memory import MemoryEstimate, estimate_memory
 from .nmf_parameters import check_nuclear, check_parameters, given_components
 from .penalty import Penalty, WithPenalties, given_penalty
@@ -301,14 +301,15 @@ class NMF(WithPenalties, LinearModel):
             return found.codes
         problem = self._problem(X, weights)
         given, n_components = given_components(self, problem.X.shape, H)
-        self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
-            return self._fit_codes(problem, given, n_components, sample_weight)
+            found = self._fit_codes(problem, given, n_components, sample_weight)
+            self._set_found(found)
+            return found.codes
         if problem.loss.name != "frobenius" or problem.weights is not None:  # least squares needs products of X only
             check_room(problem.X, 1 if problem.weights is None else 2, CURE)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
-        solver = self.solver_ = choose(self.solver, weighted)
+        solver = choose(self.solver, weighted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
         rng = check_random_state(self.random_state)
@@ -318,20 +319,25 @@ class NMF(WithPenalties, LinearModel):
         components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
         if self.init == "custom" and (codes is None or components is None):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
+        start = Start(n_components, components, codes is not None, rng)
         report = PrintedProgress(self.callback, self.verbose)
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
             """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
-            # `codes` and `components` are those given or None; `init` then makes them
-            factors = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
+            factors = start_factors(weighted, start, codes, row_scale, self.init)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
             return found, factors  # which `fit` has changed in place
 
         with one_blas_thread():
             result, (Wt, H_) = fit_best(self, solver, fit_once, report)
-        self.n_iter_ = result.n_iter
-        # the last objective is evaluated again for the final codes
-        return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
+            norms = normalise(problem, H_)
+            if problem.penalty_W.of_points:  # codes that a penalty links across samples stay those of the fit
+                Wt *= norms[:, None]
+            else:
+                Wt = self._codes(problem, H_, norms, solver)
+            found = _evaluated(weighted, row_scale, solver, result, Wt, H_, norms)
+        self._set_found(found)
+        return found.codes
 
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) for the fitted components; `weights` as for :meth:`fit`.
@@ -355,7 +361,7 @@ class NMF(WithPenalties, LinearModel):
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         # a copy, as the array of a loaded model may be read-only, or on a device
         H = np.array(to_numpy(self.components_), data.dtype)
-        return finite_codes(self._codes(problem, H))
+        return finite_codes(self._codes(problem, H, self.component_norms_, self.solver_))
 
     def estimate_memory(
         self, shape: tuple[int, int], dtype: DTypeLike = np.float64, *, weighted: bool = False
@@ -441,20 +447,20 @@ class NMF(WithPenalties, LinearModel):
         return able[loss_scores(trial, *shown, able, SPLITS, FRACTION, rng).mean(axis=1).argmin()]
 
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit elsewhere from what it `found`; warn if most samples got codes of 0."""
+        """Set the attributes of a fit from what it `found`; warn if most samples got codes of 0."""
         self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
         self.components_, self.component_norms_ = found.components, found.norms
-        self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.n_iter
+        self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.fit.n_iter
         self.reconstruction_err_ = found.report.loss
-        self.objective_history_ = np.array([*found.history, found.report.loss + found.report.penalty])
+        objective = found.report.loss + found.report.penalty  # of the final codes, unlike the last one of the fit
+        self.objective_history_ = np.array([*found.fit.history[:-1], objective])
         self.optimality_ = math.nan if found.report.is_zero else found.optimality
-        # the last three items count samples that are not 0 and those of them with codes 0, and give a share of entries
-        warn_zero_codes(found.loss, Lost(*found.report[-3:]), stacklevel=6)
+        warn_zero_codes(found.loss, found.report.lost, stacklevel=5)
 
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
-    ) -> Array:
-        """Find and return codes for `given` components, whatever the `sample_weight`; set the attributes of a fit."""
+    ) -> Found:
+        """Find codes for `given` components, whatever the `sample_weight`, which counts in the figures only."""
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
         coupling = problem.penalty_W.of_points  # terms that link samples, so codes cannot be found one by one
@@ -464,69 +470,15 @@ class NMF(WithPenalties, LinearModel):
                 f"{self.update_components!r}"
             )
         H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
-        self.solver_ = choose(self.solver, problem)
-        self.n_iter_ = 0
-        self.components_, self.component_norms_ = H, np.ones(n_components, H.dtype)
-        self.n_components_ = n_components
+        solver, norms = choose(self.solver, problem), np.ones(n_components, H.dtype)
         with one_blas_thread():
-            Wt = self._codes(problem, H)
-        return self._report(Wt, *with_sample_weight(problem, sample_weight), [])
+            Wt = self._codes(problem, H, norms, solver)
+            return _evaluated(*with_sample_weight(problem, sample_weight), solver, NO_FIT, Wt, H, norms)
 
-    def _finish(
-        self,
-        problem: Problem,
-        Wt: Array,
-        H: Array,
-        weighted: Problem,
-        row_scale: Array | None,
-        history: list[float],
-    ) -> Array:
-        """Normalise the components, find the final codes, set the attributes of a fit, and return the codes.
-
-        `history` has the objectives before the last one. Components get unit norm only if both constraints allow it,
-        because they do not depend on scale. `row_scale` (n_samples,), if not None, has multiplied the rows of
-        `weighted`.
-        """
-        norms = np.ones(len(H), H.dtype)
-        if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
-            norms = norms_of(H)
-            H /= norms[:, None]
-            Wt *= norms[:, None]
-        self.components_, self.component_norms_ = H, norms
-        self.n_components_ = len(H)
-        if not problem.penalty_W.of_points:  # codes that a penalty links across samples stay those of the fit
-            with one_blas_thread():
-                Wt = self._codes(problem, H)
-        return self._report(Wt, weighted, row_scale, history)
-
-    def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
-        """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes.
-
-        `Wt` (r, n_samples) are the transposed codes of the data as they were given. The penalties belong to the factors
-        before normalisation, so they are converted by the norms of the components.
-        """
-        W = np.ascontiguousarray(Wt.T)
-        if row_scale is not None:
-            Wt = Wt * row_scale  # the rows of `problem` were multiplied by it
-        norms = self.component_norms_.astype(np.float64)
-        scaled = problem
-        if problem.penalty_W.kinds or problem.penalty_H.kinds:  # otherwise spare a second transposed copy of the data
-            scaled = replace(
-                problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
-            )
-        with one_blas_thread():
-            self.reconstruction_err_ = scaled.loss_value(Wt, self.components_)
-            objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
-            zero = _is_zero(scaled, Wt, self.components_)
-            self.optimality_ = math.nan if zero else optimality(scaled, Wt, self.components_)
-        warn_zero_codes(scaled.loss, Lost.of(scaled, Wt), stacklevel=6)
-        self.objective_history_ = np.array([*history, objective])
-        return W
-
-    def _codes(self, problem: Problem, H: Array) -> Array:
-        """Return transposed codes for the components, with the penalty, converted by `component_norms_`."""
-        penalty = self._transform_penalty(H.dtype).rescaled(to_numpy(self.component_norms_).astype(np.float64))
-        return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
+    def _codes(self, problem: Problem, H: Array, norms: Any, solver: str) -> Array:
+        """Return transposed codes for the components, with the penalty of the codes, converted by their `norms`."""
+        penalty = self._transform_penalty(H.dtype).rescaled(to_numpy(norms).astype(np.float64))
+        return find_codes(replace(problem, penalty_W=penalty), H, solver)
 
     def _transform_penalty(self, dtype: Any) -> Any:
         """Return the penalty of the codes of new data, which leaves out what couples training samples."""
@@ -545,7 +497,18 @@ def find_codes(problem: Problem, H: Array, solver: str) -> Array:
         return solve_codes(problem, H)
 
 
-def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
-    """Return whether the model ``Wt.T @ H`` is 0 everywhere although the data are not."""
-    used = Wt.any(axis=1) & H.any(axis=1)
-    return not used.any() and bool(problem.X.sum(dtype=np.float64))
+def _evaluated(
+    problem: Problem, row_scale: Array | None, solver: str, result: Fit, Wt: Array, H: Array, norms: Array
+) -> Found:
+    """Return what a fit in memory has found, with the figures of its final codes `Wt` (r, n_samples) and components.
+
+    `problem` is the one with weighted samples; `row_scale` (n_samples,), if not None, has multiplied its rows. Its
+    penalties belong to the factors before the components were divided by `norms`.
+    """
+    codes = np.ascontiguousarray(Wt.T)
+    if row_scale is not None:
+        Wt = Wt * row_scale
+    final = problem.rescaled(norms)
+    report = Report.of(final, Wt, H)
+    distance = math.nan if report.is_zero else optimality(final, Wt, H)
+    return Found(solver, problem.loss, result, H, norms, codes, report, distance)

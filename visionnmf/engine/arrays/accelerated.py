@@ -26,7 +26,7 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
     X, xp = problem.X, namespace_of(H)
     first, tolerances = 0.0, [FIRST_TOLERANCE, FIRST_TOLERANCE]
     for _ in range(max_iter):
-        objective, sizes = factors.objective(problem, Wt, H), [0.0, 0.0]
+        objective, sizes = problem.objective(Wt, H), [0.0, 0.0]
         for side, (F, A, penalty) in enumerate(((Wt, H, problem.penalty_W), (H, Wt, problem.penalty_H))):
             # the right-hand sides: `H X.T` for the codes, and `Wt X` for the components, chunk by chunk
             if side == 0:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.solvers import hals
 from visionnmf.engine.solvers.momentum import imbalance
 from visionnmf.engine.stopping import Iteration
 
 from . import factors
-from .namespace import chunks, copied, doubled, moved, namespace_of, numpy_dtype, parts_of, to_numpy, total
+from .namespace import chunks, copied, moved, namespace_of, parts_of, to_numpy
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Iteration]:
@@ -37,9 +38,7 @@ class DescentOnDevice:
         M, xp = problem.weights, namespace_of(Wt)
         self._plain = M is None and not clip  # least squares without weights
         self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # the largest weight
-        # the squared norm of the data, from which the loss follows by products if there are neither weights nor
-        # clipping
-        self._square = sum(total(problem.X[rows, :] ** 2) for rows in chunks(problem.X)) if self._plain else 0.0
+        self._square = sum_of_squares(problem.X) if self._plain else 0.0  # then the loss follows from products
         # only for the number of sweeps, so its data do not matter
         sweeps = hals.Gram(replace(problem, X=np.zeros((1, 1)), weights=None)).sweeps
         r, (n_samples, n) = Wt.shape[0], problem.X.shape
@@ -48,7 +47,7 @@ class DescentOnDevice:
 
     def objective(self, H: Any) -> float:
         """Return the objective of the best codes and of components `H`."""
-        return factors.objective(self._problem, self._best, H)
+        return self._problem.objective(self._best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
         """Update the codes for fixed `H`, extrapolate them by `momentum`, update `H_new` in place; return the value."""
@@ -67,10 +66,10 @@ class DescentOnDevice:
             right = right + xp.matmul(ahead, V)
         gram = xp.matmul(self._next, self._next.T)
         self._sweeps_components(H_new, gram, right, scale)
-        loss = self._loss_from_products(H_new, gram, right) if self._plain else None
+        loss = hals.loss_from_products(H_new, gram, right, self._square) if self._plain else None
         if loss is None:
-            return factors.objective(problem, self._next, H_new)
-        return loss + factors.penalties_value(problem, self._next, H_new)
+            return problem.objective(self._next, H_new)
+        return loss + problem.penalty_value(self._next, H_new)
 
     def _target(self, H: Any, rows: slice, M: Any) -> Any:
         """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`."""
@@ -81,17 +80,6 @@ class DescentOnDevice:
         delta = self._problem.loss.parameter
         E = namespace_of(H).clip(X - P, -delta, delta) if self._clip else X - P
         return P + (E if M is None else M / self._largest * E)
-
-    def _loss_from_products(self, H: Any, gram: Any, right: Any) -> float | None:
-        """Return the loss of `H` and of the codes whose products are given; None if rounding would show in it.
-
-        `gram` is ``W.T W`` (r, r) and `right` is ``W.T X`` (r, n), like `H`.
-        """
-        xp = namespace_of(H)
-        inner = float(xp.sum(doubled(right) * doubled(H)))
-        model = float(xp.sum(doubled(gram) * doubled(xp.matmul(H, H.T))))
-        loss = (self._square - 2 * inner + model) / 2
-        return loss if loss > self._square * hals.SMALL[numpy_dtype(H).itemsize] else None
 
     def accept(self, components: list[Any]) -> None:
         """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.

@@ -1,4 +1,4 @@
-"""Penalties, losses and their gradients for factors on a device, and HALS sweeps over a factor."""
+"""Penalties and gradients for factors on a device, and HALS sweeps over a factor."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ import numpy as np
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 
-from .namespace import Recorded, chunks, compiled, doubled, moved, namespace_of, number, parts_of, to_numpy, total
+from .namespace import Recorded, compiled, doubled, moved, namespace_of, number
 
 MOST, LEAST = 12, 6  # components in a block of HALS
-
-
-def penalty_value(penalty: Penalties, F: Any) -> float:
-    """Return the l1 and l2 penalties of a factor `F` (r, n_points); the box costs nothing."""
-    if not penalty.kinds & {"l1", "l2"}:
-        return 0.0
-    xp = namespace_of(F)
-    l1, l2 = penalty.weights(F.shape[0], np.float64)
-    sums, squares = (to_numpy(xp.sum(A, axis=1, dtype=xp.float64)) for A in (F, F * F))
-    return float(l1 @ sums + l2 @ squares / 2)
 
 
 def penalty_weights(penalty: Penalties, F: Any, scale: float = 1.0) -> tuple[Any, Any]:
@@ -38,26 +28,6 @@ def clipped(penalty: Penalties, F: Any) -> Any:
 def model_of(Wt: Any, H: Any, rows: slice) -> Any:
     """Return the model of some rows (n_rows, n) from codes `Wt` (r, n_samples) and components `H` (r, n)."""
     return namespace_of(H).matmul(Wt[:, rows].T, H)
-
-
-def loss_value(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return the loss of codes `Wt` (r, n_samples) and components `H` (r, n), without penalties."""
-    X, loss = problem.X, problem.loss
-    result = 0.0
-    for rows, M in parts_of(problem.weights, chunks(X)):
-        values = loss.record.values(X[rows, :], model_of(Wt, H, rows), M, loss.parameter)
-        result += total(values[None, :])
-    return result
-
-
-def objective(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return the loss plus both penalties, for codes `Wt` (r, n_samples) and components `H` (r, n)."""
-    return loss_value(problem, Wt, H) + penalties_value(problem, Wt, H)
-
-
-def penalties_value(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return the penalty of the codes `Wt` (r, n_samples) plus that of the components `H` (r, n)."""
-    return penalty_value(problem.penalty_W, Wt) + penalty_value(problem.penalty_H, H)
 
 
 def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from visionnmf.engine.solvers.admm import follow
 from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.stopping import exact_objective
 
-from . import accelerated, admm, descent, exact, factors, multiplicative
+from . import accelerated, admm, descent, exact, multiplicative
 from .namespace import namespace_of
 from .optimality import optimality
 
@@ -30,7 +30,7 @@ def fit(
         problem.loss,
         tol=tol,
         callback=callback,
-        objective=lambda: factors.objective(problem, Wt, H),
+        objective=lambda: problem.objective(Wt, H),
         optimality=lambda: optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )

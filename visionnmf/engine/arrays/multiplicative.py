@@ -24,7 +24,7 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
     # their powers in the gradient stay in range; the factor that is left out cancels in the quotient.
     columns = update.units(xp.sum(X, axis=0) / X.shape[0])
     for _ in range(max_iter):
-        value = factors.penalties_value(problem, Wt, H)
+        value = problem.penalty_value(Wt, H)
         negative, positive = xp.zeros_like(H), xp.zeros_like(H)  # parts of the gradient by `H`
         for rows, M in parts_of(problem.weights, chunks(X)):
             part = X[rows, :]

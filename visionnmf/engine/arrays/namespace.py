@@ -47,6 +47,8 @@ def numpy_dtype(array: Any) -> Any:
 
 def moved(values: Any, like: Any) -> Any:
     """Return a copy of numbers or of a NumPy array on the device of the array `like`, in its dtype."""
+    if isinstance(like, np.ndarray):
+        return np.array(values, like.dtype)
     from array_api_compat import device
 
     return namespace_of(like).asarray(np.array(values, numpy_dtype(like)), device=device(like))

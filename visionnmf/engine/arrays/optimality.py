@@ -10,6 +10,7 @@ from visionnmf.engine.losses import ZERO
 from visionnmf.engine.optimality import ENOUGH
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import sum_of_squares
 
 from . import factors
 from .namespace import CHUNK_ENTRIES, chunks, doubled, namespace_of, on_gpu, parts_of, to_numpy, total
@@ -26,26 +27,26 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
     X, xp = problem.X, namespace_of(H)
     W64, H64 = doubled(Wt), doubled(H)
     norms_W, norms_H = (xp.sqrt(xp.sum(F * F, axis=1)) for F in (W64, H64))
-    size = float(sum(total(X[rows, :] ** 2) for rows in chunks(X))) ** 0.5 or float(xp.sum(norms_W * norms_H))
+    size = sum_of_squares(X) ** 0.5 or float(xp.sum(norms_W * norms_H))
     if size == 0:
         return 0.0
     tiny = ZERO * total(X) / float(X.shape[0] * X.shape[1]) if problem.loss.record.kink else 0.0
-    G_W, G_H, squares = xp.zeros_like(W64), xp.zeros_like(H64), 0.0
+    G_W, G_H, derivative_squares = xp.zeros_like(W64), xp.zeros_like(H64), 0.0
     for rows, M in parts_of(problem.weights, chunks(X, _entries(X))):
         D, at_zero = factors.derivatives(problem, W64, H64, rows, M, tiny)
-        squares += total(at_zero * at_zero)
+        derivative_squares += total(at_zero * at_zero)
         G_W[:, rows] = xp.matmul(H64, D.T)
         G_H += xp.matmul(W64[:, rows], D)
     if problem.loss.record.kink:
-        balance_W = _Balance(H64, problem.penalty_W, squares / X.shape[0])
+        balance_W = _Balance(H64, problem.penalty_W, derivative_squares / X.shape[0])
         for rows in chunks(X, _entries(X)):
             bounds = _bounds(problem, W64[:, rows], H64, (rows, slice(None)), tiny)
             G_W[:, rows] = balance_W(G_W[:, rows], W64[:, rows], bounds)
-        balance_H = _Balance(W64, problem.penalty_H, squares / X.shape[1])
+        balance_H = _Balance(W64, problem.penalty_H, derivative_squares / X.shape[1])
         for columns in chunks(X.T, _entries(X)):
             bounds = _bounds(problem, W64, H64[:, columns], (slice(None), columns), tiny)
             G_H[:, columns] = balance_H(G_H[:, columns], H64[:, columns], bounds.T)
-    sigma = squares**0.5 / size or 1.0  # curvature of the loss; 1 if the data are all 0
+    sigma = derivative_squares**0.5 / size or 1.0  # curvature of the loss; 1 if the data are all 0
     changes = (
         _moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
         _moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),

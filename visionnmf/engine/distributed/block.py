@@ -11,8 +11,9 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf.engine.kernels.manhattan import balance_signs
-from visionnmf.engine.optimality import Derivatives, gradients, kinked_half, moved_squares, sum_squares
+from visionnmf.engine.optimality import Derivatives, gradients, kinked_half, moved_squares
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import rescale
 from visionnmf.engine.solving import solve_codes
@@ -117,7 +118,7 @@ class Block:
         n_observed = n_entries if weights is None else np.count_nonzero(weights)
         return Sums(
             float(X.sum(dtype=np.float64)), float(n_entries), float(n_observed), float(data.X.sum(dtype=np.float64)),
-            float(given), sum_squares(X), float(weights is not None), Largest(largest),
+            float(given), sum_of_squares(X), float(weights is not None), Largest(largest),
         )  # fmt: skip
 
     # --- the start ----------------------------------------------------------------------------------------------------
@@ -248,15 +249,15 @@ class Block:
 
     # --- the report ---------------------------------------------------------------------------------------------------
 
-    def finish(self, H: Array, codes_penalty: Any, penalty: Any) -> None:
+    def finish(self, H: Array, penalty: Any) -> None:
         """Find the codes `found` (r, n_rows) of the final components `H` for the given data; drop the solver's state.
 
-        `codes_penalty` is the penalty of that search, `penalty` the one that the report counts. `Wt` then holds the
-        codes of the data that entered the fit: `found`, each row times the number that multiplied that row of data.
+        `penalty` is that of the codes of these components. `Wt` then holds the codes of the data that entered the fit:
+        `found`, each row times the number that multiplied that row of data.
         """
         # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
         self._half = self._halves = self._codes = None  # type: ignore[assignment]
-        self.found = solve_codes(replace(self.given, penalty_W=codes_penalty), H)
+        self.found = solve_codes(replace(self.given, penalty_W=penalty), H)
         scale = self.data.row_scale
         self.Wt = self.found if scale is None else self.found * scale
         self.problem = replace(self.problem, penalty_W=penalty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -16,10 +16,11 @@ from visionnmf.engine.blocks import blocks
 from visionnmf.engine.losses import ZERO
 from visionnmf.engine.optimality import ENOUGH, moved_squares, penalty_gradient
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.report import Lost, Report
 from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import imbalance, rescale
 from visionnmf.engine.solving import Callback, Fit, run
-from visionnmf.engine.starts import absolute_normal, scale_of
+from visionnmf.engine.starts import absolute_normal, factor_to_match, scale_of
 from visionnmf.engine.stopping import Iteration
 
 from .block import Sums
@@ -74,9 +75,8 @@ class RowsInBlocks:
             components = H.copy()
         factor = 1.0
         if given != (H is not None):  # only one of the two factors is given
-            codes = crew.look("code_sums")[0] / self.n_samples  # the mean codes (r,); the answer is a tuple of one
-            size = float(codes @ components.mean(axis=1, dtype=np.float64))
-            factor = mean / (4 * size) if size > 0 else 1.0
+            (code_sums,) = crew.look("code_sums")
+            factor = factor_to_match(mean, code_sums / self.n_samples, components.mean(axis=1, dtype=np.float64))
             if given:
                 components *= components.dtype.type(factor)
                 factor = 1.0
@@ -210,28 +210,13 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
     return hals.descend(DescentRowsInBlocks(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
 
 
-class Report(NamedTuple):
-    """What is known of the final codes and components."""
-
-    loss: float
-    penalty: float
-    is_zero: bool  # whether the model is 0 everywhere although the data are not
-    n_full: int  # samples that are not 0
-    n_lost: int  # those whose codes are 0
-    share: float  # of the entries that are not 0
-
-
 def report(rows: RowsInBlocks, H: Array) -> Report:
     """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
-    # `used` (r,): how many blocks use each component; the last are the numbers of samples that are not 0, of those
-    # whose codes are 0, and of entries that are not 0
-    loss, penalty, used, n_full, n_lost, n_nonzero = rows.crew.look("report", H)
-    # no component that the codes use is nonzero
-    is_zero = not (used.astype(bool) & H.any(axis=1)).any() and bool(rows.sums.total)
-    return Report(
-        float(loss), float(penalty + rows.problem.penalty_H.value(H)), is_zero, int(n_full), int(n_lost),
-        n_nonzero / rows.sums.n_entries,
-    )  # fmt: skip
+    # the sums over all blocks of what `Block.report` returns; `used` (r,): how many blocks use each component
+    loss, penalty, used, n_nonzero_samples, n_lost, n_nonzero = rows.crew.look("report", H)
+    lost = Lost(int(n_nonzero_samples), int(n_lost), n_nonzero / rows.sums.n_entries)
+    is_zero = lost.n_nonzero > 0 and not (used.astype(bool) & H.any(axis=1)).any()
+    return Report(float(loss), float(penalty + rows.problem.penalty_H.value(H)), is_zero, lost)
 
 
 def optimality(rows: RowsInBlocks, H: Array) -> float:

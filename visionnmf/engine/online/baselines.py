@@ -68,7 +68,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.kernels.online import robust_approximation
 from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalties, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of, product, squares
+from visionnmf.engine.products import norms_of, product, sum_of_squares
 from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
@@ -290,7 +290,7 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
     if constrained:
         share = min(1.0, AMNESIA / state["steps"])  # of the new samples in the average; `forgetting` scales the past
         forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
-        state["energy"] += (squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
+        state["energy"] += (sum_of_squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
         decay = math.exp(-VOLUME_DECAY * options.batch_size * state["steps"])  # the paper's batches are single samples
         volume = options.volume * decay * (1.0 if printed else state["energy"])
     A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))

@@ -20,8 +20,10 @@ from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.engine.kernels.hals import TILE
 from visionnmf.engine.penalties import ANY, SEPARABLE
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import product
+from visionnmf.engine.solvers.admm import elementwise_pass
 
-from .anywhere import first_codes, improve, manhattan_target, model_of, product
+from .anywhere import improve, model_of
 from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 from .surrogate import COMPONENTS_SWEEPS, is_free
 
@@ -89,7 +91,8 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
         means = xp.where(counts > 0, counts / xp.where(observed > 0, observed, means), means)
         counts = xp.where(counts > 0, counts, xp.ones_like(counts))
     right = H @ X.T
-    F = first_codes(right, penalty)
+    F = xp.zeros_like(right)
+    penalty.feasible(F)
     improve(F, gram, right, penalty, sweeps=START_SWEEPS)
     V = F.T @ H
     # 1 / rho begins at a row's mean residual, over its mean weight so that the scale of weights has no effect
@@ -97,7 +100,8 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
     decay = GROWTH ** (-1 / ITERATIONS)
     U = xp.zeros_like(X)
     for iteration in range(ITERATIONS):
-        V = manhattan_target(X, V, U, M, bounds, decay if iteration else 1.0)  # rho has not changed at first
+        # at first rho has not changed
+        V = elementwise_pass(problem.loss, X, V, U, M, bounds, decay if iteration else 1.0)
         # The objective is divided by rho, also the penalty of the codes, for which rows share the mean of 1 / rho; any
         # scale will do where all residuals are 0.
         improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(bounds)) or 1.0)

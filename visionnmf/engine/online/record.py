@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.arrays.namespace import namespace_of
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
-
-from .anywhere import loss_value, norms_of, product, right_sides
+from visionnmf.engine.products import norms_of, product, right_sides
 
 Array = NDArray[Any]
 
@@ -63,7 +62,7 @@ class Batch(NamedTuple):
             ones = namespace_of(problem.X).ones_like(problem.X)
             weights = ones if problem.weights is None else problem.weights
             problem = replace(problem, weights=weights * self.sample_weight[:, None])
-        return loss_value(problem, Wt, H)
+        return problem.loss_value(Wt, H)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.arrays.namespace import copied
+from visionnmf.engine.arrays.namespace import copied, namespace_of
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalties, Simplex
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import inner, product, right_sides, sum_of_squares
 
-from .anywhere import first_codes, improve, inner, product, right_sides, solve_codes, squares
+from .anywhere import improve, solve_codes
 from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 
 Array = NDArray[Any]
@@ -55,7 +56,7 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
         weighted = Wt if sample_weight is None else Wt * sample_weight
         model = inner(gram, codes_gram)  # the sum of the squares of the model
         # half of |X|^2 - 2 <X, W H> + |W H|^2, which rounding may make negative
-        loss = max(0.0, (squares(problem.X, sample_weight) - 2 * inner(right, weighted) + model) / 2)
+        loss = max(0.0, (sum_of_squares(problem.X, sample_weight) - 2 * inner(right, weighted) + model) / 2)
     else:
         Wt = solve_codes(problem, H)
         # copied, so that it is contiguous; `counts` is the factor with which each sample counts
@@ -115,7 +116,8 @@ def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
 
     `gram` is ``H @ H.T`` (r, r), and `right` ``H @ X.T`` (r, n_samples).
     """
-    Wt = first_codes(right, penalty)
+    Wt = namespace_of(right).zeros_like(right)
+    penalty.feasible(Wt)
     for _ in range(ROUNDS):
         before = copied(Wt)
         improve(Wt, gram, right, penalty, sweeps=SWEEPS)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from visionnmf.engine import projections
+from visionnmf.engine.arrays import passes
+from visionnmf.engine.arrays.namespace import compiled, doubled, is_elsewhere, moved, namespace_of, number, to_numpy
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
@@ -70,14 +72,17 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Totals:
-        """Return the sums over the rows of a problem with dense data."""
+        """Return the sums over the rows of a problem with dense data, of NumPy or of another library."""
         X, M = problem.X, problem.weights
+        xp, n_entries = namespace_of(X), float(X.shape[0] * X.shape[1])
         largest = 0.0
         if problem.loss.record.beta is None:  # not a divergence
-            largest = problem.loss_value(np.zeros((1, X.shape[0]), X.dtype), np.zeros((1, X.shape[1]), X.dtype))
-        n_observed = float(X.size) if M is None else float(np.count_nonzero(M))
-        weight = n_observed if M is None else float(M.sum(dtype=np.float64))
-        return cls(float(X.sum(dtype=np.float64)), float(X.size), n_observed, weight, largest)
+            largest = problem.loss_value(xp.zeros_like(X[:, :1].T), xp.zeros_like(X[:1, :]))
+        if M is None:
+            n_observed = weight = n_entries
+        else:
+            n_observed, weight = float(xp.count_nonzero(M)), float(xp.sum(M, dtype=xp.float64))
+        return cls(float(xp.sum(X, dtype=xp.float64)), n_entries, n_observed, weight, largest)
 
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
@@ -400,21 +405,22 @@ class FixedComponents:
         if "simplex" in penalty.kinds:
             norms[:] = norms.mean()  # the sum of scaled codes is then the scale
             self.tie = SIMPLEX_TIE
-        self.scale = np.where(norms > 0, norms, H.dtype.type(1))  # (r,)
-        self.unit = H / self.scale[:, None]  # (r, n), components of norm 1
-        self.gram = self.unit @ self.unit.T  # (r, r)
+        scale = np.where(norms > 0, norms, H.dtype.type(1))  # (r,)
+        unit = H / scale[:, None]  # (r, n), components of norm 1
+        gram = unit @ unit.T
         l1, l2 = penalty.weights(len(H), np.float64)
-        self.lean = (l1 / self.scale).astype(H.dtype)  # (r,) l1 weights of scaled codes
         low, high = penalty.box(H.dtype)
-        self.low, self.high = low * self.scale, high * self.scale  # (r,), the box of scaled codes
-        ridge = l2 / self.scale.astype(np.float64) ** 2
-        system = self.gram.astype(np.float64) + self.tie * np.eye(len(H))  # S, without the ridge of the l2 penalty
+        ridge = l2 / scale.astype(np.float64) ** 2
+        system = gram.astype(np.float64) + self.tie * np.eye(len(H))  # S, without the ridge of the l2 penalty
         # The matrices S = gram + tie and diag(ridge) are diagonalised together: with V.T S V = 1 and
         # V.T diag(ridge) V = diag(values), the inverse of S + b diag(ridge) is V / (1 + b values) V.T for any bound b.
         # Without a ridge it is the inverse of S.
         values, vectors = eigh(np.diag(ridge), system)
-        self.values, self.vectors = values.astype(H.dtype), vectors.astype(H.dtype)
-        self.inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
+        inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
+        self.scaled = ScaledComponents(
+            scale, unit, gram, (l1 / scale).astype(H.dtype), low * scale, high * scale,
+            values.astype(H.dtype), vectors.astype(H.dtype), inverse,
+        )  # fmt: skip
 
     def codes(self, problem: Problem, Wt: Array) -> None:
         """Overwrite the codes `Wt` (r, n_samples) of a problem that has the penalty of these components."""
@@ -432,7 +438,7 @@ class FixedComponents:
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
         # (r, padded rows), in the user's units
-        found = np.ascontiguousarray((self._iterate(problem.loss, X, M) / self.scale).T)
+        found = np.ascontiguousarray((self.iterate(problem.loss, X, M) / self.scaled.scale).T)
         penalty, dtype = self.penalty, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
             np.clip(found, *penalty.box(dtype), out=found)
@@ -440,32 +446,27 @@ class FixedComponents:
                 rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
-    def _iterate(self, loss: Loss, X: Array, M: Array | None) -> Array:
+    def iterate(self, loss: Loss, X: Any, M: Any) -> Any:
         """Run the iterations for rows `X` with weights `M`; return the feasible copy of the codes.
 
         The codes are in units in which components have norm 1. `F` (n_rows, r) solves the linear system, and `copy` is
-        its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. The
-        elementwise pass `rows` replaces the model `V` by the target of the next linear step; `U` is the scaled dual of
-        the residuals, and `bounds` (n_rows,) is ``1 / rho``.
+        its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. `V`
+        is the target of the next linear step, `U` the scaled dual of the residuals, and `bounds` (n_rows,) are
+        ``1 / rho``.
         """
-        dtype = X.dtype
-        number = dtype.type
+        xp, unit = namespace_of(X), self.scaled.unit
         copy = self._start(X)
-        U, dual = np.zeros_like(X), np.zeros_like(copy)
-        V = _product(copy, self.unit)
+        U, dual = xp.zeros_like(X), xp.zeros_like(copy)
+        model = self._product(copy, unit)
         # codes shrunk by l1 or l2 leave residuals as large as the data, and no coordinate descent follows
         shrunk = self.penalty.kinds & {"l1", "l2"} and loss.name not in rri.LOSSES
-        bounds = _row_scales(loss, X, np.zeros_like(V) if shrunk else V, M)
-        decay = number(CODES_GROWTH ** (-1 / self.iterations))
-        rows, unused = _form(loss).rows, np.empty(len(X))  # the pass also writes losses and residuals of the rows
+        bounds = _row_scales(loss, X, xp.zeros_like(model) if shrunk else model, M)
+        decay = CODES_GROWTH ** (-1 / self.iterations)
         F = copy
         for iteration in range(self.iterations):
-            _product(F, self.unit, out=V)
-            shrink = decay if iteration else number(1)
-            rows(X, V, U, M, loss.parameter, bounds, shrink, 0, len(X), unused, unused)
-            right = _product(V, self.unit.T)  # right-hand side (n_rows, r) of the linear system
-            right += number(self.tie) * (copy - dual)
-            F = self._linear(right, bounds[:, None])
+            model = self._product(F, unit, out=model)
+            V = elementwise_pass(loss, X, model, U, M, bounds, decay if iteration else 1.0)
+            F = self._solve(self._product(V, unit.T) + self.tie * (copy - dual), bounds[:, None])
             dual += F
             copy = self._project(dual)
             dual -= copy
@@ -477,34 +478,63 @@ class FixedComponents:
         """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint."""
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
-        right = np.ascontiguousarray(_product(X, self.unit.T).T)
+        right = np.ascontiguousarray(self._product(X, self.scaled.unit.T).T)
         # codes between 0 and infinity, without penalties l1 and l2, for all rows of X
-        hals_columns(F, self.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, False, 0, len(X))
+        hals_columns(F, self.scaled.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, False, 0, len(X))
         return self._project(np.ascontiguousarray(F.T))
 
-    def _linear(self, right: Array, bounds: Array) -> Array:
+    def _solve(self, right: Any, bounds: Any) -> Any:
         """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes, over `right`; ``b = 1 / rho``."""
-        right -= self.lean * bounds  # the l1 weights
-        if self.inverse is not None:  # no l2 penalty; otherwise `vectors` and `values` give the inverse for every b
-            return _product(right, self.inverse)
-        return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
+        scaled = self.scaled
+        right -= scaled.l1 * bounds
+        if scaled.inverse is not None:  # no l2 penalty; otherwise `vectors` and `values` give the inverse for every b
+            return self._product(right, scaled.inverse)
+        return self._product(self._product(right, scaled.vectors) / (1 + scaled.values * bounds), scaled.vectors.T)
 
-    def _project(self, F: Array) -> Array:
+    def _project(self, F: Any) -> Any:
         """Project scaled codes (n_rows, r) onto the box or the simplex."""
         if "simplex" in self.penalty.kinds:
             # the scale is one number, and the sum of scaled codes
-            return projections.project_simplex(F, float(self.scale[0]))
-        return np.minimum(np.maximum(F, self.low), self.high)
+            return projections.project_simplex(F, float(self.scaled.scale[0]))
+        xp = namespace_of(F)
+        return xp.minimum(xp.maximum(F, self.scaled.low), self.scaled.high)
+
+    def _product(self, F: Any, A: Any, out: Any = None) -> Any:
+        """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way."""
+        if len(F) == ROWS:  # a single product, without the cost of its preparation
+            return np.matmul(F, A, out=out)
+        if out is None:
+            out = np.empty((len(F), A.shape[1]), F.dtype)
+        np.matmul(F.reshape(-1, ROWS, F.shape[1]), A, out=out.reshape(-1, ROWS, A.shape[1]))
+        return out
 
 
-def _product(F: Array, A: Array, out: Array | None = None) -> Array:
-    """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way."""
-    if len(F) == ROWS:  # a single product, without the cost of its preparation
-        return np.asarray(np.matmul(F, A, out=out))
-    if out is None:
-        out = np.empty((len(F), A.shape[1]), F.dtype)
-    np.matmul(F.reshape(-1, ROWS, F.shape[1]), A, out=out.reshape(-1, ROWS, A.shape[1]))
-    return out
+class ScaledComponents(NamedTuple):
+    """Components of norm 1, and what the codes of such components are found with; see :class:`FixedComponents`."""
+
+    scale: Any  # (r,), what the components were divided by, and codes are multiplied by
+    unit: Any  # (r, n) components of norm 1
+    gram: Any  # (r, r), unit @ unit.T
+    l1: Any  # (r,) weights of the l1 penalty of scaled codes
+    low: Any  # (r,) bounds of scaled codes
+    high: Any
+    values: Any  # (r,) and (r, r): the decomposition of the linear system
+    vectors: Any
+    inverse: Any  # (r, r), None with an l2 penalty
+
+
+def elementwise_pass(loss: Loss, X: Any, V: Any, U: Any, M: Any, bounds: Any, decay: float) -> Any:
+    """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place.
+
+    `X`, `V`, `U` and the weights `M`, or None, are (n_rows, n). `bounds` (n_rows,) is ``1 / rho``, and `decay` the
+    factor of its last change, by which the dual is scaled as well. The target may overwrite the model.
+    """
+    if is_elsewhere(X):
+        target, _, _ = compiled(passes.pass_of(loss), X)(X, V, U, M, bounds[:, None], number(decay, X))
+        return target
+    unused = np.empty((2, len(X)))  # receives losses and residuals of the rows
+    _form(loss).rows(X, V, U, M, loss.parameter, bounds, X.dtype.type(decay), 0, len(X), *unused)
+    return V
 
 
 def _padded(rows: Array) -> Array:
@@ -513,20 +543,22 @@ def _padded(rows: Array) -> Array:
     return np.pad(rows, ((0, missing), (0, 0))) if missing else rows
 
 
-def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
+def _row_scales(loss: Loss, X: Any, V: Any, M: Any) -> Any:
     """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
 
     In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
     """
-    sizes = np.abs(X - V)
-    weights = np.ones(len(X))
+    xp = namespace_of(X)
+    sizes = doubled(xp.abs(X - V))
+    weights = np.ones(X.shape[0])
     if M is None:
-        means = sizes.mean(axis=1, dtype=np.float64)
+        means = to_numpy(xp.mean(sizes, axis=1))
     else:
-        n_observed = np.maximum(np.count_nonzero(M, axis=1), 1)
-        weights = M.sum(axis=1, dtype=np.float64) / n_observed
-        weights[weights == 0] = 1  # rows without observed entries
-        means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
-    means[means == 0] = 1  # the fit is already exact, so any positive number will do
-    weights **= loss.record.weight_degree  # a common factor of the weights multiplies the loss by this power of it
-    return (means / (weights * _slope(loss, means, X.shape[1]))).astype(X.dtype)
+        observed = doubled(M > 0)
+        n_observed = np.maximum(to_numpy(xp.sum(observed, axis=1)), 1)
+        weights = to_numpy(xp.sum(doubled(M), axis=1)) / n_observed
+        weights = np.where(weights == 0, 1, weights)  # rows without observed entries
+        means = to_numpy(xp.sum(sizes * observed, axis=1)) / n_observed
+    means = np.where(means == 0, 1, means)  # the fit is already exact, so any positive number will do
+    weights = weights**loss.record.weight_degree  # a common factor of the weights multiplies the loss by this power
+    return moved(means / (weights * _slope(loss, means, X.shape[1])), X)

@@ -24,12 +24,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
-from visionnmf.engine.arrays.namespace import copied
+from visionnmf.engine.arrays.namespace import copied, numpy_dtype
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides, squares
+from visionnmf.engine.products import inner, product, right_sides, sum_of_squares
 from visionnmf.engine.stopping import Iteration
 
 from . import sparse_descent, sparse_hals
@@ -232,7 +232,7 @@ class Gram:
     @cached_property
     def square(self) -> float:
         """The sum of the squares of the data, which only :meth:`objective` of unweighted data in memory needs."""
-        return squares(self.problem.X)
+        return sum_of_squares(self.problem.X)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Run HALS sweeps on the codes, in place; `scale` multiplies the penalty of a loss that was divided."""
@@ -380,16 +380,14 @@ def value_from_products(
         return problem.objective(Wt, H)
 
 
-def loss_from_products(F: Array, gram: Array, right: Array, square: float) -> float | None:
+def loss_from_products(F: Any, gram: Any, right: Any, square: float) -> float | None:
     """Return ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact: below :data:`SMALL`.
 
     `F` (r, n) is one factor, `gram` the Gram matrix of the other, `right` its product with the data; `square` is
-    ``|X|^2``.
+    ``|X|^2``. All may be arrays of another library than NumPy.
     """
-    inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
-    model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
-    loss = (square - 2 * inner + model) / 2
-    return loss if loss > square * SMALL[F.dtype.itemsize] else None
+    loss = (square - 2 * inner(right, F) + inner(gram, product(F, F.T))) / 2
+    return loss if loss > square * SMALL[numpy_dtype(F).itemsize] else None
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:

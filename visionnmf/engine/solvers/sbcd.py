@@ -19,7 +19,7 @@ from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import squares
+from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.stopping import Iteration, Stopping
 
 from . import hals, newton, sbcd_rows, sparse_descent
@@ -175,7 +175,7 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
     boxes = [Penalties(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
-    stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * squares(problem.X)  # the loss is half the squares
+    stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * sum_of_squares(problem.X)  # the loss is half the squares
     for n_iter, step in enumerate(hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS), 1):
         # it has settled, as the stopping rule of all fits says, or it is clear that the residuals stay large
         if stopping.add(step.objective) or (n_iter >= FEW_SQUARES and step.objective > noisy):

@@ -26,7 +26,7 @@ from visionnmf.engine.blocks import map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import squares
+from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.stopping import Iteration
 
 from .momentum import Momentum
@@ -321,7 +321,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """
     if problem.X.shape[0] < problem.X.shape[1]:
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is split into parts
-    square = squares(problem.X)  # |X|^2
+    square = sum_of_squares(problem.X)  # |X|^2
     with one_blas_thread():
         found = _components_of_samples(problem, Wt, H)
         model = _Model(problem, problem.X, Wt, H, parts=MAX_PARTS)

@@ -24,7 +24,7 @@ from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides, squares
+from visionnmf.engine.products import product, right_sides, sum_of_squares
 from visionnmf.engine.solvers.hals import value_from_products
 from visionnmf.engine.stopping import Iteration
 
@@ -46,7 +46,7 @@ def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[I
     the projection, so that every penalty works; each component has its own step length; and the momentum is restarted,
     so that the objective never rises.
     """
-    square = squares(problem.X)
+    square = sum_of_squares(problem.X)
     # for each half: the factor to update, the fixed factor, the data with one row per column of the former, the penalty
     halves = [
         (Wt, H, problem.X, problem.penalty_W),
@@ -92,7 +92,7 @@ def alternate(
     That changes the factor `F` in place, from the Gram matrix of the fixed factor and its product `right` with the
     data.
     """
-    features, square = problem.features, squares(problem.X)
+    features, square = problem.features, sum_of_squares(problem.X)
     objective = problem.objective(Wt, H)
     for _ in range(max_iter):
         before = objective

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides, squares
+from visionnmf.engine.products import product, right_sides, sum_of_squares
 from visionnmf.engine.solvers.hals import value_from_products
 from visionnmf.engine.stopping import Iteration
 
@@ -29,7 +29,7 @@ LEAST_STEPS, MOST_STEPS = 10, 1000  # for each factor in one iteration; those of
 
 def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run NeNMF as published (Guan et al. 2012, Algorithm 2): each half in place by Algorithm 1."""
-    square = squares(problem.X)
+    square = sum_of_squares(problem.X)
     halves = [_Half(Wt, problem.penalty_W), _Half(H, problem.penalty_H)]
     tolerances: list[float] = []
     for _ in range(max_iter):
