@@ -32,7 +32,6 @@ from visionnmf.apps.background.frame_arrays import (
 )
 from visionnmf.apps.background.kernels import count_explained
 from visionnmf.engine.blocks import blocks, map_blocks
-from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.solvers import rri
 
 from .alternating_modes import correct_scene
@@ -213,7 +212,7 @@ def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Fl
     n = rows.shape[2]
     factor = found.reshape(len(found), -1)  # a view: what the solver improves in place is `found`
     # in the Manhattan loss; the solver uses the weights of a pixel for each of its channels
-    rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, penalty=NONNEGATIVE, sweeps=sweeps)
+    rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, sweeps=sweeps)
     return found
 
 

@@ -15,7 +15,6 @@ from visionnmf._jit import kernel
 from visionnmf.engine.blocks import map_blocks
 from visionnmf.engine.kernels import hals, manhattan as _kernels
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
-from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
@@ -205,7 +204,7 @@ def test_weighted_half_without_weights_is_half(rng):
     X, A, F = rng.random((6, 9)), rng.random((3, 9)), rng.random((3, 6))
     plain, weighted = F.copy(), F.copy()
     rri.half(Problem(X, Loss("manhattan")), plain, A, sweeps=4)
-    rri.weighted_half(X, np.full((2, 9), 7), weighted, A, penalty=NONNEGATIVE, sweeps=4)
+    rri.weighted_half(X, np.full((2, 9), 7), weighted, A, sweeps=4)
     np.testing.assert_allclose(plain, weighted, rtol=1e-10)
 
 

@@ -8,16 +8,16 @@ solver. For sparse data it is the only solver.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block
 from visionnmf.engine.kernels import manhattan as _kernels
-from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 
 if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
+    from visionnmf.engine.penalties import Penalties
     from visionnmf.engine.problem import Problem
     from visionnmf.engine.stopping import Iteration
 
@@ -36,7 +36,9 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
     """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place."""
-    _sweep(X, Wt, H, sweeps, np.empty(len(X)))
+    dtype = X.dtype
+    none = np.zeros(len(Wt), dtype)
+    _sweep(X, None, Wt, H, _Terms(dtype.type(0), dtype.type(np.inf), none, none), sweeps, np.empty(len(X)))
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
@@ -46,40 +48,38 @@ def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
 
 def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
     """Sweep over the codes in place, each to its exact minimiser; return the loss before (0 if `losses` is None)."""
+    penalty, dtype = problem.penalty_W, problem.X.dtype
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
-    _sweep(problem.X, Wt, H, sweeps, losses, M=problem.weights, penalty=problem.penalty_W, alpha=alpha)
+    terms = _Terms(*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
+    _sweep(problem.X, problem.weights, Wt, H, terms, sweeps, losses)
     return 0.0 if losses is None else float(losses.sum())
 
 
-def _sweep(
-    X: Array,
-    Wt: Array,
-    H: Array,
-    sweeps: int,
-    losses: Array | None,
-    *,
-    M: Array | None = None,
-    penalty: Penalties = NONNEGATIVE,
-    alpha: float | None = None,
-) -> None:
-    """Sweep over all rows in place, at most `sweeps` times each; write each row's loss before to `losses`.
+class _Terms(NamedTuple):
+    """What is minimised beside the absolute residuals, in the order of the kernel's arguments."""
 
-    The `penalty` may have a box, l1, l2 and a graph. `alpha` is that of the elastic net, None for the Manhattan loss.
-    """
+    low: Any  # bounds of the codes
+    high: Any
+    l1: Array  # (r,) weights
+    l2: Array
+    alpha: float | None = None  # of the elastic net; None for the Manhattan loss
+    graph: tuple[Array, ...] | None = None  # see :func:`_graph`
+
+
+def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps: int, losses: Array | None) -> None:
+    """Sweep over all rows in place, at most `sweeps` times each; write each row's loss before to `losses`."""
     dtype = X.dtype
-    # bounds, l1 and l2 weights, alpha, and the graph
-    arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
     eps = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         # memory of the kernel: the components times a row's entry weights, and three vectors
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
-        _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
+        _kernels.rri_rows(X, M, Wt, H, *terms, sweeps, eps, *block, losses, weighted, scratch)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because medians take long for each row
     # a graph couples the rows, so they form one block and are updated in order
-    work = blocks(X.shape[0], size if penalty.graph is None else X.shape[0])
+    work = blocks(X.shape[0], size if terms.graph is None else X.shape[0])
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
 
 
@@ -91,15 +91,15 @@ def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
     return graph.indptr, graph.indices, graph.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
 
 
-def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalties, sweeps: int) -> None:
-    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` in place by at most `sweeps` sweeps, in this thread.
+def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, sweeps: int) -> None:
+    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` >= 0 in place by at most `sweeps` sweeps, in this thread.
 
     `X` may have any dtype, such as uint8. Each row of `M` (n_rows / group, n) serves ``group`` successive rows of `X`,
-    such as the channels of a pixel. Of the `penalty` only the bounds count.
+    such as the channels of a pixel.
     """
-    eps = _kernels.sum_rounding(A.dtype)
+    eps, number = _kernels.sum_rounding(A.dtype), A.dtype.type
     group = X.shape[0] // M.shape[0] if len(M) else 1
-    _kernels.rri_weighted_rows(X, M, group, Ft, A, *penalty.box(A.dtype), sweeps, eps, 0, len(M))
+    _kernels.rri_weighted_rows(X, M, group, Ft, A, number(0), number(np.inf), sweeps, eps, 0, len(M))
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
