@@ -119,7 +119,7 @@ def test_fits_fall_and_converge(loss, kind, X):
 @pytest.mark.parametrize("loss", LOSSES[:4], ids=label)
 def test_its_own_steps_do_the_work(loss, X, monkeypatch):
     """Without the start by coordinate descent; the end is that of multiplicative updates that run long."""
-    monkeypatch.setattr(spg, "_start_without", lambda *_: None)
+    monkeypatch.setattr(spg, "_start_by_coordinate_descent", lambda *_: None)
     graph = Penalty(graph="knn", graph_weight=0.1, l2=0.1)
     settings = {"loss": label(loss), "penalty_W": graph, "penalty_H": Penalty(l2=0.1), "random_state": 0, "tol": 0}
     ends = [
@@ -166,7 +166,7 @@ def test_one_dim_sample_does_not_hold_the_others_back(size, X):
 
 
 def test_a_point_that_starts_at_zero_moves(X, monkeypatch):
-    monkeypatch.setattr(spg, "_start_without", lambda *_: None)
+    monkeypatch.setattr(spg, "_start_by_coordinate_descent", lambda *_: None)
     Wt, H = np.full((R, M), 0.3), np.random.default_rng(0).random((R, N))
     Wt[:, 5] = 0
     for _ in SOLVERS["spg"].iterate(Problem(X, Loss("kullback-leibler")), Wt, H, max_iter=20):

@@ -215,19 +215,20 @@ class Block:
     def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
         """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
 
-        `_codes` keeps the result as `next`, which :meth:`accept` or :meth:`reject` settles; `_halves` does the sweeps.
+        `_codes` keeps the result as `new_extrapolated`, which :meth:`accept` or :meth:`reject` settles; `_halves` does
+        the sweeps.
         Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
         with the data (r, n), their penalty, and the largest code of each component (r,).
         """
         self._mapped.load(self._written)  # the pages of an array that the step writes, in one call and not one by one
         self._codes.step(self._halves, H, momentum)
-        new = self._codes.next
+        new = self._codes.new_extrapolated
         penalty = self.problem.penalty_W.value(new)
         return *self._halves.statistics(new), penalty, Largest(new.max(axis=1, initial=0))
 
     def next_loss(self, H: Array) -> tuple[float]:
         """Return, in a tuple, the loss of the last update of the codes, which is not yet accepted, with `H` (r, n)."""
-        return (self.problem.loss_value(self._codes.next, H),)
+        return (self.problem.loss_value(self._codes.new_extrapolated, H),)
 
     def accept(self, exponents: Array | None) -> None:
         """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``.
@@ -237,7 +238,7 @@ class Block:
         """
         self._codes.accept()
         if exponents is not None:
-            rescale(self._codes.kept, exponents)  # all versions of the codes that outlast an iteration
+            rescale(self._codes.versions, exponents)  # all versions of the codes that outlast an iteration
 
     def reject(self) -> None:
         """Drop the last update of the codes, and go on from the best codes so far without extrapolation."""

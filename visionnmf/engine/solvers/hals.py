@@ -62,8 +62,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
-    # `_halves` selects the updates that suit the weights and the sparsity of the data
-    yield from descend(DescentInMemory(problem, Wt, _halves(problem)), H, problem.penalty_H, max_iter=max_iter)
+    # `_updates_for` selects the updates that suit the weights and the sparsity of the data
+    yield from descend(DescentInMemory(problem, Wt, _updates_for(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
 def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
@@ -126,50 +126,56 @@ def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int)
 class ExtrapolatedCodes:
     """The codes of some rows during a descent with extrapolation.
 
-    `best` is the given array, which always holds the best codes so far. `last` and `ahead` are the last accepted codes
-    before and after extrapolation. A :meth:`step` computes `new` and their extrapolation `next`.
+    `best` is the given array, which always holds the best codes so far. `last` and `extrapolated` are the last accepted
+    codes before and after extrapolation. A :meth:`step` computes `new` and their extrapolation `new_extrapolated`.
     """
 
     def __init__(self, Wt: Array, penalty: Penalties) -> None:
         """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites: `best` are the best codes so far.
 
-        `last` and `ahead` are the last accepted codes before and after extrapolation, `new` and `next` those of the
-        present step. Extrapolated codes are projected onto the constraint of `penalty`.
+        `last` and `extrapolated` are the last accepted codes before and after extrapolation, `new` and
+        `new_extrapolated` those of the present step. Extrapolated codes are projected onto the constraint of `penalty`.
         """
         self.best, self.penalty = Wt, penalty
-        self.last, self.ahead = Wt.copy(), Wt.copy()
-        self.new, self.next = self.last, self.ahead
+        self.last, self.extrapolated = Wt.copy(), Wt.copy()
+        self.new, self.new_extrapolated = self.last, self.extrapolated
 
-    def step(self, halves: Any, H: Array, momentum: float) -> None:
-        """Update the codes from `ahead` by ``halves.improve_codes``, giving `new`, and extrapolate them to `next`.
+    def step(self, updates: Gram | _Residual, H: Array, momentum: float) -> None:
+        """Update the extrapolated codes of the last step for components `H`, and extrapolate the result again.
 
-        `momentum` is the share of the change from `last` that is added once more.
+        `momentum` is the share of the change from the `last` accepted codes that is added once more. The penalty's
+        constraint holds after extrapolation as well. :meth:`accept` makes the new codes the last ones.
         """
-        self.new = self.ahead.copy()
-        halves.improve_codes(self.new, H)
-        self.next = extrapolated(self.new, self.last, momentum, self.penalty)
+        self.new = self.extrapolated.copy()
+        updates.improve_codes(self.new, H)
+        self.new_extrapolated = extrapolated(self.new, self.last, momentum, self.penalty)
 
     def accept(self) -> None:
-        """Keep the extrapolated codes of the last step; the next one measures its change from `new`."""
-        self.best[:] = self.next  # the best codes so far
-        self.ahead, self.last = self.next, self.new  # the last accepted codes after and before extrapolation
+        """Keep the codes of the last step: the extrapolated ones have lowered the objective and are now the best."""
+        self.best[:] = self.new_extrapolated
+        # where the next step starts, and from where it measures the change
+        self.extrapolated, self.last = self.new_extrapolated, self.new
 
     def reject(self) -> None:
         """Discard the last step: the next one starts from the best codes without extrapolation."""
-        self.last, self.ahead = self.best.copy(), self.best.copy()
+        self.last, self.extrapolated = self.best.copy(), self.best.copy()
 
     @property
-    def kept(self) -> list[Array]:
-        """The arrays that outlast an iteration, in the order of :func:`.momentum.balance`: the best codes first."""
-        return [self.best, self.ahead, self.last]
+    def versions(self) -> list[Array]:
+        """The best codes so far, and the last accepted ones after and before extrapolation.
+
+        These arrays outlast an iteration. :func:`.momentum.balance` rescales them in place, by powers of two that the
+        first determines.
+        """
+        return [self.best, self.extrapolated, self.last]
 
 
 class DescentInMemory:
-    """The rows of a problem in memory and their codes, which change in place; `halves` has the updates."""
+    """The rows of a problem in memory and their codes, which change in place."""
 
-    def __init__(self, problem: Problem, Wt: Array, halves: Any) -> None:
-        """Take the problem, its codes, which change in place, and the updates that suit it, such as :class:`Gram`."""
-        self._problem, self._halves = problem, halves
+    def __init__(self, problem: Problem, Wt: Array, updates: Gram | _Residual) -> None:
+        """Take the problem, its codes, which change in place, and the updates of each factor that suit the problem."""
+        self._problem, self._updates = problem, updates
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)
 
     def objective(self, H: Array) -> float:
@@ -178,14 +184,18 @@ class DescentInMemory:
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
         """Update the codes, extrapolate them, then update `H_new` in place; return the objective of both."""
-        self._codes.step(self._halves, H, momentum)
-        self._halves.improve_components(H_new, self._codes.next)  # for the extrapolated codes
-        return float(self._halves.objective(self._codes.next, H_new))
+        self._codes.step(self._updates, H, momentum)
+        codes = self._codes.new_extrapolated
+        self._updates.improve_components(H_new, codes)
+        return float(self._updates.objective(codes, H_new))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes; rescale components, in all their versions, of one huge and one tiny factor."""
+        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny.
+
+        `components` are the best ones, and the last ones after and before extrapolation, as the codes' `versions` are.
+        """
         self._codes.accept()
-        balance(self._problem, self._codes.kept, components)
+        balance(self._problem, self._codes.versions, components)
 
     def reject(self) -> None:
         """Discard the last update: the next one starts from the best codes so far, without extrapolation."""
@@ -197,7 +207,7 @@ def separable(problem: Problem) -> bool:
     return not problem.penalty_W.beyond(SEPARABLE) and not problem.penalty_H.beyond(SEPARABLE)
 
 
-def _halves(problem: Problem) -> Gram | _Residual:
+def _updates_for(problem: Problem) -> Gram | _Residual:
     """Return the object whose updates suit the weights and the sparsity of the data.
 
     Without weights one Gram matrix serves all rows. With them, the model fills in part of each entry (:class:`Filled`).
@@ -235,14 +245,20 @@ class Gram:
         return sum_of_squares(self.problem.X)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Run HALS sweeps on the codes, in place; `scale` multiplies the penalty of a loss that was divided."""
-        # `data`: the target of least squares, that is, X or what a majorised loss puts in its place
+        """Run HALS sweeps on the codes, in place.
+
+        `scale` multiplies the penalty as well where a subclass has divided the loss by the largest weight.
+        """
+        # `data`: the target of least squares, that is, X or what a subclass puts in its place
         gram, right = product(H, H.T), right_sides(self.data, H)
-        sweeps = self.sweeps(*H.shape)
+        sweeps = self.sweeps(*H.shape)  # as many as one product with the data should serve
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Run HALS sweeps on the components, in place, and keep `products` of the codes for :meth:`objective`."""
+        """Run HALS sweeps on the components, in place, and keep `products` of the codes for :meth:`objective`.
+
+        `scale` multiplies the penalty as well where a subclass has divided the loss by the largest weight.
+        """
         self.products = self.statistics(Wt)  # the Gram matrix of the codes, and their product with the data
         sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
@@ -262,17 +278,28 @@ class Gram:
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from `products`, to which the codes `Wt` must belong."""
-        return value_from_products(self.problem, Wt, H, H, *self.products, self.square)
+        """Evaluate the objective from `products`: Gram matrix of the codes `Wt`, and their product with the data.
+
+        `square` is the sum of the squares of the data.
+        """
+        gram, right = self.products
+        return value_from_products(self.problem, Wt, H, gram, right, self.square, other_factor=H)
 
 
 class Filled(Gram):
-    """Updates on data in which the model replaces entries of small weight; penalties are over the largest weight."""
+    """Updates of weighted least squares: the model fills in the part of each entry that its weight leaves.
+
+    Least squares without weights on the filled data, ``P + m / max(m) (X - P)`` for the model P, majorises the weighted
+    loss divided by the largest weight. So penalties are divided by it too.
+    """
 
     def __init__(
         self, problem: Problem, weights: Array, largest: float | None = None, out: Array | None = None
     ) -> None:
-        """Allocate the filled data, or take `out`; `largest` is the largest weight of all blocks (None: of these)."""
+        """Allocate the filled data, or take `out`.
+
+        If `problem` has a block of the rows only, `largest` is the largest weight of all rows; None: that of `weights`.
+        """
         super().__init__(problem)
         self.weights = weights
         # filled data, written by `improve_codes`
@@ -284,20 +311,26 @@ class Filled(Gram):
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Fill the data with the model, the more the less an entry weighs, then run HALS sweeps on the codes."""
         X = self.problem.X
-        share = X.dtype.type(self.scale)  # one over the largest weight
+        inverse_largest = X.dtype.type(self.scale)  # one over the largest weight
 
         def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, P their model."""
+            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, P their model.
+
+            The m are the weights. Least squares on filled data majorises the weighted loss, divided by max(m).
+            """
             start, stop = block
-            np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])
-            kernels.impute_rows(X, self.weights, share, self.data, start, stop)  # `share` is 1 / max(m)
+            np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])  # the model, which the kernel replaces
+            kernels.impute_rows(X, self.weights, inverse_largest, self.data, start, stop)
 
         with one_blas_thread():
             map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
         super().improve_codes(Wt, H)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from the residuals, because the products are those of the filled data."""
+        """Evaluate the objective from the residuals.
+
+        `products`, with which :class:`Gram` does it, are those of the filled data, and not of the observed entries.
+        """
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
@@ -306,16 +339,24 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Allocate the filled data, or take `out`; `largest` is the largest weight of all blocks (None: of these)."""
-        weights = problem.weights
-        super().__init__(problem, np.ones((1, 1), problem.X.dtype) if weights is None else weights, largest, out)
+        """Allocate the data filled with the model plus clipped residuals, or take `out`.
+
+        If `problem` has a block of the rows only, `largest` is the largest weight of all rows; None: that of its own.
+        The loss and so the penalties are divided by it.
+        """
+        # without weights the largest one, which is all that the base class takes from them, is 1
+        weights = np.ones((1, 1), problem.X.dtype) if problem.weights is None else problem.weights
+        super().__init__(problem, weights, largest, out)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes, in place."""
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
 
         def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
+            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model.
+
+            The m are the weights. Least squares on these data majorises the weighted Huber loss, divided by max(m).
+            """
             part = slice(*block)
             P = Wt[:, part].T @ H
             E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
@@ -345,7 +386,10 @@ class _Residual:
         self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from the residuals: descent on them leaves no products with the data."""
+        """Evaluate the objective from the residuals.
+
+        :class:`Gram` has the product of the codes with the data from its last update; descent on residuals does not.
+        """
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
@@ -357,7 +401,10 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     l1, l2 = penalty.weights(len(Ft), X.dtype)
 
     def rows(block: tuple[int, int]) -> None:
-        """Run :data:`RESIDUAL_SWEEPS` sweeps on the codes of some rows, with up-to-date weighted residuals."""
+        """Run :data:`RESIDUAL_SWEEPS` sweeps on the codes `Ft` (r, n_rows) of some rows, with up-to-date residuals.
+
+        `A` (r, n) is the fixed factor. For components the problem is transposed, so that they are `Ft`.
+        """
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because each row takes several sweeps
@@ -365,15 +412,15 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
 
 
 def value_from_products(
-    problem: Problem, Wt: Array, H: Array, F: Array, gram: Array, right: Array, square: float
+    problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float, *, other_factor: Array
 ) -> float:
     """Return the objective of least squares without weights from known products, in ``O(r^2 n)`` operations.
 
-    `F` is one of the factors `Wt` and `H`, `gram` the Gram matrix of the other one, `right` the product of that with
-    the data, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is computed from the
-    residuals instead.
+    `gram` is the Gram matrix of one of the factors `Wt` and `H`, `right` the product of that factor with the data, and
+    `other_factor` the other one; `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is
+    computed from the residuals instead.
     """
-    loss = loss_from_products(F, gram, right, square)
+    loss = loss_from_products(other_factor, gram, right, square)
     if loss is not None:
         return loss + problem.penalty_value(Wt, H)
     with one_blas_thread():
@@ -441,12 +488,13 @@ def _weighted_grams(A: Array, weights: Array) -> Array:
 
 
 def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
-    """Return ``A @ (m x)`` (n_rows, r), row by row because the rounding of a product depends on its shape.
+    """Return ``A @ (m x)`` (n_rows, r), so that the result of a row does not depend on the others to the last bit.
 
-    The x are the rows of `X` (n_rows, n), the m those of `weights` (None: all are 1); `A` is (r, n).
+    The x are the rows of `X` (n_rows, n), the m those of `weights` (None: all are 1); `A` is (r, n). The rounding of a
+    BLAS product depends on its shape, so dense rows are multiplied one by one.
     """
     rows = X.astype(np.float64)
-    if sp.issparse(X):
+    if sp.issparse(X):  # has no weights, and its products are summed row by row anyway
         return np.asarray(rows @ A.T)
     if weights is not None:
         rows *= weights

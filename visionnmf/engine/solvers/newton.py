@@ -30,10 +30,10 @@ STILL = 1e-9  # relative to the largest code: a smaller change counts as none
 class _ScaledRows:
     """Some rows, in units in which the mean of each row and the maximum of each component are 1."""
 
-    Y: Array  # (n_rows, n) data
-    powers: Array | None  # Y ** beta, where the divergence needs it
-    M: Array | None  # (n_rows, n) weights of the entries
-    weight: Array  # (n_rows,) sum of the weights of a row: its length if there are none
+    data: Array  # (n_rows, n)
+    data_powers: Array | None  # data ** beta, where the divergence needs it
+    weights: Array | None  # (n_rows, n), of the entries
+    total_weight: Array  # (n_rows,) sum of the weights of a row: its length if there are none
     codes: Array  # (n_rows, r), as are the bounds and the penalty weights below
     low: Array
     high: Array
@@ -90,10 +90,10 @@ def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
     P = np.maximum(_times(rows.codes, A), floor)
     for _ in range(STEPS):
         fisher = curvatures(P, beta)
-        value = values(rows.Y, rows.powers, P, rows.M, beta, fisher) + rows.penalty(rows.codes)
-        if rows.M is not None:
-            fisher *= rows.M
-        slope, newton = P - rows.Y, rows.Y / P
+        value = values(rows.data, rows.data_powers, P, rows.weights, beta, fisher) + rows.penalty(rows.codes)
+        if rows.weights is not None:
+            fisher *= rows.weights
+        slope, newton = P - rows.data, rows.data / P
         slope *= fisher
         newton *= 2 - beta
         newton += beta - 1
@@ -109,7 +109,7 @@ def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
         # A row goes on if its step was shortened, or if neither the predicted decrease nor the codes have settled. A
         # small prediction of Fisher's curvature proves nothing, because its convergence is not quadratic.
         moved, largest = np.abs(new - rows.codes).max(axis=1), new.max(axis=1)
-        last = decrease <= LEAST_DECREASE * rows.weight
+        last = decrease <= LEAST_DECREASE * rows.total_weight
         last[flat] = False
         going = (decrease > 0) & (share > 0) & ((share < 1) | ~(last | (moved <= STILL * largest)))
         codes[index] = rows.codes = new
@@ -133,10 +133,11 @@ def _search(
     """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0.
 
     `P` is the model and `value` (n_rows,) the objective before; `step` changes the codes and `ahead` the model.
-    `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are not tried. Rises up to `slack` count as
-    rounding.
+    `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are not tried. `rows` has the data, codes,
+    bounds and penalties. A rise up to `slack` counts as rounding, which for a sum over a row grows with the total
+    weight of its entries.
     """
-    slack = ROUNDING * (rows.weight + np.abs(value))
+    slack = ROUNDING * (rows.total_weight + np.abs(value))
     # `left`: numbers of the rows still searched; `going`: which of them go on
     shares, left, going, share = np.zeros(len(P)), np.arange(len(P)), decrease > 0, 1.0
     for _ in range(HALVINGS):
@@ -149,7 +150,7 @@ def _search(
         trial += P
         np.maximum(trial, floor_of(beta), out=trial)
         new = np.clip(rows.codes + share * step, rows.low, rows.high)
-        after = values(rows.Y, rows.powers, trial, rows.M, beta) + rows.penalty(new)
+        after = values(rows.data, rows.data_powers, trial, rows.weights, beta) + rows.penalty(new)
         enough = after <= value - ARMIJO * share * decrease + slack
         shares[left[enough]] = share
         going, share = ~enough, share / 2

@@ -73,7 +73,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration.
 
     The kink of ``|e|`` is replaced by a parabola, whose half-width, the smoothing, begins at a share of the mean of the
-    data and decreases by the factor :data:`SMOOTHING_DECAY` over `max_iter` iterations.
+    data and decreases by the factor :data:`SMOOTHING_DECAY` over `max_iter` iterations. The variant :data:`OURS` of
+    Guan et al. (2012) starts each update from the present factor, bounds the curvature by an eigenvalue instead of a
+    trace, and smooths in units of the data.
     """
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
@@ -105,12 +107,14 @@ def follow(
 ) -> Iterator[Iteration]:
     """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each.
 
-    `options` are choices of the paper, or of ours, for :func:`half`, which takes the steps on one factor.
+    `options` are choices of the paper, or of ours, for :func:`half`, which takes the steps on one factor and returns
+    the loss before the first of them.
     """
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
             objective += half(problem, Wt, H, smoothing=smoothing, steps=steps, options=options)
+            # its loss, that between both updates, is not needed
             half(problem.transposed, H, Wt, smoothing=smoothing, steps=steps, options=options)
         yield Iteration(objective)
 
@@ -171,8 +175,9 @@ class _Smoothed:
         q = np.linalg.norm(A, axis=0).astype(np.float64)
         if options.relative:
             q /= q.mean() or 1.0
-        self.widths = (smoothing * q).astype(A.dtype)  # (n,) half-widths; 0 for a feature that no component uses
-        inverse = np.where(self.widths > 0, 1 / np.where(self.widths > 0, self.widths, 1), 0).astype(A.dtype)
+        self.half_widths = (smoothing * q).astype(A.dtype)  # (n,) half-widths; 0 for a feature that no component uses
+        used = self.half_widths > 0
+        inverse = np.where(used, 1 / np.where(used, self.half_widths, 1), 0).astype(A.dtype)
         gram = (A * inverse) @ A.T
         curvature = float(np.trace(gram, dtype=np.float64)) if options.trace else largest_eigenvalue(gram)
         if problem.loss.parameter:  # alpha of the elastic net
@@ -185,39 +190,47 @@ class _Smoothed:
         self.curvature = curvature + smooth if curvature > 0 else 0.0  # 0 says that the fixed factor is 0
         # Change of the smoothed objective below which the steps end (equation 22). Theorem 2 asks for at most
         # n D lambda / 2, which alone would end them after two or three.
-        self.precision = min(PRINTED_PRECISION, n_rows * float(self.widths.sum(dtype=np.float64)) / 2)
+        self.precision = min(PRINTED_PRECISION, n_rows * float(self.half_widths.sum(dtype=np.float64)) / 2)
         # (n_rows,) written by `gradient`: loss, and inner product of the data with the dual, of each row
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
 
     def gradient(self, Wt: Array) -> tuple[float, Array, float]:
-        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap or infinity.
+        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap.
 
-        The dual of an entry is the derivative of its smoothed loss. The pass also fills `losses` and `inner` (n_rows,):
-        the loss of each row, and its inner product with the dual, which the gap needs.
+        The gap is infinite where no bound is known, as without an upper limit of the codes. The dual of an entry is the
+        derivative of its smoothed absolute value. The pass also fills `losses` and `inner` (n_rows,): the loss of each
+        row, and its inner product with the dual, which the gap needs.
         """
         problem = self.problem
+        # alpha of the elastic net ``|e| + alpha / 2 e^2``, 0 for the Manhattan loss
         X, alpha = problem.X, Wt.dtype.type(problem.loss.parameter)
-        result = np.empty_like(Wt)
+        gradient = np.empty_like(Wt)
         size = rows_per_block(X.shape[1])
 
         def rows(block: tuple[int, int]) -> None:
             """Fill the gradient, loss and inner product of data and dual for the rows ``block[0]:block[1]``."""
             start, stop = block
             P = Wt[:, start:stop].T @ self.A
-            # the kernel replaces the model by the derivative of the smoothed loss with respect to it
-            _ogm_kernels.ogm_pass(X, P, problem.weights, self.widths, alpha, start, stop, self.losses, self.inner)
-            np.matmul(self.A, P.T, out=result[:, start:stop])
+            # the kernel replaces the model by the derivative of the smoothed loss with respect to it; within
+            # `half_widths` (n,) of 0, a residual costs a parabola
+            _ogm_kernels.ogm_pass(X, P, problem.weights, self.half_widths, alpha, start, stop, self.losses, self.inner)
+            np.matmul(self.A, P.T, out=gradient[:, start:stop])
 
         map_blocks(rows, blocks(X.shape[0], size), parallel=X.size * len(Wt) > 4 * BLOCK_ELEMENTS)
         value = float(self.losses.sum())
-        return value, result, self._gap(value, result, problem.penalty_W)
+        return value, gradient, self._gap(value, gradient, problem.penalty_W)
 
     def value(self, Wt: Array) -> float:
-        """Return the smoothed objective (equation 15): within `widths`, a residual costs a parabola."""
+        """Return the smoothed objective (Guan et al. 2012, equation 15) of the codes `Wt` (r, n_rows).
+
+        Within the half-width of its feature, a residual costs a parabola. `self.A` (r, n) are the fixed components, and
+        alpha that of the elastic net, 0 for the Manhattan loss.
+        """
         problem, M, alpha = self.problem, self.problem.weights, self.problem.loss.parameter
         E = np.abs(Wt.T @ self.A - problem.X).astype(np.float64)
-        near = E < self.widths
-        costs = np.where(near, E**2 / (2 * np.where(self.widths > 0, self.widths, 1)), E - self.widths / 2)
+        near = E < self.half_widths
+        divisors = np.where(self.half_widths > 0, self.half_widths, 1)  # a half-width of 0 has no parabola
+        costs = np.where(near, E**2 / (2 * divisors), E - self.half_widths / 2)
         costs += alpha / 2 * E**2
         return float(np.sum(costs if M is None else M * costs)) + problem.penalty_W.value(Wt)
 
@@ -225,13 +238,13 @@ class _Smoothed:
         """Return an upper bound of the distance from the minimum, or infinity if there is none.
 
         For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, which in a box is
-        attained at a corner. There is no bound without an upper limit of the codes, with other terms in `penalty` or
-        for the elastic net.
+        attained at a corner. The u are the duals that :meth:`gradient` found. There is no bound without an upper limit
+        of the codes, with other terms in `penalty` or for the elastic net.
         """
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")
-        if not self.widths.all():
-            return float("inf")  # features that are left out have u = 0, and their loss would count as a gap
+        if not self.half_widths.all():  # 0 for a feature that no component uses and that is left out
+            return float("inf")  # there u = 0, and the loss would count as a gap
         corners = np.where(gradient > 0, penalty.low, penalty.high)
         # `gradient` is A u, `inner` holds <x, u>, and `value` is the loss
         lower = float(np.vdot(corners, gradient.astype(np.float64))) - float(self.inner.sum())

@@ -42,8 +42,8 @@ def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep over the codes as :func:`half` does, but save computing and compiling the loss."""
-    _sweep_problem(problem, Wt, H, sweeps, None)
+    """Sweep over the codes by weighted medians as :func:`half` does, but save computing and compiling the loss."""
+    _sweep_problem(problem, Wt, H, sweeps, losses=None)
 
 
 def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
@@ -67,15 +67,20 @@ class _Terms(NamedTuple):
 
 
 def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps: int, losses: Array | None) -> None:
-    """Sweep over all rows in place, at most `sweeps` times each; write each row's loss before to `losses`."""
+    """Sweep over all codes `Wt` (r, n_rows) in place, at most `sweeps` times a row, for fixed components `H` (r, n).
+
+    The loss of a residual e of the data `X` (n_rows, n) is ``|e| + alpha / 2 e^2``, the elastic net; if alpha, one of
+    the `terms`, is None, it is the Manhattan loss. `losses` (n_rows,), if given, receives each row's loss before.
+    """
     dtype = X.dtype
-    eps = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
+    rounding = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
-        # memory of the kernel: the components times a row's entry weights, and three vectors
+        # memory of the kernel: the components times the weights `M` of a row's entries, or without weights the
+        # components, and three vectors. `terms` are bounds, penalty weights, alpha and a graph.
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
-        _kernels.rri_rows(X, M, Wt, H, *terms, sweeps, eps, *block, losses, weighted, scratch)
+        _kernels.rri_rows(X, M, Wt, H, *terms, sweeps, rounding, *block, losses, weighted, scratch)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because medians take long for each row
     # a graph couples the rows, so they form one block and are updated in order

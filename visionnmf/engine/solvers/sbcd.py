@@ -92,8 +92,10 @@ def improve(
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
 
-    `H` and `Wt` always hold the best factors so far; an iteration that raises the objective is undone. `W_new` and
-    `H_new` are the updated factors and `W_next` the extrapolated codes, which the update of the components uses.
+    A sweep runs on a least-squares model of the divergence, or with `exact`, for Kullback-Leibler only, on the
+    divergence itself, by the steps of :func:`iterate_exact`. `H` and `Wt` always hold the best factors so far; an
+    iteration that raises the objective is undone. `W_new` and `H_new` are the updated factors and `W_next` the
+    extrapolated codes, which the update of the components uses.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.divergence_half, max_iter=max_iter)
@@ -144,7 +146,11 @@ def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> It
 
 
 def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for codes under the Kullback-Leibler divergence, overwriting `Wt`: dense rows by Newton's method."""
+    """Solve for codes under the Kullback-Leibler divergence, overwriting `Wt`.
+
+    The codes of dense data are found by Newton's method for all codes of a row together (:func:`codes`), and those of
+    sparse data by Newton steps on one code after the other.
+    """
     (sparse_descent.newton_codes if problem.is_sparse else codes)(problem, Wt, H)
 
 

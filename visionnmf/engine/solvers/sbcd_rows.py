@@ -25,7 +25,7 @@ LEAST_SHARE = 1e-18  # of the largest entry of all components
 STEPS = np.float32  # low precision is enough for the change of the codes, not for the codes
 
 
-def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
+def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
     """Return zeros in which every row starts on a cache line, perhaps wider; others would be a third slower."""
     size = np.dtype(dtype).itemsize
     columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
@@ -52,15 +52,17 @@ class Fixed:
         """Divide every component by its maximum, `scale`, and the bounds and penalties of its codes to match.
 
         A row takes at most `rounds` quadratic models with `sweeps` each, and ends when none of its codes changes by
-        more than the share `tol` of the largest. `exact` and `alone` are those of :func:`.sbcd.improve`.
+        more than the share `tol` of the largest. With `exact`, for Kullback-Leibler only, exact coordinate steps
+        replace the quadratic models. With `alone`, products are computed row by row, so that the codes of a row do not
+        depend on the other rows, not even in the last bit.
         """
         largest = A.max(axis=1, initial=0)
         # components that are almost zero compared with the others are left out, because their codes would overflow
         self.live = largest > LEAST_SHARE * largest.max(initial=0)  # (r,) bool
         self.scale = np.where(self.live, largest, 1)  # (r,) maximum of each component
-        self.units = A / self.scale[:, None]  # (r, n), components of maximum 1
-        self.rough = padded(A.shape)  # the same in single precision, padded with zeros: for the sweeps
-        self.rough[:, : A.shape[1]] = self.units
+        self.components = A / self.scale[:, None]  # (r, n), of maximum 1
+        self.components32 = aligned_zeros(A.shape)  # the same in single precision, padded with zeros: for the sweeps
+        self.components32[:, : A.shape[1]] = self.components
         self.low, self.high = penalty.box(A.dtype)
         l1, l2 = penalty.weights(len(A), A.dtype)
         scale = self.scale
@@ -89,7 +91,7 @@ class Fixed:
 
     def model(self, codes: Array) -> Array:
         """Return the model (n_rows, n) of the codes (n_rows, r), bounded below by the floor."""
-        P = self.times(codes, self.units)  # (r, n) components of maximum 1
+        P = self.times(codes, self.components)  # (r, n) components of maximum 1
         return np.maximum(P, self.floor, out=P)
 
 
@@ -97,15 +99,15 @@ class Fixed:
 class _DescendedRows:
     """Some rows of the data, each divided by its mean, and the state of their descent."""
 
-    Y: Array  # (n_rows, n) data
-    M: Array | None  # (n_rows, n) weights of the entries
-    powers: Array | None  # Y ** beta, where the divergence needs it
-    P: Array  # (n_rows, n) model: product of codes and components
-    V: Array  # (n_rows, n) curvatures P ** (beta - 2) of the divergence at a perfect fit
+    data: Array  # (n_rows, n)
+    weights: Array | None  # (n_rows, n), of the entries
+    data_powers: Array | None  # data ** beta, where the divergence needs it
+    model: Array  # (n_rows, n), product of codes and components
+    curvatures: Array  # (n_rows, n), model ** (beta - 2): Fisher's, those of the divergence at a perfect fit
     codes: Array  # (n_rows, r)
     units: Array  # (n_rows, 3) factors of `Fixed.limits`, for bounds, l1 and l2
     losses: Array  # (n_rows,) divergence at the codes, without penalties
-    flat: Array  # (n_rows,) number of entries of so little curvature that the residual does not determine the model
+    n_flat: Array  # (n_rows,) number of entries of so little curvature that the residual does not determine the model
 
     def take(self, index: Array) -> _DescendedRows:
         """Return a copy of the rows that `index`, numbers or a mask, selects; None stays None."""
@@ -115,7 +117,8 @@ class _DescendedRows:
 def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     """Update the codes in place; return the loss of each row, without penalties.
 
-    Every row is divided by its mean first; the codes of a row without positive data go to the lower bound. Each round
+    Every row is divided by its mean first, and every component (r, n) by its maximum ``fixed.scale``, so codes are
+    multiplied by the quotient of these two. The codes of a row without positive data go to the lower bound. Each round
     of `fixed`, the components and options, builds a new quadratic model, and rows whose codes have settled are dropped.
     Only codes of `live` components, not almost zero, are written.
     """
@@ -129,10 +132,10 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     units = np.stack([1 / means, means ** (1 - beta), means ** (2 - beta)], axis=1).astype(X.dtype)
     codes = (Ft * fixed.scale[:, None]).T * units[:, :1]
     Y = X / means.astype(X.dtype)[:, None]
-    P = fixed.model(codes)
+    P = fixed.model(codes)  # product with the components, raised to a floor
     if not full.all():  # a row of zeros has no mean, so its model gets an absolute floor
         Y[~full] = 0
-        P[~full] = np.maximum(codes[~full] @ fixed.units, number(EMPTY_FLOOR))
+        P[~full] = np.maximum(codes[~full] @ fixed.components, number(EMPTY_FLOOR))
     V, powers = curvatures(P, beta), powers_of(Y, beta)
     losses = values(Y, powers, P, M, beta, V)
     # the last array counts entries of little curvature, which the kernel of the descent finds
@@ -140,8 +143,8 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     index = np.flatnonzero(full)  # numbers of the rows that still move; `part` holds these rows
     part = rows if len(index) == len(X) else rows.take(index)
     for turn in range(fixed.rounds if index.size else 0):
-        if turn > 0:  # `_step` has left the model of the new codes in part.P
-            part.V = curvatures(part.P, beta)
+        if turn > 0:  # `_step` has left the model of the new codes there
+            part.curvatures = curvatures(part.model, beta)
         before = part.codes
         _step(part, fixed)  # new codes and losses in `part`; `before` is not overwritten
         rows.codes[index], rows.losses[index] = part.codes, part.losses
@@ -163,67 +166,71 @@ def _step(rows: _DescendedRows, fixed: Fixed) -> None:
     """Improve the codes of each row once; no row's objective rises, except by rounding.
 
     With `fixed.exact` this is exact coordinate descent, otherwise the minimisation of one quadratic approximation.
-    `rows.Y` are the data, `rows.P` the model, `rows.V` its curvatures ``P^(beta - 2)`` and `rows.M` the entry weights.
+    For ``1 <= beta <= 2`` the divergence is convex in the model (`fixed.convex`), so the approximation may use Newton's
+    curvatures besides Fisher's. At most `fixed.rounds` steps follow each other, each from the model of the last one.
     """
     if fixed.exact:  # chosen for the Kullback-Leibler divergence only
         _polish(rows, fixed)
         if fixed.rounds > 1:
-            rows.P = fixed.model(rows.codes)  # further rounds start from it
+            rows.model = fixed.model(rows.codes)  # further rounds start from it
         return
     # new codes (n_rows, r), their divergences (n_rows,) and their product with the components (n_rows, n)
-    new, reached, model = _solve(rows, rows.Y, rows.V, rows.M, fixed.convex, fixed)
+    new, reached, model = _solve(rows, rows.data, rows.curvatures, fixed, newton=fixed.convex)
     risen = ~_fallen(rows, new, reached, fixed)
     if risen.any():  # the minimum of the quadratic model was too far: exact coordinate steps, or larger curvatures
         part = rows.take(risen)
-        if fixed.beta == 1.0:
+        if fixed.beta == 1.0:  # only Kullback-Leibler has exact steps
             _polish(part, fixed)
         else:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where powers leave their range
                 part.codes, part.losses = _refit(part, model[risen], fixed)
         new[risen], reached[risen] = part.codes, part.losses
-        if fixed.rounds > 1:
+        if fixed.rounds > 1:  # further rounds start from it
             model[risen] = fixed.model(part.codes)
-    rows.codes, rows.losses, rows.P = new, reached, model
+    rows.codes, rows.losses, rows.model = new, reached, model
 
 
 def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
     """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
 
-    The kernel changes the model `rows.P` with the codes, which are copied, because the caller still needs the old ones.
-    `fixed.units` are the components, scaled to maximum 1; bounds and penalty weights are `fixed.limits` (4, r) times
-    the factors `rows.units` (n_rows, 3) of each row.
+    The kernel changes `rows.model` with the codes, which are copied, because the caller still needs the old ones.
+    `fixed.components` have the maximum 1; bounds and penalty weights are `fixed.limits` (4, r) times the factors
+    `rows.units` (n_rows, 3) of each row.
     """
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(
-        rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
-    )
-    rows.losses = values(rows.Y, rows.powers, rows.P, rows.M, fixed.beta)
+        rows.data, rows.model, rows.weights, rows.codes, fixed.components, fixed.limits, rows.units, fixed.floor,
+        fixed.sweeps,
+    )  # fmt: skip
+    rows.losses = values(rows.data, rows.data_powers, rows.model, rows.weights, fixed.beta)
 
 
 def _solve(
-    rows: _DescendedRows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed
+    rows: _DescendedRows, targets: Array, curvatures: Array, fixed: Fixed, *, newton: bool
 ) -> tuple[Array, Array, Array]:
     """Minimise a quadratic approximation of the divergence of each row, by coordinate descent.
 
-    Return the new codes (n_rows, r), their divergences (n_rows,) and their model (n_rows, n). `Y` are the targets, `V`
-    the curvatures and `M` the entry weights of the approximation. If `convex`, its curvatures are the harmonic mean of
-    `V` and of Newton's (:func:`.kernels.divergence_descent.improve_rows`). `fixed.rough` are the components in single
-    precision. In each row both bounds of `fixed.limits` (4, r) are multiplied by column 0 of `rows.units` (n_rows, 3),
-    l1 by column 1 and l2 by column 2.
+    Return the new codes (n_rows, r), their divergences (n_rows,) and their model (n_rows, n). `targets` are the data of
+    the approximation. With `newton`, its curvatures are the harmonic mean of the given ones and of Newton's
+    (:func:`.kernels.divergence_descent.improve_rows`). `fixed.components32` are the components in single precision. In
+    each row both bounds of `fixed.limits` (4, r) are multiplied by column 0 of `rows.units` (n_rows, 3), l1 by column 1
+    and l2 by column 2.
     """
-    codes, model = rows.codes.copy(), np.empty_like(rows.P)
+    codes, model = rows.codes.copy(), np.empty_like(rows.model)
+    lines, stays = aligned_zeros((3, targets.shape[1])), np.empty(codes.shape[1], bool)  # scratch of the kernel
+    # it updates `codes`, and writes `model` and how many entries of each row have almost no curvature (`n_flat`)
     _kernels.improve_rows(
-        Y, rows.P, V, M, fixed.beta, convex, fixed.rough, codes, fixed.limits, rows.units, fixed.sweeps, fixed.floor,
-        padded((3, Y.shape[1])), np.empty(codes.shape[1], bool), model, rows.flat,
+        targets, rows.model, curvatures, rows.weights, fixed.beta, newton, fixed.components32, codes, fixed.limits,
+        rows.units, fixed.sweeps, fixed.floor, lines, stays, model, rows.n_flat,
     )  # fmt: skip
     # The kernel's product is a by-product of single-precision residuals. If further quadratic models can follow
     # (`fixed.rounds` is their maximum), they start from this product, and its error would grow from one to the next.
     if fixed.rounds > 1:
         model = fixed.model(codes)
-    elif rows.flat.any():  # and where the curvature is nearly 0, the residual does not determine it
-        flat = rows.flat > 0
+    elif rows.n_flat.any():  # and where the curvature is nearly 0, the residual does not determine it
+        flat = rows.n_flat > 0
         model[flat] = fixed.model(codes[flat])
-    return codes, values(rows.Y, rows.powers, model, rows.M, fixed.beta), model
+    return codes, values(rows.data, rows.data_powers, model, rows.weights, fixed.beta), model
 
 
 def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> Array:
@@ -240,20 +247,21 @@ def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> A
 def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Retry rows whose objective has risen, with larger curvatures and then with shorter steps.
 
-    `rows` are the rows before the step and `model` (n_rows, n) is their model after it. A larger curvature makes the
-    step smaller. Return codes and losses.
+    `rows` are the rows before the step, with the curvatures of Fisher, and `model` (n_rows, n) is their model after it.
+    A larger curvature makes the step smaller. Return codes and losses.
     """
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
     left = np.arange(len(codes))  # numbers of the rows that have not fallen yet
     # Newton's curvature over Fisher's; B begins as the curvature of the failed step, the harmonic mean of both
-    ratio = np.maximum(beta - 1 + (2 - beta) * rows.Y / rows.P, _kernels.LEAST_CURVATURE)
-    B = rows.V * (2 * ratio / (ratio + 1)) if fixed.convex else rows.V
+    ratio = np.maximum(beta - 1 + (2 - beta) * rows.data / rows.model, _kernels.LEAST_CURVATURE)
+    B = rows.curvatures * (2 * ratio / (ratio + 1)) if fixed.convex else rows.curvatures
     for _ in range(REFITS):
         # the divergence's greatest curvature between both models, but not below a tenth of the first
-        nearest = np.minimum(rows.P, np.maximum(model, rows.P / 10))
-        B = np.maximum(B, curvatures(nearest, beta) * (beta - 1 + (2 - beta) * rows.Y / nearest))
-        goal = rows.P + rows.V * (rows.Y - rows.P) / B  # with these curvatures the gradient is the same
-        new, reached, model = _solve(rows, goal, B, rows.M, False, fixed)
+        nearest = np.minimum(rows.model, np.maximum(model, rows.model / 10))
+        B = np.maximum(B, curvatures(nearest, beta) * (beta - 1 + (2 - beta) * rows.data / nearest))
+        # with these targets and the curvatures B, the gradient is the same
+        targets = rows.model + rows.curvatures * (rows.data - rows.model) / B
+        new, reached, model = _solve(rows, targets, B, fixed, newton=False)  # B itself, without a mean
         fallen = _fallen(rows, new, reached, fixed)  # whose objective has not risen
         codes[left[fallen]], losses[left[fallen]] = new[fallen], reached[fallen]
         risen = ~fallen
@@ -275,9 +283,10 @@ def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixe
     """
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)
-    fall = rows.V * (rows.Y - rows.P) * (1 if rows.M is None else rows.M)
-    # derivative of each row's objective along its step; `fall` is minus the derivative with respect to the model
-    slope = -np.einsum("ij,ij->i", fall, model - rows.P, dtype=np.float64)
+    # `fall` is minus the derivative ``m p^(beta - 2) (p - y)`` of the divergence with respect to the model p
+    fall = rows.curvatures * (rows.data - rows.model) * (1 if rows.weights is None else rows.weights)
+    # derivative of each row's objective along its step
+    slope = -np.einsum("ij,ij->i", fall, model - rows.model, dtype=np.float64)
     slope += (fixed.slope(rows, rows.codes) * (new - rows.codes)).sum(axis=1)
     codes, losses = rows.codes.copy(), rows.losses.copy()
     share, left = np.ones(len(codes)), np.ones(len(codes), bool)
@@ -286,8 +295,8 @@ def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixe
         best = np.where(rise > 0, -slope * share * share / np.where(rise > 0, 2 * rise, 1), 0)
         share = np.clip(best, 0.1 * share, 0.5 * share)
         part = share.astype(codes.dtype)[:, None]
-        step, trial = rows.codes + part * (new - rows.codes), rows.P + part * (model - rows.P)
-        reached = values(rows.Y, rows.powers, trial, rows.M, fixed.beta)
+        step, trial = rows.codes + part * (new - rows.codes), rows.model + part * (model - rows.model)
+        reached = values(rows.data, rows.data_powers, trial, rows.weights, fixed.beta)
         objective = reached + fixed.penalty(rows, step)
         fallen = left & (objective <= before)
         codes[fallen], losses[fallen] = step[fallen], reached[fallen]

@@ -56,58 +56,64 @@ class _Side:
         """
         penalty = problem.penalty_W
         self.problem, self.F = problem, F
-        # whether the penalty treats each point by itself, so that each point may have its own step length; a simplex
-        # of "rows", a sum over the points of a component, does not
-        self.apart = not penalty.beyond((*SEPARABLE, Simplex)) and penalty.simplex != "rows"
+        # Whether the penalty treats each point by itself, so that each point may have its own step length: it has no
+        # terms beyond these, and no simplex of "rows", which is a sum over the points of a component.
+        self.independent = not penalty.beyond((*SEPARABLE, Simplex)) and penalty.simplex != "rows"
         self.l1, self.l2 = penalty.weights(len(F), np.float64)
-        # gradients in units of what the data's mean makes them, so that they do not underflow
         self.beta = problem.loss.beta
         mean = float(problem.X.mean(dtype=np.float64)) or 1.0
-        self.unit = mean ** (self.beta - 1)  # unit of the gradients
-        # whether the l1 norm, linear on F >= 0, goes with the gradient, so that steps may differ between points
-        self.linear = self.apart or not penalty.beyond((*SEPARABLE, Graph))
+        # gradients are divided by what a model of that mean makes them, so that they do not underflow
+        self.gradient_unit = mean ** (self.beta - 1)
+        # whether the l1 norm, linear on F >= 0, goes with the gradient: then the prox is a projection, which has no
+        # step length, so steps may differ between points; a graph is smooth, and leaves only a box to the prox
+        self.linear = self.independent or not penalty.beyond((*SEPARABLE, Graph))
         self.projection = replace(penalty, l1=0.0)  # the penalty without the part that goes with the gradient
-        self.metric = np.ones(1)  # relative step lengths of the points: (n_points,), or (1,) if all are equal
-        if self.linear and not self.apart:
+        self.relative_lengths = np.ones(1)  # of the points' steps: (n_points,), or (1,) if all are equal
+        if self.linear and not self.independent:  # a graph couples the points, so their step lengths have fixed ratios
             means = problem.X.mean(axis=1, dtype=np.float64)
             # the inverse of the curvature of a divergence, p^(beta - 2), at the mean of a row
-            self.metric = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
-        self.lengths: Array | None = None  # step lengths, one per point if `apart`, else (1,); None before the first
+            self.relative_lengths = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
+        self.lengths: Array | None = (
+            None  # step lengths, one per point if `independent`, else (1,); None before the first
+        )
         # upper limits of the step lengths, set with the first of them
         self.longest: Array = np.ones(1)
 
     def improve(self, A: Array) -> float:
         """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
 
-        Objectives, step lengths and tests have one value for each point if points are independent (`apart`), otherwise
-        one in total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
+        Objectives, step lengths and tests have one value for each point if points are `independent`, otherwise one in
+        total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
         of the gradient. A rejected step is shortened.
 
         At `F` the objectives are `values`, the numbers of vanishing entries (see :meth:`_evaluate`) `vanishing`, and
-        the gradient in its `unit` is `slope`; at the trial point `new` they are `found`, `lost` and `slope_new`. `size`
-        and `steepness` are the norms of factor and gradient. `_sum` adds up the entries of each point, or of all.
-        `linear` says whether the l1 norm is in the gradient, and `longest` are the upper limits of the step lengths.
+        the gradient, divided by `gradient_unit`, is `slope`; at the trial point `new` they are `found`, `lost` and
+        `slope_new`. `size` and `steepness` are the norms of factor and gradient, and `_sum` adds up the entries of each
+        point, or of all. `linear` says whether the l1 norm is in the gradient. `relative_lengths` are fixed ratios of
+        the points' steps (1 if `independent`), and `longest` the upper limits of the step lengths.
         """
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
         lengths = self.lengths
         if lengths is None:  # the first step is about as long as the factor itself
-            steepness = np.sqrt(self._sum(slope.astype(np.float64) ** 2 * self.metric))
-            size = np.sqrt(self._sum(F.astype(np.float64) ** 2 / self.metric))
+            steepness = np.sqrt(self._sum(slope.astype(np.float64) ** 2 * self.relative_lengths))
+            size = np.sqrt(self._sum(F.astype(np.float64) ** 2 / self.relative_lengths))
             size = np.maximum(size, LEAST_SIZE * (float(size.max(initial=0)) or 1.0))
             lengths = size / np.where(steepness > 0, steepness, 1)
             self.longest = LONGEST * lengths
         for _ in range(STEPS):
-            new = F - (lengths * self.metric).astype(F.dtype) * slope
+            new = F - (lengths * self.relative_lengths).astype(F.dtype) * slope
             if self.linear:
                 self.projection.prox(new, 1.0)  # only a constraint is left, and a projection has no step length
             else:
-                penalty.prox(new, float(lengths[0]) / self.unit)
+                # all points have one step length, and the slope is the gradient divided by its unit
+                penalty.prox(new, float(lengths[0]) / self.gradient_unit)
             found, lost, slope_new = self._evaluate(new, A)
             move = (new - F).astype(np.float64)
-            square = self._sum(move**2 / self.metric)
-            # `metric` changes the length of a step point by point, so norms of steps are measured accordingly
-            enough = found <= values - DECREASE * self.unit * square / np.maximum(lengths, np.finfo(float).tiny)
+            square = self._sum(move**2 / self.relative_lengths)
+            # `relative_lengths` changes the length of a step point by point, so norms of steps are measured accordingly
+            divisors = np.maximum(lengths, np.finfo(float).tiny)
+            enough = found <= values - DECREASE * self.gradient_unit * square / divisors
             if self.beta <= 1:  # infinite where the model vanishes and the data do not
                 enough &= lost <= vanishing
             bend = self._sum(move * (slope_new - slope))
@@ -121,27 +127,28 @@ class _Side:
         return float(values.sum())
 
     def _sum(self, numbers: Array) -> Array:
-        """Sum `numbers` (r, n_points) over components, and also over points unless these are independent (`apart`)."""
-        return numbers.sum(axis=0) if self.apart else numbers.sum(keepdims=True).ravel()
+        """Sum `numbers` (r, n_points) over components, and also over points unless these are `independent`."""
+        return numbers.sum(axis=0) if self.independent else numbers.sum(keepdims=True).ravel()
 
     def _evaluate(self, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return the objective, the number of vanishing entries, and the gradient, over `unit`, of the smooth part.
+        """Return the objective, the number of vanishing entries, and the gradient of the smooth part.
 
-        The first two have one value for each point if points are independent (`apart`), otherwise one in total. An
-        entry vanishes if the model is almost 0 and the data are not.
+        The gradient is divided by `gradient_unit`, that of the mean of all data, so that it does not underflow.
+        The first two have one value for each point if points are `independent`, otherwise one in total. An entry
+        vanishes if the model is almost 0 and the data are not.
         """
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
-        # losses of the points, negative and positive part of the gradient, and the unit of each point's data
-        losses, numerator, slope, unit = gradient_parts(self.problem, F, A, vanishing)
-        slope -= numerator
-        slope *= (unit ** (self.beta - 1) / self.unit).astype(F.dtype)
+        # losses of the points, negative and positive part of the gradient, and the mean by which the data were divided
+        losses, negative, slope, means = gradient_parts(self.problem, F, A, vanishing)
+        slope -= negative
+        slope *= (means ** (self.beta - 1) / self.gradient_unit).astype(F.dtype)
         if penalty.smooth:
-            slope += (penalty.gradient(F) / self.unit).astype(F.dtype)
+            slope += (penalty.gradient(F) / self.gradient_unit).astype(F.dtype)
         if self.linear:  # the l1 norm counts as smooth, because it is linear on F >= 0
-            slope += (self.l1 / self.unit).astype(F.dtype)[:, None]
-        # points that are apart have no other penalties than l1 and l2, which add up point by point
-        if not self.apart:
+            slope += (self.l1 / self.gradient_unit).astype(F.dtype)[:, None]
+        # independent points have no other penalties than l1 and l2, which add up point by point
+        if not self.independent:
             return np.array([losses.sum() + penalty.value(F)]), self._sum(vanishing), slope
         return losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
 
@@ -160,21 +167,22 @@ def gradient_parts(
     dtype, beta = X.dtype, problem.loss.beta
     losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
     negative, positive = np.empty_like(Ft), np.empty_like(Ft)
-    least = np.finfo(dtype).tiny / np.finfo(dtype).eps
-    floor = floor_of(beta)
+    least_mean = np.finfo(dtype).tiny / np.finfo(dtype).eps  # rows with a smaller mean are not divided by it
+    floor = floor_of(beta)  # smallest entry of the model, in units of its row's mean
     if beta < 0:  # so that the powers below do not overflow
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
-        """Fill the parts for some rows, data and model divided by the mean of the row's data.
+        """Fill `negative` and `positive` for some rows, with data and model divided by the mean of the row's data.
 
-        So ``P ** (beta - 2)`` stays in range; whoever uses the parts multiplies them by ``units ** (beta - 1)``.
+        The gradient with respect to the codes `Ft` is ``positive - negative`` (r, n_rows) times ``units**(beta - 1)``.
+        The division keeps ``P ** (beta - 2)`` in range. Model entries are at least `floor`.
         """
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
         losses[rows] = problem.loss.record.values(X[rows], P, None if M is None else M[rows], problem.loss.parameter)
         mean = X[rows].mean(axis=1, keepdims=True)
-        unit = np.where(mean > least, mean, 1)
+        unit = np.where(mean > least_mean, mean, 1)
         units[rows] = unit[:, 0]
         P /= unit
         if vanishing is not None:  # entries whose model is almost 0 although the data are not
@@ -199,13 +207,14 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         before = objective
         with one_blas_thread():
             if iteration == 0:
-                _start_without(problem, Wt, H, objective)  # a short fit by coordinate descent may give a better start
+                # it may replace the factors by better ones; `objective` stays that of the given start
+                _start_by_coordinate_descent(problem, Wt, H, objective)
             sides[0].improve(H)  # takes steps on the codes for fixed `H`
             objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
         yield Iteration(before)
 
 
-def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
+def _start_by_coordinate_descent(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
     """Start from a short :mod:`.sbcd` fit without the penalties that it lacks, in place, if that is better."""
     # without what coordinate descent lacks
     easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]

@@ -69,7 +69,7 @@ def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iter
     """
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
-        objective = _multiply(problem, Wt, H) + penalties
+        objective = _multiply(problem, Wt, H) + penalties  # it returns the loss before the update
         _multiply(problem.transposed, H, Wt)
         yield Iteration(objective)
 
@@ -102,17 +102,28 @@ def _gradient(problem: Problem, Ft: Array, A: Array) -> Array:
 
 
 def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Update both factors by sBCD, weights ``p^(beta - 2)`` (Li, Lebanon & Park 2012, Algorithm 1), in place."""
+    """Update both factors in place by sBCD (Li, Lebanon & Park 2012, Algorithm 1).
+
+    Each update minimises a weighted least-squares approximation of the divergence; an entry of the model p has the
+    weight ``p^(beta - 2)``.
+    """
     return _iterate_weighted(problem, Wt, H, "model", max_iter)
 
 
 def al_a(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Update both factors by AL-A of sBCD, weights ``x^(beta - 2)`` (Li, Lebanon & Park 2012, 4.3), in place."""
+    """Update both factors in place by AL-A, a variant of sBCD (Li, Lebanon & Park 2012, section 4.3).
+
+    Each update minimises a weighted least-squares approximation of the divergence; an entry x of the data, not of the
+    model, gives the weight ``x^(beta - 2)``.
+    """
     return _iterate_weighted(problem, Wt, H, "data", max_iter)
 
 
 def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Update both factors by AL-B of sBCD, weights of 1 (Li, Lebanon & Park 2012, section 4.3), in place."""
+    """Update both factors in place by AL-B, a variant of sBCD (Li, Lebanon & Park 2012, section 4.3).
+
+    Each update minimises a least-squares approximation of the divergence in which every entry has the weight 1.
+    """
     return _iterate_weighted(problem, Wt, H, "one", max_iter)
 
 

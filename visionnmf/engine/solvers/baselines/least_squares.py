@@ -61,7 +61,7 @@ def nenmf(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[I
         for side, (F, A, data, penalty) in enumerate(halves):
             gram, right = product(A, A.T), right_sides(data, A)
             if side == 0:
-                objective = value_from_products(problem, Wt, H, Wt, gram, right, square)
+                objective = value_from_products(problem, Wt, H, gram, right, square, other_factor=Wt)
             # it returns the number of its steps, and the norm of the projected gradient before the first
             steps, sizes[side] = quadratic.accelerate(
                 F, gram, right, penalty, steps=INNER_STEPS, tol=tolerances[side] * first
@@ -89,8 +89,8 @@ def alternate(
 ) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, by ``improve[side](F, gram, right, penalty)``; yield the objective before.
 
-    That changes the factor `F` in place, from the Gram matrix of the fixed factor and its product `right` with the
-    data.
+    Each function of `improve`, of which `side` 0 is for the codes, changes its factor `F` in place, from the Gram
+    matrix of the fixed factor and its product `right` with the data.
     """
     features, square = problem.features, sum_of_squares(problem.X)
     objective = problem.objective(Wt, H)
@@ -99,7 +99,7 @@ def alternate(
         improve[0](Wt, product(H, H.T), right_sides(problem.X, H), problem.penalty_W)
         gram, right = product(Wt, Wt.T), right_sides(features, Wt)
         improve[1](H, gram, right, problem.penalty_H)
-        objective = value_from_products(problem, Wt, H, H, gram, right, square)
+        objective = value_from_products(problem, Wt, H, gram, right, square, other_factor=H)  # the products are Wt's
         yield Iteration(before)
 
 
@@ -141,27 +141,30 @@ class _ProjectedGradient:
     """Projected gradient steps on one factor; `length` is the last step length, in units of 1 / (largest curvature)."""
 
     def __init__(self) -> None:
-        """Start each factor with a step of one over the largest curvature, its `unit`: never too long."""
+        """Start with a step of one over the largest curvature, which is never too long.
+
+        `length` counts in units of that step, so that it can serve again when the other factor has changed.
+        """
         self.length = 1.0
 
     def __call__(self, F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-        """Decrease ``<F, gram F> / 2 - <right, F> + penalty(F)`` in place by some steps of length ``length / unit``."""
+        """Decrease ``<F, gram F> / 2 - <right, F> + penalty(F)`` in place by steps of length ``length / curvature``."""
         l1, l2 = penalty.weights(len(F), F.dtype)
         system = gram + np.diag(l2)
-        unit = float(np.abs(system).sum(axis=1).max(initial=0))  # an upper bound of the largest eigenvalue
-        if not unit > 0:
+        curvature = float(np.abs(system).sum(axis=1).max(initial=0))  # an upper bound of the largest eigenvalue
+        if not curvature > 0:
             return
         with one_blas_thread():
             for _ in range(STEPS):
                 gradient = system @ F
                 gradient -= right
                 gradient += l1[:, None]
-                move, enough = _move(F, gradient, system, penalty, self.length / unit)
+                move, enough = _move(F, gradient, system, penalty, self.length / curvature)
                 # `move` and `enough`: the best step so far, and whether it decreases the objective enough
                 growing = enough  # lengthen the step while it is accepted, otherwise shorten it until it is
                 for _ in range(TRIALS):
                     trial = self.length / FACTOR if growing else self.length * FACTOR
-                    tried, accepted = _move(F, gradient, system, penalty, trial / unit)
+                    tried, accepted = _move(F, gradient, system, penalty, trial / curvature)
                     if growing and (not accepted or np.array_equal(tried, move)):
                         break
                     self.length, move, enough = trial, tried, accepted

@@ -34,9 +34,9 @@ def nenmf_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
     tolerances: list[float] = []
     for _ in range(max_iter):
         gram, right = product(H, H.T), right_sides(problem.X, H)
-        objective = value_from_products(problem, Wt, H, Wt, gram, right, square)
+        objective = value_from_products(problem, Wt, H, gram, right, square, other_factor=Wt)  # the products are H's
         if not tolerances:  # relative to the projected gradients of both factors at the start
-            others = product(Wt, Wt.T), right_sides(problem.features, Wt)
+            others = product(Wt, Wt.T), right_sides(problem.features, Wt)  # `features` are the transposed data
             # `at` returns the factor and its gradient, and `size` the norm of the projected gradient of these
             first = np.hypot(halves[0].size(*halves[0].at(gram, right)), halves[1].size(*halves[1].at(*others)))
             tolerances = [TOLERANCE * float(first)] * 2

@@ -87,7 +87,8 @@ def gradient_projection(
 
     The objective ``<F, gram F> / 2 - <right, F>`` is compared with the largest of its last `memory` values. The first
     length is one over the largest curvature. With `spectral`, the next ones are those of Barzilai & Borwein, ``<s, s> /
-    <s, y>`` for the last change s of `F` and y of the gradient.
+    <s, y>`` for the last change s of `F` and y of the gradient. `penalty`, which :func:`.alternate` passes to every
+    update, is not used: this solver refuses all but non-negativity.
     """
     largest = largest_eigenvalue(gram)
     if not largest > 0:
@@ -120,7 +121,10 @@ EXCHANGES = 10  # maximum number for each variable
 
 
 def active_sets(F: Array, gram: Array, right: Array, penalty: Penalties) -> None:
-    """Overwrite each point f of `F` by the minimiser of ``f gram f / 2 - right f`` over ``f >= 0``."""
+    """Overwrite each point f of `F` by the minimiser of ``f gram f / 2 - right f`` over ``f >= 0``.
+
+    `penalty`, which :func:`.alternate` passes to every update, is not used: this solver refuses all but non-negativity.
+    """
     wide = gram.astype(np.float64)
     for i, b in enumerate(right.T.astype(np.float64)):
         F[:, i] = active_set_solution(wide, b)
