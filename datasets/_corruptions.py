@@ -106,7 +106,8 @@ def corrupt(
         severity = _default_severity(kind, white, original.shape)
     severity = _check_strength(kind, severity, "severity", white)
     rng = check_generator(random_state)
-    values, mask = _corrupted(original.astype(np.float64), kind, severity, white, white, rng)
+    # opaque blocks are white
+    values, mask = _corrupted(original.astype(np.float64), kind, severity, white=white, fill=white, rng=rng)
     values = np.clip(values, 0, white)
     if original.dtype.kind == "u":
         values = np.rint(values)
@@ -290,5 +291,7 @@ def make_corrupted_low_rank(
     # The sides of the most nearly square image with so many pixels: the height is the largest divisor up to the root.
     height = next(h for h in range(math.isqrt(n_features), 0, -1) if n_features % h == 0)
     images = clean.reshape(n_samples, height, -1)
-    X, mask = (part.reshape(clean.shape) for part in _corrupted(images, corruption, amount, 1, 0, corruption_rng))
+    # the usual largest value is 1, and opaque blocks are black
+    corrupted = _corrupted(images, corruption, amount, white=1, fill=0, rng=corruption_rng)
+    X, mask = (part.reshape(clean.shape) for part in corrupted)
     return CorruptedLowRank(np.maximum(X, 0, dtype=kind), clean, W, H, mask)

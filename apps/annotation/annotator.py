@@ -206,7 +206,7 @@ class ImageAnnotator(BaseEstimator):
         words : sequence of str, optional
             The vocabulary; numbers by default.
         progress : callable, optional
-            Called as ``progress(stage, done, total)`` when codes, and with "weighted" weights, have been learnt.
+            Called as ``progress(stage, done, total)`` while the codes are learnt and, with "weighted", the weights.
         """
         ranks = self.check_parameters()  # the numbers of components, for each of which every view gets a model
         X = _features(X)
@@ -218,6 +218,8 @@ class ImageAnnotator(BaseEstimator):
         if unknown:  # metrics of views that there are not
             raise ParameterError(f"metrics must name views, {', '.join(self.views_)}; got {shown(unknown)}")
         seed = check_seed(self.random_state)
+        # A block is the model of one view with one number of components. `_rooted` says whether features and codes
+        # become the square roots of their shares in each row.
         self.blocks_, codes = fit_blocks(
             X, self.views_, self.coder, ranks, self._rooted, self.pseudo_inverse, seed, progress
         )

@@ -324,7 +324,7 @@ def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judgi
     # at most `alone + MAX_CARRIED`, so a session further below the threshold raises no alarm and needs no reasons.
     near = alone > threshold - MAX_CARRIED
     reasons = scorer.explain(commands, top=judging.reasons) if near else []
-    usual = scorer.usual() if near and not learning else []
+    usual = scorer.usual() if near and not learning else []  # the user's most usual commands, shown with an alarm
     final = scorer.update(commands) if complete and judging.update else alone
     return _Judgement(final, threshold, learning, reasons, usual)
 

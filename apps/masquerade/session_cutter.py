@@ -181,12 +181,13 @@ class _Cutter:
         self.by_time = idle is not None  # sessions end by silence instead of by their size
         self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
-        self.unknown: OrderedDict[str, None] = OrderedDict()  # users who may be forgotten, the longest silent first
+        # users whom no model knows and who are forgotten if there are too many, the longest silent first
+        self.unknown: OrderedDict[str, None] = OrderedDict()
         self.growing: OrderedDict[str, _Growing] = OrderedDict()  # unfinished sessions, the longest silent first
         self.changed: dict[str, None] = {}  # users with new commands since the last call of `grown`
         self.shared: dict[str, str] = {}  # readers make a new string of some 60 bytes for each command
         self.origin: Origin | None = None  # of the last line, which may hold many commands
-        self.held = 0  # characters of the lines of growing sessions
+        self.held = 0  # characters of the lines that are kept with unfinished sessions, to bound the memory
 
     def greet(self, user: str, known: bool) -> Session | None:
         """Make room for a user; return the unfinished session, if any, of one who is forgotten for that.

@@ -49,10 +49,12 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
 
     All arrays hold one user after the other: the commands (`text` in bytes, `text_lengths`, `command_weights`), the
     pairs (`pair_first` and `pair_second`, positions among the commands; `pair_weights`), and for factorisations the
-    sessions (`row_*`) and `components`. ValueError is raised if they do not fit each other.
+    sessions (`row_*`) and `components`. `size` commands make a session, or `idle` seconds of silence end it. ValueError
+    is raised if the arrays do not fit each other.
     """
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
     n_counts = len(lengths) + n_pairs + len(arrays["row_commands"])
+    # a profile keeps at most PAIRS_KEPT pairs and as many commands; a file may have MAX_COUNTS entries in all
     if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or n_counts > MAX_COUNTS:
         raise ValueError("users must not have so many counts")
     if len({user["name"] for user in users}) != len(users):
@@ -74,9 +76,9 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         _fill(profile, commands[i], weights[i], pairs[i])
         if user["method"] != "counts":
             _add_factors(profile, rows[i], components[i].reshape(ranks[i], n_commands[i]))
-        user["salt"] = bytes.fromhex(user["salt"])
+        user["salt"] = bytes.fromhex(user["salt"])  # of the hashes that replace commands; empty if they are not hashed
         if len(user["salt"]) not in (0, 16):
-            raise ValueError("salt must have 16 bytes")
+            raise ValueError("salt must have 16 bytes, or none")
     return MasqueradeModel({}, size, idle, whole_lines), users
 
 
@@ -220,7 +222,7 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
             )
         pairs += [(number[first], number[second], weight) for (first, second), weight in profile.pairs.items()]
         rows += own
-        components += [] if factors is None else [factors.learn()]
+        components += [] if factors is None else [factors.learn()]  # (r, n_commands), of all sessions so far
         users.append(
             {
                 "name": name,
@@ -303,8 +305,9 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
             key=key if needs_key else None,
         )
         scorer.check_parameters()
-        scorer.profile_, scorer.salt_, scorer.doubtful_ = user["profile"], salt, np.empty(0, np.intp)
-        for name in NUMBERS:
+        scorer.profile_, scorer.salt_ = user["profile"], salt
+        scorer.doubtful_ = np.empty(0, np.intp)  # positions of doubtful training sessions, which are not saved
+        for name in NUMBERS:  # the attributes that are numbers, such as threshold_
             setattr(scorer, f"{name}_", user[name])
         model.scorers[user["name"]] = scorer
     return model

@@ -96,9 +96,10 @@ def filter_responses(lightness: Floats) -> Floats:
     responses = np.empty((*lightness.shape, 10), np.float32)
     for first, sigma in ((0, 1.0), (5, 2.0)):
         smooth = np.asarray(cv2.GaussianBlur(lightness, (0, 0), sigma), np.float32)
-        x, y = _gradient(smooth, sigma)
-        xx, xy = _gradient(x, sigma)
-        for place, plane in enumerate((x, y, xx, _gradient(y, sigma)[1], xy)):  # item 1 is the derivative along y
+        x, y = _gradient(smooth, scale=sigma)  # derivatives times sigma, so that both widths have like sizes
+        xx, xy = _gradient(x, scale=sigma)
+        _, yy = _gradient(y, scale=sigma)
+        for place, plane in enumerate((x, y, xx, yy, xy)):
             responses[..., first + place] = plane
     norm = np.sqrt(np.einsum("ijk,ijk->ij", responses, responses))  # |r| of each pixel, over its 10 responses
     responses *= (np.log1p(norm / 3) / np.maximum(norm, np.float32(1e-6)))[..., np.newaxis]

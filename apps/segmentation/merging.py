@@ -113,6 +113,8 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
 def _describe_picture(regions: Array) -> Array:
     """Return the number of pixels, the mean energy and the standard deviation of CIELAB of the whole picture.
 
+    The energy of a pixel is the largest strength that a border there can have.
+
     `regions` (n, N_SUMS) are sums over the pixels of each region, whose columns have the names of :mod:`.kernels`.
     """
     total = regions.sum(axis=0)

@@ -120,6 +120,7 @@ class PaperReport(Report):
 
     def summary(self) -> str:
         """Return the report for a person, one line."""
+        # `sizes` has the pixels of the segments by the method that found them, and `outputs` the files written
         height, width = self.shape
         counts = ", ".join(f"{name} {len(sizes)} segments" for name, sizes in self.sizes.items())
         return (

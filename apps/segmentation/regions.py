@@ -90,6 +90,9 @@ def watershed(
 def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     """Sum cues over the regions of a label map (-1: no region) and over their borders.
 
+    `cues` has for each pixel the energy, which is how strong a border there can be, and for each cue the structure
+    tensor, of which the planes xx, yy and xy are stored.
+
     `first` and `second` are the flat indices of the two pixels of each pixel side between regions, `across` says
     whether the step from one to the other is along x, and `edge` is the border to which it belongs. The strength of a
     cue at a side is ``sqrt(n^T J n)``, with n the normal of the border and J the mean of the tensors of the two pixels;
@@ -111,7 +114,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     energy = cues.energy.ravel()
     borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
     planes = cues.tensors.reshape(len(CUES), 3, -1)
-    for place, (jxx, jyy, jxy) in enumerate(planes):
+    for place, (jxx, jyy, jxy) in enumerate(planes):  # the tensors of a cue
         # twice the square of the strength, because the tensors of the two pixels are added
         square = xx * (jxx[first] + jxx[second]) + yy * (jyy[first] + jyy[second]) + xy * (jxy[first] + jxy[second])
         borders[:, 2 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))

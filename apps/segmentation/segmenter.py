@@ -125,7 +125,11 @@ class SegmentationResult:
 
     @cached_property
     def boundaries(self) -> NDArray[np.float32]:
-        """The tree as a picture, ndarray of float32 [shape=(height, width), in [0, 1]]; see :class:`.Hierarchy`."""
+        """The borders of all segmentations, ndarray of float32 [shape=(height, width), in [0, 1]].
+
+        A pixel at a border of regions has the scale up to which the border stays, and other pixels have 0; see
+        :meth:`.Hierarchy.boundary_map`.
+        """
         return self.hierarchy.boundary_map()
 
     @cached_property
@@ -281,7 +285,8 @@ def segment(
     picture = read_picture(image, mask, bands)
     inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
     numbered = None if markers is None else check_markers(markers, inside)
-    # `pixels` is `shown`, the picture as RGB, with the colours of the nearest pixels inside where the mask is 0
+    # `shown` is the picture as RGB; in `pixels` it has the colours of the nearest pixels inside where the mask is 0;
+    # `values` is the picture as given, if that is not RGB of 8 bits
     hierarchy = _grow(picture.pixels, picture.inside)
     count, scale = wanted.n_segments, wanted.scale
     if count == AUTO or (count is None and scale is None and markers is None):  # "auto", or nothing was asked for
@@ -293,6 +298,7 @@ def segment(
         labels, sizes, memberships = _factorise(hierarchy, n_parts, loss)
         cut = _Cut(labels, sizes, None, hierarchy)
     else:
+        # the labels, the sizes, the scale of the cut and its tree, in which markers divide regions
         cut = _cut(hierarchy, picture.shown, count, scale, numbered)
     seconds = time.perf_counter() - begin
     return SegmentationResult(*cut, picture.shown, seconds, picture.values, memberships)
@@ -392,9 +398,9 @@ def _cut(
     if n_segments is not None or scale is not None:
         n_pieces = divided.n_regions - hierarchy.n_regions  # the pieces of a region are merged first
         n_merges = hierarchy.n_merges(n_segments=n_segments, scale=scale) + n_pieces
-    cut, height = cut_at_markers(divided, marker_of, n_merges)
+    cut, height_of_cut = cut_at_markers(divided, marker_of, n_merges)  # the height of the last merge in the tree
     labels, sizes = _number_by_size(divided, cut, n_named=int(marker_of.max()) + 1)
-    return _Cut(labels, sizes, height, divided)
+    return _Cut(labels, sizes, height_of_cut, divided)
 
 
 def _factorise(
@@ -417,7 +423,8 @@ def _factorise(
 
 def _of_pixels(codes: NDArray[np.float32], hierarchy: Hierarchy) -> NDArray[np.float32]:
     """Return memberships of pixels (n, height, width) from those of regions (n, n_regions); 0 outside a mask."""
-    return np.pad(codes, ((0, 0), (0, 1)))[:, hierarchy.labels]  # label -1 takes the last column
+    # labels are -1 outside the mask, which takes the last column, the zeros that are appended here
+    return np.pad(codes, ((0, 0), (0, 1)))[:, hierarchy.labels]
 
 
 def _number_by_size(

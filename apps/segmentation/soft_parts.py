@@ -157,6 +157,7 @@ def find_segments(hierarchy: Hierarchy, n_segments: int, loss: str) -> tuple[NDA
     A region is in the segment to which it belongs most. There are fewer than `n_segments` if to some part no region
     belongs most; such parts are left out, and the memberships of each region sum to 1 over the others.
     """
+    # The factorisation is of how low in the tree its nodes, groups of regions, meet; two nodes a segment or more.
     n_nodes = min(max(SEGMENT_NODES, 2 * n_segments), MOST_NODES)
     codes = find_soft_parts(hierarchy, n_segments, loss=loss, n_nodes=n_nodes, connect=tree_connection)
     used, cut = np.unique(codes.argmax(axis=0), return_inverse=True)

@@ -105,7 +105,8 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     H = correct_scene(frames, weights, H, Wt, shape)
     del changes, weights
     dynamic = find_dynamic_background(frames, H, Wt, noise, scale)
-    scale = np.clip(noise, camera_floor(noise), bounds.ceiling)  # only masks have the low floor
+    # For masks the floor of the noise is that of this camera, which is lower than the usual one if it has little noise.
+    scale = np.clip(noise, camera_floor(noise), bounds.ceiling)
     return LearntBackground(H, Wt, scale, baseline, chosen, dynamic, registration)
 
 
