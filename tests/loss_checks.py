@@ -159,7 +159,7 @@ def check_sparse(record):
         np.testing.assert_allclose(deviation, there - weight * absent, atol=1e-12)
     if not form.zeros:
         sizes = record.derivative(x[None], x[None], 1.0, parameter, 0.0)[1][0]
-    np.testing.assert_allclose(form.size(x, parameter), sizes if record.beta != 1.0 else np.ones_like(x))
+    np.testing.assert_allclose(form.derivative_scale(x, parameter), sizes if record.beta != 1.0 else np.ones_like(x))
     if form.zeros:
         np.testing.assert_allclose(values(record, none, P[None], 0.0), (P**2 / 2 if form.squared else P).sum())
 

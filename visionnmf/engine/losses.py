@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import ParameterError
 
 from . import divergence
-from .arrays.namespace import CHUNK_ENTRIES, is_elsewhere, namespace_of, on_gpu, stacked, total
+from .arrays.namespace import CHUNK_ENTRIES, is_not_numpy, namespace_of, on_gpu, stacked, total
 from .blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from .kernels import admm as _admm_kernels
 from .kernels.sparse import model_entries
@@ -74,8 +74,8 @@ class SparseForm(NamedTuple):
     deviation : callable
         ``deviation(x, p, floor, weight, parameter)`` returns the derivative at stored entries minus that of a zero
         entry there.
-    size : callable
-        ``size(x, parameter)`` returns the size of the derivative at stored entries and the model 0, as in
+    derivative_scale : callable
+        ``derivative_scale(x, parameter)`` returns the size of the derivative at stored entries and the model 0, as in
         :attr:`LossRecord.derivative`; for divergences without zeros, of its positive part at the model x.
     squared : bool
     weighted : bool
@@ -86,7 +86,7 @@ class SparseForm(NamedTuple):
 
     value: Callable[[Array, Array, Array, float], float]
     deviation: Callable[[Array, Array, Array, float, float], Array]
-    size: Callable[[Array, float], Array]
+    derivative_scale: Callable[[Array, float], Array]
     squared: bool = False
     weighted: bool = False
     zeros: bool = True
@@ -119,9 +119,9 @@ class LossRecord:
         model `P` and the weights `M` of the entries, or None.
     derivative : callable
         ``derivative(X, P, M, parameter, tiny)`` returns, for some rows in double precision, the derivative with respect
-        to each model entry, and the size it is compared with. The size is that of the derivative at the model 0, or of
-        the positive part ``p^(beta - 1)`` for a divergence. `M` may be the number 1. At a kink, the derivative is 0 for
-        residuals up to `tiny`.
+        to each model entry, and its scale, the size of the derivative at the model 0, or of its positive part ``p^(beta
+        - 1)`` for a divergence: far below it, a gradient counts as 0. `M` may be the number 1. At a kink, the
+        derivative is 0 for residuals up to `tiny`.
     proximal : ProximalForm or None
         None if the prox has no closed form, or if other solvers are better.
     sparse : SparseForm or None
@@ -285,14 +285,14 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
         # `beta` None: the exponent is the parameter of the loss
         return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
 
-    def size(x: Array, parameter: float) -> Array:
+    def derivative_scale(x: Array, parameter: float) -> Array:
         """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``.
 
         The optimality measure takes it for the scale of derivatives: far below it, a gradient counts as 0.
         """
         return np.asarray(x ** ((parameter if beta is None else beta) - 1))
 
-    return SparseForm(value, deviation, size, zeros=False)  # entries that are not stored are missing, not 0
+    return SparseForm(value, deviation, derivative_scale, zeros=False)  # entries that are not stored are missing, not 0
 
 
 # --- the records ------------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ _RECORDS = (
         sparse=SparseForm(
             value=lambda x, p, floor, parameter: float(np.abs(x - p).sum()),
             deviation=lambda x, p, floor, weight, parameter: np.sign(p - x) - weight,
-            size=lambda x, parameter: np.ones_like(x),
+            derivative_scale=lambda x, parameter: np.ones_like(x),
             weighted=True,
         ),
         codes="admm",
@@ -327,7 +327,7 @@ _RECORDS = (
             value=lambda x, p, floor, parameter: float(np.square(x - p).sum()) / 2,
             squared=True,
             deviation=lambda x, p, floor, weight, parameter: (1 - weight) * p - x,
-            size=lambda x, parameter: np.asarray(x),
+            derivative_scale=lambda x, parameter: np.asarray(x),
         ),
         codes="hals",
     ),
@@ -380,7 +380,7 @@ _RECORDS = (
         sparse=SparseForm(
             value=_stored_kullback_leibler,
             deviation=lambda x, p, floor, weight, parameter: (1 - weight) - x / np.maximum(p, floor),
-            size=lambda x, parameter: np.ones_like(x),
+            derivative_scale=lambda x, parameter: np.ones_like(x),
         ),
         codes="ccd",
     ),
@@ -465,7 +465,7 @@ def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> f
         M = None if weights is None else weights[rows, :]
         return loss.record.values(X[rows, :], matmul(Wt[:, rows].T, H), M, loss.parameter)
 
-    if is_elsewhere(X):
+    if is_not_numpy(X):
         losses = map_blocks(evaluate, row_blocks(X, CHUNK_ENTRIES[on_gpu(X)]), parallel=False)
     else:
         losses = map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)

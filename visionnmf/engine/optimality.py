@@ -121,11 +121,12 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
         G, derivative_squares = np.zeros_like(H), 0.0
         for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):  # blocks that stay in cache
             block = slice(first, last)
-            # weights of the entries; `D` is the derivative at the model, `at_zero` the one that sets the scale
-            entries = 1.0 if M is None else M[block].astype(np.float64)
+            weights = 1.0 if M is None else M[block].astype(np.float64)
             codes = Wt[:, block]
             rows_P = codes.T @ H
-            D, at_zero = loss.record.derivative(X[block].astype(np.float64), rows_P, entries, loss.parameter, 0.0)
+            # `D` is the derivative at the model, and `at_zero` its scale, that at the model 0 (of a divergence its
+            # positive part); the last argument, up to which residuals count as 0, is for losses with a kink
+            D, at_zero = loss.record.derivative(X[block].astype(np.float64), rows_P, weights, loss.parameter, 0.0)
             G_W[:, block] = H @ D.T
             G += codes @ D
             derivative_squares += sum_of_squares(at_zero)
@@ -161,9 +162,9 @@ class Derivatives(NamedTuple):
         total = 0.0
         for first, last in row_blocks(self.X):
             part = self.X[first:last].astype(np.float64)
-            entries = 1.0 if self.M is None else self.M[first:last]
+            weights = 1.0 if self.M is None else self.M[first:last]
             # the second result, the size of the derivative at the model 0, does not depend on the model that is passed
-            total += sum_of_squares(self.loss.record.derivative(part, part, entries, self.loss.parameter, self.tiny)[1])
+            total += sum_of_squares(self.loss.record.derivative(part, part, weights, self.loss.parameter, self.tiny)[1])
         return total
 
     def rows(self, part: slice, F: Array, A: Array) -> tuple[Array, Array, Array]:
@@ -177,8 +178,8 @@ class Derivatives(NamedTuple):
         M = self.M
         P = F[:, part].T @ A
         zero = np.abs(P - self.X[part]) <= self.tiny
-        entries = 1.0 if M is None else M[part]
-        D = self.loss.record.derivative(self.X[part].astype(np.float64), P, entries, self.loss.parameter, self.tiny)[0]
+        weights = 1.0 if M is None else M[part]
+        D = self.loss.record.derivative(self.X[part].astype(np.float64), P, weights, self.loss.parameter, self.tiny)[0]
         if M is not None:
             zero &= M[part] > 0
         bounds = np.ones(np.count_nonzero(zero)) if M is None else M[part][zero].astype(np.float64)
@@ -282,12 +283,16 @@ class _Balance:
 
 
 def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients for sparse data, and the norm of the loss's derivative at the model 0."""
+    """Return the gradients by `Wt` (r, n_samples) and `H` (r, n), and the norm of the loss's derivative at the model 0.
+
+    `form` is the loss of sparse data, whose `derivative_scale` gives that derivative at the stored entries. Entries
+    that are not stored are 0: a `squared` loss has the derivative 0 there, other losses `zero_weight`.
+    """
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     # what entries that are not stored add to the squared derivative at the model 0
-    elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
-    derivative_squares = sum_of_squares(form.size(X.data, problem.loss.parameter)) + elsewhere
+    not_stored = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
+    derivative_squares = sum_of_squares(form.derivative_scale(X.data, problem.loss.parameter)) + not_stored
     return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(derivative_squares))
 
 
@@ -305,7 +310,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     form, kink = loss.record.sparse, loss.record.kink
     assert form is not None
     points, levels = np.ascontiguousarray(A.T), floors(X)
-    elsewhere = weight * (A @ A.T if form.squared else A.sum(axis=1)[:, None])
+    if_zero = weight * (A @ A.T if form.squared else A.sum(axis=1)[:, None])
     tiny = ZERO * float(X.sum(dtype=np.float64)) / (float(X.shape[0]) * X.shape[1])
     # the mean squared derivative of a row: at stored entries the derivative of a loss with a kink is about 1 or -1
     balance = _Balance(F, A, problem.penalty_W, row_squares=X.nnz / X.shape[0]) if kink else None
@@ -319,14 +324,14 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
         gradient smallest. `weight` is that of entries that are not stored.
         """
         part = slice(*block)
-        # `points` (n, r) is the fixed factor, `levels` the smallest model of each row, and `elsewhere` the gradient as
-        # if all data were 0
+        # `points` (n, r) is the fixed factor, `levels` the smallest model of each row, and `if_zero` the gradient as if
+        # all data were 0
         stored = X[part].astype(np.float64)
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)
         # from here `stored` holds derivatives, less those of an entry that is 0; at a zero residual the derivative is 0
         stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight, loss.parameter)
-        G = (elsewhere @ F[:, part] if form.squared else elsewhere) + (stored @ points).T
+        G = (if_zero @ F[:, part] if form.squared else if_zero) + (stored @ points).T
         if balance is not None:
             # where the zero residuals of each row begin, and their columns
             starts, columns = np.concatenate([[0], np.cumsum(zero)])[stored.indptr], stored.indices[zero]

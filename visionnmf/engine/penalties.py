@@ -21,7 +21,7 @@ from scipy.sparse.linalg import eigsh
 from visionnmf.exceptions import ParameterError
 
 from . import projections
-from .arrays.namespace import doubled, is_elsewhere, namespace_of, to_numpy
+from .arrays.namespace import in_float64, is_not_numpy, namespace_of, to_numpy
 from .kernels import penalties as _kernels
 
 __all__ = ["L1", "L2", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
@@ -166,7 +166,7 @@ class Box(Proximal):
         self.feasible(F)
 
     def feasible(self, F: Array) -> None:
-        if is_elsewhere(F):
+        if is_not_numpy(F):
             F[:, :] = namespace_of(F).clip(F, self.low, self.high)
         else:
             np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
@@ -215,8 +215,8 @@ class L2(_Weighted, Smooth):
 
     def value(self, F: Array) -> float:
         # half the sum of the squares of each component of F (n_components, n_points), of any library, times its weight
-        if is_elsewhere(F):
-            squares = to_numpy(namespace_of(F).sum(doubled(F) ** 2, axis=1))
+        if is_not_numpy(F):
+            squares = to_numpy(namespace_of(F).sum(in_float64(F) ** 2, axis=1))
         else:
             squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
         return float(np.dot(np.broadcast_to(self.weight, len(squares)), squares)) / 2

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .arrays.namespace import chunks, doubled, is_elsewhere, namespace_of
+from .arrays.namespace import chunks, in_float64, is_not_numpy, namespace_of
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from .kernels import sparse as _sparse_kernels
 
@@ -20,7 +20,7 @@ FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the 
 
 def product(A: Any, B: Any) -> Any:
     """Return ``A @ B``; of arrays of NumPy in our own threads, because OpenBLAS's stall when a core is occupied."""
-    if is_elsewhere(A):
+    if is_not_numpy(A):
         return namespace_of(A).matmul(A, B)
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)
 
@@ -36,7 +36,7 @@ def product(A: Any, B: Any) -> Any:
 
 def norms_of(H: Any) -> Any:
     """Return the Euclidean norms (r,) by which components `H` (r, n) are divided; 1 for a component of zeros."""
-    if is_elsewhere(H):
+    if is_not_numpy(H):
         xp = namespace_of(H)
         norms = xp.sqrt(xp.sum(H * H, axis=1))
         return xp.where(norms > 0, norms, xp.ones_like(norms))
@@ -61,8 +61,8 @@ def _sparse_product(X: Any, A: Array) -> Array:
 
 def inner(A: Any, B: Any) -> float:
     """Return the sum of the products of the entries of two dense arrays of one shape, in double precision."""
-    if is_elsewhere(A):
-        return float(namespace_of(A).sum(doubled(A) * doubled(B)))
+    if is_not_numpy(A):
+        return float(namespace_of(A).sum(in_float64(A) * in_float64(B)))
     return float(np.einsum("ij,ij->", A, B, dtype=np.float64))
 
 
@@ -73,7 +73,7 @@ def right_sides(X: Any, A: Any) -> Any:
 
 def sum_of_squares(X: Any, sample_weight: Any = None) -> float:
     """Return the sum of the squares of the data, in double precision; a row of weight 2 counts twice."""
-    if is_elsewhere(X):
+    if is_not_numpy(X):
         weighted = X if sample_weight is None else X * sample_weight[:, None]
         return sum(inner(X[rows, :], weighted[rows, :]) for rows in chunks(X))
     values = X.data if sp.issparse(X) else X

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from visionnmf.engine.arrays.namespace import is_elsewhere, numpy_dtype
+from visionnmf.engine.arrays.namespace import is_not_numpy, numpy_dtype
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import check_memory
@@ -60,7 +60,7 @@ class CheckedSamples(Samples):
         """Take the problem of all samples."""
         self._problem = problem
         X = problem.X
-        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X) if is_elsewhere(X) else X.dtype
+        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X) if is_not_numpy(X) else X.dtype
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
         """Yield the problem of each batch."""

@@ -272,7 +272,7 @@ def _check_disk(need: MemoryEstimate) -> None:
 
 def checked_sums(crew: Crew, dtype: Any) -> Sums:
     """Return the sums over the data of all blocks, or raise ParameterError for data that no fit takes."""
-    sums = Sums(*crew.look("sums"))  # asks all blocks, whose answers are added up
+    sums = Sums(*crew.sum_of("sums"))  # asks all blocks, whose answers are added up
     check_mean(sums.total / sums.n_entries, dtype)
     if not sums.n_given:
         raise ParameterError("X must not be missing in all entries; got no observed entry")

@@ -18,7 +18,7 @@ from visionnmf.engine.arrays import fitting
 from visionnmf.engine.arrays.namespace import (
     CHUNK_ENTRIES,
     copied,
-    is_elsewhere,
+    is_not_numpy,
     is_torch,
     moved,
     namespace_of,
@@ -242,7 +242,7 @@ def beside(X: Any, array: Any) -> Any:
     """Return an array in the library and on the device of the data `X`, itself if it is there; all else as it is."""
     if not hasattr(array, "__dlpack__"):
         return array
-    if not is_elsewhere(X):
+    if not is_not_numpy(X):
         return to_numpy(array)
     return array if type(array) is type(X) and array.device == X.device else moved(to_numpy(array), X)
 

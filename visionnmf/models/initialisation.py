@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.arrays.namespace import is_elsewhere, moved, namespace_of, numpy_dtype, to_numpy, total
+from visionnmf.engine.arrays.namespace import is_not_numpy, moved, namespace_of, numpy_dtype, to_numpy, total
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.starts import STARTS, draw_factors, factor_to_match
 
@@ -24,7 +24,7 @@ def start_factors(problem: Problem, start: Start, codes: Any, row_scale: Any, in
     The components of `start` and `codes` (n_samples, r) are given or None. `row_scale` (n_samples,) has multiplied the
     rows of the problem's data, to give samples weights, or is None. All arrays are of the library of the data.
     """
-    if is_elsewhere(problem.X):
+    if is_not_numpy(problem.X):
         Wt, H, mean = _drawn_elsewhere(problem, start)
     else:
         # with "custom" both factors are given, so what is drawn here is replaced below

@@ -22,7 +22,7 @@ from visionnmf._checks import (
     check_number,
     check_seed,
 )
-from visionnmf.engine.arrays.namespace import cast, is_elsewhere, numpy_dtype, to_numpy
+from visionnmf.engine.arrays.namespace import cast, is_not_numpy, numpy_dtype, to_numpy
 from visionnmf.engine.blocks import blocks, one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Method, OnlineOptions, State, begin
@@ -511,7 +511,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         n_first = self._n_first(options, samples)
         rows = order[: n_first if len(methods) == 1 else n_tried(n_first)]
         first = next(self._batches(methods[0], samples, rows, [(0, len(rows))], reset=True))
-        first = problem_in_numpy(first) if is_elsewhere(first.X) else first
+        first = problem_in_numpy(first) if is_not_numpy(first.X) else first
         n_components = first.X.shape[1] if self.n_components is None else int(self.n_components)
         given = self._given_components(first, n_components)
         method = methods[0]

@@ -14,7 +14,7 @@ from visionnmf.engine.solvers.baselines.least_squares import FIRST_TOLERANCE, IN
 from visionnmf.engine.stopping import Iteration
 
 from . import factors
-from .namespace import chunks, copied, doubled, moved, namespace_of, to_numpy
+from .namespace import chunks, copied, in_float64, moved, namespace_of, to_numpy
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Iteration]:
@@ -47,6 +47,9 @@ def accelerate(F: Any, gram: Any, right: Any, penalty: Penalties, tol: float) ->
 
     This is :func:`..quadratic.accelerate`, for whole arrays and a penalty of a box, l1 and l2. It stops when the norm
     of the projected gradient is at most `tol`. Returns the number of steps, and that norm at the first point.
+
+    Component k moves by ``1 / curvatures[k]`` times its gradient, which does not raise the objective: the diagonal
+    matrix of :func:`..quadratic.separate_curvatures` is at least `gram`, and the largest l2 weight is added to all.
     """
     xp = namespace_of(F)
     l1, l2 = factors.penalty_weights(penalty, F)
@@ -64,12 +67,12 @@ def accelerate(F: Any, gram: Any, right: Any, penalty: Penalties, tol: float) ->
     t, first = 1.0, 0.0
     for step in range(INNER_STEPS):
         new = factors.clipped(penalty, ahead + lengths * (right - Q_ahead) - lengths * l1)
-        rows = to_numpy(xp.sum(doubled(new - ahead) ** 2, axis=1))
+        rows = to_numpy(xp.sum(in_float64(new - ahead) ** 2, axis=1))
         size = float(np.sqrt(rows @ curvatures**2))
         first = size if step == 0 else first
         Q_new, move = slopes(new), new - best
         # the change of a quadratic is the inner product of the move and the mean gradient: no cancellation
-        change = float(xp.sum(doubled(move * ((Q_new + Q) / 2 - right + l1))))
+        change = float(xp.sum(in_float64(move * ((Q_new + Q) / 2 - right + l1))))
         if change > 0 and t == 1:  # a step without momentum raises the objective only by rounding
             F[:, :] = best
             return step, first

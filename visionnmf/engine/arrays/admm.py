@@ -20,8 +20,8 @@ class AdmmOnDevice:
 
     def __init__(self, problem: Problem, Wt: Any) -> None:
         """Take the problem and its codes, which change in place, and make room for the dual, as large as the data."""
+        # HALS sweeps over either factor; every second one runs backward if that damps the oscillation of the iterates
         self.loss, alternate = problem.loss, admm.back_and_forth(problem)
-        # HALS sweeps over either factor
         self._codes = factors.Sweeps(problem.penalty_W, admm.SWEEPS, alternate=alternate)
         self._components = factors.Sweeps(problem.penalty_H, admm.SWEEPS, alternate=alternate)
         self._problem, self._Wt = problem, Wt
@@ -49,6 +49,7 @@ class AdmmOnDevice:
         sums = []
         for rows, M in parts_of(problem.weights, chunks(problem.X)):
             P = factors.model_of(Wt, H, rows)
+            # updates the dual in place; `losses` and `primal` (n_rows,) are the loss and the primal residual before
             V, losses, primal = one_pass(problem.X[rows, :], P, U[rows, :], M, *numbers)
             sums += [(losses, primal)]
             codes = copied(Wt[:, rows])
@@ -70,7 +71,10 @@ class AdmmOnDevice:
         return penalty
 
     def polish(self, H: Any, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS."""
+        """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS.
+
+        With `clip`, the target of HALS is the model plus the residuals, clipped at the parameter of the loss.
+        """
         return descent.iterate(self._problem, self._Wt, H, clip=True, max_iter=max_iter)
 
 
@@ -78,7 +82,11 @@ class AdmmOnDevice:
 
 
 def codes(problem: Problem, Wt: Any, H: Any) -> None:
-    """Overwrite the codes `Wt` (r, n_samples) of components `H` by ADMM; weighted medians end the Manhattan losses."""
+    """Overwrite the codes `Wt` (r, n_samples) of components `H` by ADMM.
+
+    The codes of the Manhattan loss and the elastic net, which ADMM only comes near, are then finished by sweeps of
+    exact weighted medians (:func:`.medians.polish`).
+    """
     system = _FixedOnDevice(problem.penalty_W, H)
     # an iteration of a chunk needs several arrays as large as its rows
     for rows, M in parts_of(problem.weights, chunks(problem.X)):
@@ -86,7 +94,7 @@ def codes(problem: Problem, Wt: Any, H: Any) -> None:
         # `system` works with components of norm 1, so its codes are divided by their norms, `scale`
         found = factors.clipped(problem.penalty_W, (system.iterate(problem.loss, X, M) / system.scaled.scale).T)
         if problem.loss.name in rri.LOSSES:
-            found = copied(found)
+            found = copied(found)  # contiguous, because it is changed in place
             medians.polish(replace(problem, X=X, weights=M), found, H, sweeps=admm.CODES_POLISH)
         Wt[:, rows] = found
 
@@ -100,7 +108,11 @@ class _FixedOnDevice(admm.FixedComponents):
         self.scaled = admm.ScaledComponents(*(None if array is None else moved(array, H) for array in self.scaled))
 
     def _start(self, X: Any) -> Any:
-        """Return starting codes (n_rows, r): HALS sweeps from 0 on the rows, projected onto the box."""
+        """Return starting codes (n_rows, r): HALS sweeps from 0 on the rows, projected onto the box.
+
+        The sweeps are for components of norm 1, `unit`, with the Gram matrix `gram`. They only hold the codes at or
+        above 0: the bounds are those of the codes of the given components, and the projection scales them.
+        """
         right = self._product(self.scaled.unit, X.T)
         F = namespace_of(X).zeros_like(right)
         factors.Sweeps(NONNEGATIVE, admm.CODES_START_SWEEPS)(F, self.scaled.gram, right)

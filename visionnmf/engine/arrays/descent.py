@@ -31,12 +31,15 @@ class DescentOnDevice:
     """
 
     def __init__(self, problem: Problem, Wt: Any, clip: bool) -> None:
-        """Take the problem and its codes, of which :meth:`accept` overwrites `Wt` with the best ones so far."""
+        """Take the problem and its codes `Wt`, which :meth:`accept` overwrites with the best ones so far.
+
+        With `clip`, for the Huber loss, residuals are clipped at its parameter; otherwise the loss is least squares.
+        """
         self._problem, self._best, self._clip = problem, Wt, clip
         self._last, self._ahead = copied(Wt), copied(Wt)  # the last accepted codes before and after extrapolation
         self._new, self._next = self._last, self._ahead  # the present ones
         M, xp = problem.weights, namespace_of(Wt)
-        self._plain = M is None and not clip  # least squares without weights
+        self._plain = M is None and not clip  # least squares without weights, whose target are the data themselves
         self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # the largest weight
         self._square = sum_of_squares(problem.X) if self._plain else 0.0  # then the loss follows from products
         # only for the number of sweeps, so its data do not matter
@@ -46,11 +49,16 @@ class DescentOnDevice:
         self._sweeps_components = factors.Sweeps(problem.penalty_H, sweeps(r, n_samples))
 
     def objective(self, H: Any) -> float:
-        """Return the objective of the best codes and of components `H`."""
+        """Return the objective of the best codes so far, `_best`, and of components `H`."""
         return self._problem.objective(self._best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
-        """Update the codes for fixed `H`, extrapolate them by `momentum`, update `H_new` in place; return the value."""
+        """Update the codes for fixed `H`, extrapolate them by `momentum`, and update `H_new` in place.
+
+        Return the objective of the extrapolated codes and `H_new`. The sweeps minimise an upper bound of the loss
+        divided by its `_largest` weight, so penalties are multiplied by `scale`. If it is `_plain` least squares, the
+        loss follows from products of the factors with the data.
+        """
         problem, xp = self._problem, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
         # `_ahead` and `_last`: the accepted codes after and before extrapolation; `_next` and `_new`: the same of the
@@ -72,7 +80,11 @@ class DescentOnDevice:
         return loss + problem.penalty_value(self._next, H_new)
 
     def _target(self, H: Any, rows: slice, M: Any) -> Any:
-        """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`."""
+        """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`.
+
+        That are the data if it is `_plain` least squares. Otherwise the distance to the target is an upper bound of the
+        loss, divided by its `_largest` weight, that touches it at the model P; with `_clip`, of the Huber loss.
+        """
         X = self._problem.X[rows, :]
         if self._plain:
             return X
@@ -87,8 +99,8 @@ class DescentOnDevice:
         `components` are all versions of the components that the caller keeps; without penalties they are multiplied by
         powers of two, in place, and the codes divided by them.
         """
-        self._best[:, :] = self._next
-        self._ahead, self._last = self._next, self._new
+        self._best[:, :] = self._next  # the best codes so far
+        self._ahead, self._last = self._next, self._new  # the last accepted codes after and before extrapolation
         if self._problem.penalty_W.kinds or self._problem.penalty_H.kinds:
             return
         xp = namespace_of(self._best)

@@ -18,7 +18,7 @@ from visionnmf.engine.solvers.hals import CODES_TOLERANCE
 
 from . import factors
 from .medians import spread
-from .namespace import CHUNK_ENTRIES, chunks, copied, doubled, moved, namespace_of, on_gpu, parts_of
+from .namespace import CHUNK_ENTRIES, chunks, copied, in_float64, moved, namespace_of, on_gpu, parts_of
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 ROUNDS = 200  # maximum number of exchanges of active sets; most rows need fewer than ten
@@ -34,14 +34,14 @@ ROUNDING = 1e-15  # of the objective of a row
 
 def least_squares(problem: Problem, Wt: Any, H: Any) -> None:
     """Overwrite `Wt` (r, n_samples) with the exact least-squares codes of fixed components `H` (r, n), in a box."""
-    xp, A = namespace_of(H), doubled(H)
+    xp, A = namespace_of(H), in_float64(H)
     gram = xp.matmul(A, A.T)
     width = max(problem.X.shape[1], H.shape[0] ** 2)  # a row needs its data and, with weights, its own Gram matrix
     entries = CHUNK_ENTRIES[on_gpu(H)] * problem.X.shape[1] // width
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
-        X = doubled(problem.X[rows, :])
-        right = xp.matmul(X if M is None else X * doubled(M), A.T)
-        grams = gram[None, :, :] if M is None else weighted_grams(A, doubled(M))
+        X = in_float64(problem.X[rows, :])
+        right = xp.matmul(X if M is None else X * in_float64(M), A.T)
+        grams = gram[None, :, :] if M is None else weighted_grams(A, in_float64(M))
         F = box_squares(grams, right, problem.penalty_W)
         Wt[:, rows] = xp.asarray(F.T, dtype=Wt.dtype)
 
@@ -170,7 +170,7 @@ def divergence(problem: Problem, Wt: Any, H: Any) -> None:
     shortened until the loss falls. The codes are the minimum for 1 <= beta <= 2, where the problem is convex, and
     otherwise a stationary point.
     """
-    xp, A = namespace_of(H), doubled(H)
+    xp, A = namespace_of(H), in_float64(H)
     sums = xp.sum(A, axis=1)
     n_live = max(1, int(xp.sum(xp.asarray(sums > 0, dtype=xp.int64))))
     shares = n_live * xp.where(sums > 0, sums, xp.ones_like(sums))
@@ -178,8 +178,8 @@ def divergence(problem: Problem, Wt: Any, H: Any) -> None:
     # a step needs arrays as large as the data times the components; the constant leaves room for eight components
     entries = CHUNK_ENTRIES[on_gpu(H)] // max(1, H.shape[0] // 8)
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
-        X = doubled(problem.X[rows, :])
-        part = replace(problem, X=X, weights=None if M is None else doubled(M))
+        X = in_float64(problem.X[rows, :])
+        part = replace(problem, X=X, weights=None if M is None else in_float64(M))
         # equal shares of a row's sum
         F = xp.where(sums > 0, xp.sum(X, axis=1, keepdims=True) / shares, xp.zeros_like(sums))
         F = _multiplied(part, xp.clip(F, penalty.low, penalty.high), A, START_UPDATES)

@@ -9,7 +9,7 @@ import numpy as np
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 
-from .namespace import Recorded, compiled, doubled, moved, namespace_of, number
+from .namespace import Recorded, compiled, in_float64, moved, namespace_of, number
 
 MOST, LEAST = 12, 6  # components in a block of HALS
 
@@ -31,11 +31,17 @@ def model_of(Wt: Any, H: Any, rows: slice) -> Any:
 
 
 def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
-    """Return the loss's derivative at some rows, residuals up to `tiny` as 0, and the size that sets its scale."""
+    """Return the loss's derivative by the model at some rows, residuals up to `tiny` as 0, and its scale.
+
+    The scale is the size of the derivative at the model 0, (n_rows, n) as the derivative: far below it, a gradient
+    counts as 0. `M` are the weights of the rows or None.
+    """
     loss = problem.loss
-    P = model_of(doubled(Wt), doubled(H), rows)
-    entries = 1.0 if M is None else doubled(M)
-    derivative: tuple[Any, Any] = loss.record.derivative(doubled(problem.X[rows, :]), P, entries, loss.parameter, tiny)
+    P = model_of(in_float64(Wt), in_float64(H), rows)
+    weights = 1.0 if M is None else in_float64(M)
+    derivative: tuple[Any, Any] = loss.record.derivative(
+        in_float64(problem.X[rows, :]), P, weights, loss.parameter, tiny
+    )
     return derivative
 
 

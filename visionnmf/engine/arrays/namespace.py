@@ -74,7 +74,7 @@ def copied(array: Any) -> Any:
     return namespace_of(array).asarray(array, copy=True)
 
 
-def is_elsewhere(array: Any) -> bool:
+def is_not_numpy(array: Any) -> bool:
     """Return whether a dense array is one of another library than NumPy."""
     return not (isinstance(array, np.ndarray) or issparse(array))
 
@@ -98,13 +98,13 @@ def stacked(parts: list[Any], axis: int = 0) -> Any:
 
 def cast(array: Any, dtype: Any) -> Any:
     """Return an array of any library, or a sparse one, in a dtype of NumPy; None remains None."""
-    if array is None or not is_elsewhere(array):
+    if array is None or not is_not_numpy(array):
         return None if array is None else array.astype(dtype, copy=False)
     xp = namespace_of(array)
     return xp.asarray(array, dtype=getattr(xp, np.dtype(dtype).name))
 
 
-def doubled(array: Any) -> Any:
+def in_float64(array: Any) -> Any:
     """Return an array in double precision, on its device."""
     xp = namespace_of(array)
     return xp.asarray(array, dtype=xp.float64)

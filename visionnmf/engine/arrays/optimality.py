@@ -13,7 +13,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import sum_of_squares
 
 from . import factors
-from .namespace import CHUNK_ENTRIES, chunks, doubled, namespace_of, on_gpu, parts_of, to_numpy, total
+from .namespace import CHUNK_ENTRIES, chunks, in_float64, namespace_of, on_gpu, parts_of, to_numpy, total
 
 STEPS = 200  # maximum number of accelerated gradient steps that balance the derivatives at residuals of 0
 
@@ -21,11 +21,12 @@ STEPS = 200  # maximum number of accelerated gradient steps that balance the der
 def optimality(problem: Problem, Wt: Any, H: Any) -> float:
     """Return how far the codes `Wt` (r, n_samples) and components `H` (r, n) are from a stationary point; 0 at one.
 
-    Where a loss has a kink, the derivatives at residuals of 0 are chosen by accelerated gradient steps, which may end a
-    little farther from the best choice than the descent of :func:`..optimality.optimality`.
+    It is the larger change of the model by one projected gradient step on either factor, relative to the data. Where a
+    loss has a kink, the derivatives at residuals of 0 are chosen by accelerated gradient steps, which may end a little
+    farther from the best choice than the descent of :func:`..optimality.optimality`.
     """
     X, xp = problem.X, namespace_of(H)
-    W64, H64 = doubled(Wt), doubled(H)
+    W64, H64 = in_float64(Wt), in_float64(H)
     norms_W, norms_H = (xp.sqrt(xp.sum(F * F, axis=1)) for F in (W64, H64))
     size = sum_of_squares(X) ** 0.5 or float(xp.sum(norms_W * norms_H))
     if size == 0:
@@ -33,11 +34,12 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
     tiny = ZERO * total(X) / float(X.shape[0] * X.shape[1]) if problem.loss.record.kink else 0.0
     G_W, G_H, derivative_squares = xp.zeros_like(W64), xp.zeros_like(H64), 0.0
     for rows, M in parts_of(problem.weights, chunks(X, _entries(X))):
+        # `at_zero`, the derivative at the model 0 (of a divergence its positive part), is the scale of derivatives
         D, at_zero = factors.derivatives(problem, W64, H64, rows, M, tiny)
         derivative_squares += total(at_zero * at_zero)
         G_W[:, rows] = xp.matmul(H64, D.T)
         G_H += xp.matmul(W64[:, rows], D)
-    if problem.loss.record.kink:
+    if problem.loss.record.kink:  # add the derivatives at residuals of 0, within `bounds`, that make gradients small
         balance_W = _Balance(H64, problem.penalty_W, derivative_squares / X.shape[0])
         for rows in chunks(X, _entries(X)):
             bounds = _bounds(problem, W64[:, rows], H64, (rows, slice(None)), tiny)
@@ -46,7 +48,8 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
         for columns in chunks(X.T, _entries(X)):
             bounds = _bounds(problem, W64, H64[:, columns], (slice(None), columns), tiny)
             G_H[:, columns] = balance_H(G_H[:, columns], H64[:, columns], bounds.T)
-    sigma = derivative_squares**0.5 / size or 1.0  # curvature of the loss; 1 if the data are all 0
+    # stands for the curvature of the loss, and sets the step length: size of the derivative over that of the data
+    sigma = derivative_squares**0.5 / size or 1.0  # 1 if the data are all 0
     changes = (
         _moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
         _moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
@@ -81,8 +84,8 @@ def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: f
     and `H` are the codes and components of that part, (r, n_rows) and (r, n_columns).
     """
     xp = namespace_of(H)
-    zero = xp.abs(xp.matmul(W.T, H) - doubled(problem.X[part])) <= tiny
-    weights = xp.ones_like(doubled(zero)) if problem.weights is None else doubled(problem.weights[part])
+    zero = xp.abs(xp.matmul(W.T, H) - in_float64(problem.X[part])) <= tiny
+    weights = xp.ones_like(in_float64(zero)) if problem.weights is None else in_float64(problem.weights[part])
     return problem.loss.record.kink * xp.where(zero, weights, xp.zeros_like(weights))
 
 

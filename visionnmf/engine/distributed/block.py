@@ -162,7 +162,7 @@ class Block:
         self.Wt *= self.Wt.dtype.type(factor)
         self.problem.penalty_W.feasible(self.Wt)
 
-    def exact(self) -> tuple[float]:
+    def exact_objective(self) -> tuple[float]:
         """Return the objective up to which a fit counts as exact, for the rows of this block, in a tuple of one."""
         return (exact_objective(self.problem),)
 

@@ -28,15 +28,21 @@ class Crew(ABC):
         return [sum(self.sizes[:number]) for number in range(len(self.sizes))]
 
     def tell(self, method: str, *arguments: Any) -> None:
-        """Have a method of all blocks, without an answer, called before the next :meth:`ask` or :meth:`look`."""
+        """Have a method of all blocks, without an answer, called before the next method whose answers are summed."""
         self._waiting.append((method, arguments))
 
-    def ask(self, method: str, *arguments: Any) -> Answer:
-        """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items."""
+    def update_and_sum(self, method: str, *arguments: Any) -> Answer:
+        """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items.
+
+        Each block answers with a tuple, and item i of the result is the sum of the items i over all blocks.
+        """
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=0)
 
-    def look(self, method: str, *arguments: Any) -> Answer:
-        """Do what :meth:`ask` does for a method that changes no block, and need not be repeated for a lost one."""
+    def sum_of(self, method: str, *arguments: Any) -> Answer:
+        """Do what :meth:`update_and_sum` does for a method that changes no block.
+
+        It reads only (`n_reads`), so it need not be repeated for a block that is lost and computed again.
+        """
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=1)
 
     def _take_waiting(self) -> list[Message]:

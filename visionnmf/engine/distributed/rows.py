@@ -75,7 +75,7 @@ class RowsInBlocks:
             components = H.copy()
         factor = 1.0
         if given != (H is not None):  # only one of the two factors is given
-            (code_sums,) = crew.look("code_sums")
+            (code_sums,) = crew.sum_of("code_sums")
             factor = factor_to_match(mean, code_sums / self.n_samples, components.mean(axis=1, dtype=np.float64))
             if given:
                 components *= components.dtype.type(factor)
@@ -92,14 +92,15 @@ class RowsInBlocks:
         would take too long, and each block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
-            (state,) = self.crew.ask("draw", rng.get_state(), self.n_samples, scale)  # the state that all have returned
+            # the sum of the states that the workers return is any one of them
+            (state,) = self.crew.update_and_sum("draw", rng.get_state(), self.n_samples, scale)
             rng.set_state(state.value)
         else:
             self.crew.tell("draw_each", rng.randint(LIMIT, size=len(self.crew.sizes)).tolist(), scale)
 
     def objective(self, H: Array) -> float:
         """Return the loss plus both penalties for the present codes of all blocks and components `H` (r, n)."""
-        loss, penalty = self.crew.look("objective", H)
+        loss, penalty = self.crew.sum_of("objective", H)
         return float(loss + (penalty + self.problem.penalty_H.value(H)))
 
 
@@ -116,7 +117,7 @@ class AdmmRowsInBlocks:
 
         Rho then grows along a path of fixed steps. Each block also makes room for the dual that its passes update.
         """
-        return admm.Totals(*self._rows.crew.ask("totals"))
+        return admm.Totals(*self._rows.crew.update_and_sum("totals"))
 
     def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
         """Update the codes for fixed components `H`; return the sums over all blocks that the components need.
@@ -124,7 +125,7 @@ class AdmmRowsInBlocks:
         `bound` is ``1 / rho`` and `decay` the factor of its last change. The sums come in double precision and are
         returned in the dtype of `H`.
         """
-        found = admm.Pass(*self._rows.crew.ask("admm_step", H, bound, decay))
+        found = admm.Pass(*self._rows.crew.update_and_sum("admm_step", H, bound, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
     def improve_components(self, H: Array, found: admm.Pass, bound: float) -> float:
@@ -171,7 +172,7 @@ class DescentRowsInBlocks:
         rounding would show; otherwise the blocks evaluate it. `_scale` is the factor of the penalties that belongs to
         the loss that is majorised, and `_halves` knows how many sweeps pay.
         """
-        gram, right, penalty, largest = self._crew.ask("improve_codes", H, momentum)
+        gram, right, penalty, largest = self._crew.update_and_sum("improve_codes", H, momentum)
         gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
         penalty_H = self._rows.problem.penalty_H
         sweeps = self._halves.sweeps(len(H), self._rows.n_samples)
@@ -180,7 +181,7 @@ class DescentRowsInBlocks:
         if self._kind == "gram":
             loss = hals.loss_from_products(H_new, gram, right, self._rows.sums.squares)
         if loss is None:
-            (loss,) = self._crew.look("next_loss", H_new)  # of the codes of this step, which are not yet accepted
+            (loss,) = self._crew.sum_of("next_loss", H_new)  # of the codes of this step, which are not yet accepted
         return float(loss + (penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
@@ -213,7 +214,7 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
 def report(rows: RowsInBlocks, H: Array) -> Report:
     """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
     # the sums over all blocks of what `Block.report` returns; `used` (r,): how many blocks use each component
-    loss, penalty, used, n_nonzero_samples, n_lost, n_nonzero = rows.crew.look("report", H)
+    loss, penalty, used, n_nonzero_samples, n_lost, n_nonzero = rows.crew.sum_of("report", H)
     lost = Lost(int(n_nonzero_samples), int(n_lost), n_nonzero / rows.sums.n_entries)
     is_zero = lost.n_nonzero > 0 and not (used.astype(bool) & H.any(axis=1)).any()
     return Report(float(loss), float(penalty + rows.problem.penalty_H.value(H)), is_zero, lost)
@@ -228,7 +229,7 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
     crew, problem, sums = rows.crew, rows.problem, rows.sums
     H64 = H.astype(np.float64)
     # `at_zero`: sum of the squared derivatives at the model 0, for a loss with a kink; 0 for others
-    squares_W, at_zero = crew.look("code_squares")
+    squares_W, at_zero = crew.sum_of("code_squares")
     norms_W, norms_H = np.sqrt(squares_W), np.linalg.norm(H64, axis=1)
     size = float(np.sqrt(sums.squares)) or float(norms_W @ norms_H)
     if size == 0:
@@ -236,7 +237,7 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
     tiny = ZERO * sums.total / sums.n_entries  # residuals up to this count as 0, where a loss has a kink
     # gradient of the components, and the sum of the squared derivatives at the model 0, for a loss without a kink; the
     # last argument is the mean of the squared derivative of a row, for the accuracy at kinks
-    G, derivative = crew.ask("gradients", H, tiny, at_zero / rows.n_samples)
+    G, derivative = crew.update_and_sum("gradients", H, tiny, at_zero / rows.n_samples)
     if problem.loss.record.kink:
         derivative = at_zero
         # choose the derivatives at residuals of 0, some features at a time, so that the gradient is small
@@ -248,7 +249,7 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
             part = slice(first, last)
             G[:, part] = _balanced(rows, H64[:, part], G[:, part], slope[:, part], norms_W, enough)
     sigma = float(np.sqrt(derivative)) / size or 1.0
-    (moved_W,) = crew.look("moved", norms_H, sigma)
+    (moved_W,) = crew.sum_of("moved", norms_H, sigma)
     moved_H = moved_squares(H64, G, norms_W, problem.penalty_H, sigma)
     return float(np.sqrt(max(moved_W, moved_H))) / size
 
@@ -281,7 +282,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
         if (distances(total) <= enough**2).all():
             break
         # by how much `total` would change if all blocks, each as if it were alone, took the choice they have found
-        (change,) = crew.ask("balance", total, H, norms, enough)
+        (change,) = crew.update_and_sum("balance", total, H, norms, enough)
         shares = steps[np.argmin([distances(total + step * change) for step in steps], axis=0)]
         crew.tell("move", shares)
         total = total + shares * change
@@ -299,5 +300,5 @@ def fit(
         callback=callback,
         objective=lambda: rows.objective(H),
         optimality=lambda: optimality(rows, H),
-        exact_objective=lambda: rows.crew.look("exact")[0],
+        exact_objective=lambda: rows.crew.sum_of("exact_objective")[0],  # the answer is a tuple of one
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from visionnmf.engine import quadratic, solving
 from visionnmf.engine.arrays import factors, fitting
-from visionnmf.engine.arrays.namespace import is_elsewhere, namespace_of
+from visionnmf.engine.arrays.namespace import is_not_numpy, namespace_of
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 
@@ -21,7 +21,7 @@ def model_of(Wt: Any, H: Any, out: Any) -> Any:
 
     A new array for each pass would cost a tenth of the pass. Other libraries make one, and `out` is not used.
     """
-    return namespace_of(H).matmul(Wt.T, H) if is_elsewhere(H) else np.matmul(Wt.T, H, out=out)
+    return namespace_of(H).matmul(Wt.T, H) if is_not_numpy(H) else np.matmul(Wt.T, H, out=out)
 
 
 def improve(F: Any, gram: Any, right: Any, penalty: Penalties, *, sweeps: int, scale: float = 1.0) -> None:
@@ -30,7 +30,7 @@ def improve(F: Any, gram: Any, right: Any, penalty: Penalties, *, sweeps: int, s
     `gram` is (r, r), `right` (r, n_points), and `sweeps` the number of passes over the components. On a device the
     penalty may hold a box, l1 and l2 only.
     """
-    if is_elsewhere(F):  # not recorded, because that would take longer than a single call
+    if is_not_numpy(F):  # not recorded, because that would take longer than a single call
         factors.Sweeps(penalty, sweeps, recorded=False)(F, gram, right, scale)
     else:
         quadratic.improve(F, gram, right, penalty, sweeps=sweeps, scale=scale)
@@ -38,4 +38,4 @@ def improve(F: Any, gram: Any, right: Any, penalty: Penalties, *, sweeps: int, s
 
 def solve_codes(problem: Problem, H: Any) -> Any:
     """Return the codes (r, n_samples) of the data for fixed components `H` (r, n), on a device or by NumPy."""
-    return (fitting if is_elsewhere(H) else solving).solve_codes(problem, H)
+    return (fitting if is_not_numpy(H) else solving).solve_codes(problem, H)

@@ -15,7 +15,7 @@ from typing import Any
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf.engine.arrays.namespace import chunks, doubled, is_elsewhere, namespace_of, stacked
+from visionnmf.engine.arrays.namespace import chunks, in_float64, is_not_numpy, namespace_of, stacked
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.engine.kernels.hals import TILE
 from visionnmf.engine.penalties import ANY, SEPARABLE
@@ -60,14 +60,14 @@ def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
     """Return approximate robust codes, cleaned data (sparse if the data are), and the loss of each sample.
 
     In the cleaned data the model replaces outliers and missing entries. Rows are cleaned in blocks, in threads unless
-    they are arrays of another library than NumPy (`elsewhere`). `H` is (r, n), and the codes are (r, n_rows).
+    they are arrays of another library than NumPy (`not_numpy`). `H` is (r, n), and the codes are (r, n_rows).
     """
-    gram, work, elsewhere = product(H, H.T), blocks(problem.X.shape[0], TILE), is_elsewhere(H)
+    gram, work, not_numpy = product(H, H.T), blocks(problem.X.shape[0], TILE), is_not_numpy(H)
     # Larger blocks are faster on a device. With a penalty they stay as with NumPy, because all rows of a block share a
     # step, which depends on which rows these are.
-    if elsewhere and not problem.penalty_W.kinds & {"l1", "l2"}:
+    if not_numpy and not problem.penalty_W.kinds & {"l1", "l2"}:
         work = [(piece.start, piece.stop) for piece in chunks(problem.X)]
-    parts = map_blocks(lambda block: _clean(problem, H, gram, slice(*block)), work, parallel=not elsewhere)
+    parts = map_blocks(lambda block: _clean(problem, H, gram, slice(*block)), work, parallel=not not_numpy)
     codes, rows, losses = (list(values) for values in zip(*parts, strict=True))
     cleaned = sp.vstack(rows, format="csr") if problem.is_sparse else stacked(rows)
     return stacked(codes, axis=1), cleaned, stacked(losses)
@@ -84,10 +84,10 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows, :]
     M = None if problem.weights is None else problem.weights[rows, :]
     # (n_rows,), in double precision: the mean weight of a row's entries and the sum of their weights
-    means = xp.ones_like(doubled(X[:, 0]))
+    means = xp.ones_like(in_float64(X[:, 0]))
     counts = X.shape[1] * means
     if M is not None:  # for each row, the sum of its weights and the mean of the nonzero ones
-        observed, counts = xp.sum(doubled(M > 0), axis=1), xp.sum(M, axis=1, dtype=xp.float64)
+        observed, counts = xp.sum(in_float64(M > 0), axis=1), xp.sum(M, axis=1, dtype=xp.float64)
         means = xp.where(counts > 0, counts / xp.where(observed > 0, observed, means), means)
         counts = xp.where(counts > 0, counts, xp.ones_like(counts))
     right = H @ X.T

@@ -23,7 +23,7 @@ from scipy.linalg import eigh
 
 from visionnmf.engine import projections
 from visionnmf.engine.arrays import passes
-from visionnmf.engine.arrays.namespace import compiled, doubled, is_elsewhere, moved, namespace_of, number, to_numpy
+from visionnmf.engine.arrays.namespace import compiled, in_float64, is_not_numpy, moved, namespace_of, number, to_numpy
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
@@ -529,7 +529,7 @@ def elementwise_pass(loss: Loss, X: Any, V: Any, U: Any, M: Any, bounds: Any, de
     `X`, `V`, `U` and the weights `M`, or None, are (n_rows, n). `bounds` (n_rows,) is ``1 / rho``, and `decay` the
     factor of its last change, by which the dual is scaled as well. The target may overwrite the model.
     """
-    if is_elsewhere(X):
+    if is_not_numpy(X):
         target, _, _ = compiled(passes.pass_of(loss), X)(X, V, U, M, bounds[:, None], number(decay, X))
         return target
     unused = np.empty((2, len(X)))  # receives losses and residuals of the rows
@@ -549,14 +549,14 @@ def _row_scales(loss: Loss, X: Any, V: Any, M: Any) -> Any:
     In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
     """
     xp = namespace_of(X)
-    sizes = doubled(xp.abs(X - V))
+    sizes = in_float64(xp.abs(X - V))
     weights = np.ones(X.shape[0])
     if M is None:
         means = to_numpy(xp.mean(sizes, axis=1))
     else:
-        observed = doubled(M > 0)
+        observed = in_float64(M > 0)
         n_observed = np.maximum(to_numpy(xp.sum(observed, axis=1)), 1)
-        weights = to_numpy(xp.sum(doubled(M), axis=1)) / n_observed
+        weights = to_numpy(xp.sum(in_float64(M), axis=1)) / n_observed
         weights = np.where(weights == 0, 1, weights)  # rows without observed entries
         means = to_numpy(xp.sum(sizes * observed, axis=1)) / n_observed
     means = np.where(means == 0, 1, means)  # the fit is already exact, so any positive number will do
