@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import ParameterError
 
 from . import divergence
-from .arrays.namespace import CHUNK_ENTRIES, is_not_numpy, namespace_of, on_gpu, stacked, total
+from .arrays.namespace import chunk_entries, is_not_numpy, namespace_of, stacked, total
 from .blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from .kernels import admm as _admm_kernels
 from .kernels.sparse import model_entries
@@ -466,7 +466,7 @@ def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> f
         return loss.record.values(X[rows, :], matmul(Wt[:, rows].T, H), M, loss.parameter)
 
     if is_not_numpy(X):
-        losses = map_blocks(evaluate, row_blocks(X, CHUNK_ENTRIES[on_gpu(X)]), parallel=False)
+        losses = map_blocks(evaluate, row_blocks(X, chunk_entries(X)), parallel=False)
     else:
         losses = map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return total(stacked(losses)[None, :])

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .arrays.namespace import CHUNK_ENTRIES, in_float64, namespace_of, on_gpu, total
+from .arrays.namespace import chunk_entries, in_float64, namespace_of, total
 from .blocks import row_blocks
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def exact_objective(problem: Problem) -> float:
     if problem.is_sparse:
         X = X.data[:, None]  # the stored entries, one in a row; sparse data have no weights, so M is None
     result = 0.0
-    for start, stop in row_blocks(X, CHUNK_ENTRIES[on_gpu(X)]):
+    for start, stop in row_blocks(X, chunk_entries(X)):
         weights = None if M is None else in_float64(M[start:stop, :])
         result += _loss_of_small_residuals(in_float64(X[start:stop, :]), weights, problem.loss)
     return result

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from visionnmf._checks import check_nonnegative_array
 from visionnmf.engine.arrays import fitting
 from visionnmf.engine.arrays.namespace import (
-    CHUNK_ENTRIES,
+    GPU_CHUNK,
     copied,
     is_not_numpy,
     is_torch,
@@ -145,7 +145,7 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
         + torch.cuda.memory_reserved(X.device)
         - torch.cuda.memory_allocated(X.device)
     )
-    pieces = PIECES * min(shape[0] * shape[1], CHUNK_ENTRIES[True]) * dtype.itemsize
+    pieces = PIECES * min(shape[0] * shape[1], GPU_CHUNK) * dtype.itemsize
     bytes_needed = need.total - need.data + pieces
     if bytes_needed > free:
         raise TooLargeError(

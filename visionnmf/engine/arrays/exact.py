@@ -18,7 +18,7 @@ from visionnmf.engine.solvers.hals import CODES_TOLERANCE
 
 from . import factors
 from .medians import spread
-from .namespace import CHUNK_ENTRIES, chunks, copied, in_float64, moved, namespace_of, on_gpu, parts_of
+from .namespace import chunk_entries, chunks, copied, in_float64, moved, namespace_of, parts_of
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 ROUNDS = 200  # maximum number of exchanges of active sets; most rows need fewer than ten
@@ -37,7 +37,7 @@ def least_squares(problem: Problem, Wt: Any, H: Any) -> None:
     xp, A = namespace_of(H), in_float64(H)
     gram = xp.matmul(A, A.T)
     width = max(problem.X.shape[1], H.shape[0] ** 2)  # a row needs its data and, with weights, its own Gram matrix
-    entries = CHUNK_ENTRIES[on_gpu(H)] * problem.X.shape[1] // width
+    entries = chunk_entries(H) * problem.X.shape[1] // width
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
         X = in_float64(problem.X[rows, :])
         right = xp.matmul(X if M is None else X * in_float64(M), A.T)
@@ -49,7 +49,7 @@ def least_squares(problem: Problem, Wt: Any, H: Any) -> None:
 def weighted_grams(A: Any, M: Any) -> Any:
     """Return the Gram matrices ``(m A) A.T`` (n_rows, r, r) of `A` (r, n) for the weights m of each row, `M`."""
     xp = namespace_of(A)
-    grams = [xp.matmul(A * M[rows, :][:, None, :], A.T) for rows in chunks(M, CHUNK_ENTRIES[on_gpu(A)] // A.shape[0])]
+    grams = [xp.matmul(A * M[rows, :][:, None, :], A.T) for rows in chunks(M, chunk_entries(A) // A.shape[0])]
     return xp.concat(grams)
 
 
@@ -176,7 +176,7 @@ def divergence(problem: Problem, Wt: Any, H: Any) -> None:
     shares = n_live * xp.where(sums > 0, sums, xp.ones_like(sums))
     penalty = problem.penalty_W
     # a step needs arrays as large as the data times the components; the constant leaves room for eight components
-    entries = CHUNK_ENTRIES[on_gpu(H)] // max(1, H.shape[0] // 8)
+    entries = chunk_entries(H) // max(1, H.shape[0] // 8)
     for rows, M in parts_of(problem.weights, chunks(problem.X, entries)):
         X = in_float64(problem.X[rows, :])
         part = replace(problem, X=X, weights=None if M is None else in_float64(M))

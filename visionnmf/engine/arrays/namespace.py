@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-# The most entries of the data that are worked on at a time, on a GPU (True) and on a processor.
-CHUNK_ENTRIES = {True: 1 << 28, False: 1 << 18}
+# how many entries of the data are worked on at a time (see `chunk_entries`)
+GPU_CHUNK = 1 << 28
+PROCESSOR_CHUNK = 1 << 18
 
 VARIANTS = 64  # of one function that PyTorch compiles
 
@@ -38,6 +39,11 @@ def is_torch(array: Any) -> bool:
 def on_gpu(array: Any) -> bool:
     """Return whether an array lies on a GPU of PyTorch or CuPy."""
     return (is_torch(array) and array.device.type == "cuda") or type(array).__module__.partition(".")[0] == "cupy"
+
+
+def chunk_entries(array: Any) -> int:
+    """Return how many entries of the data are worked on at a time where `array` lies, on a GPU or a processor."""
+    return GPU_CHUNK if on_gpu(array) else PROCESSOR_CHUNK
 
 
 def numpy_dtype(array: Any) -> Any:
@@ -119,7 +125,7 @@ def total(array: Any) -> float:
 def chunks(array: Any, entries: int | None = None) -> list[slice]:
     """Cut the rows into slices of at most `entries` entries, of nearly equal size: compiled code is for one shape."""
     n_rows = array.shape[0]
-    most = max(1, (entries or CHUNK_ENTRIES[on_gpu(array)]) // max(1, array.shape[1]))
+    most = max(1, (entries or chunk_entries(array)) // max(1, array.shape[1]))
     size = -(-n_rows // -(-n_rows // most))
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 

@@ -13,7 +13,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import sum_of_squares
 
 from . import factors
-from .namespace import CHUNK_ENTRIES, chunks, in_float64, namespace_of, on_gpu, parts_of, to_numpy, total
+from .namespace import chunk_entries, chunks, in_float64, namespace_of, parts_of, to_numpy, total
 
 STEPS = 200  # maximum number of accelerated gradient steps that balance the derivatives at residuals of 0
 
@@ -137,4 +137,4 @@ class _Balance:
 
 def _entries(X: Any) -> int:
     """Return how many entries are worked on at a time: fewer than elsewhere, because this is in double precision."""
-    return CHUNK_ENTRIES[on_gpu(X)] // 4
+    return chunk_entries(X) // 4
