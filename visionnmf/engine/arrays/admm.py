@@ -31,12 +31,12 @@ class AdmmOnDevice:
         """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
         return admm.Totals.of(self._problem)
 
-    def step(self, H: Any, bound: float, decay: float) -> admm.Pass:
+    def step(self, H: Any, inverse_rho: float, decay: float) -> admm.Pass:
         """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual `_U` is multiplied.
-        `V` is the target of least squares of some rows. A loss that `one_pass` does not evaluate (not `valued`) is
-        computed before.
+        `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied. `V`
+        is the target of least squares of some rows. A loss that `one_pass` does not evaluate (not `valued`) is computed
+        before.
         """
         problem, Wt, U, xp = self._problem, self._Wt, self._U, namespace_of(H)
         loss = problem.loss
@@ -44,7 +44,7 @@ class AdmmOnDevice:
         penalty = problem.penalty_W.value(Wt)
         value = 0.0 if loss.record.proximal.valued else problem.loss_value(Wt, H)
         one_pass = compiled(passes.pass_of(loss), H)
-        numbers = number(bound, H), number(decay, H)
+        numbers = number(inverse_rho, H), number(decay, H)
         gram, right = xp.matmul(H, H.T), xp.zeros_like(H)
         sums = []
         for rows, M in parts_of(problem.weights, chunks(problem.X)):
@@ -53,21 +53,21 @@ class AdmmOnDevice:
             V, losses, primal = one_pass(problem.X[rows, :], P, U[rows, :], M, *numbers)
             sums += [(losses, primal)]
             codes = copied(Wt[:, rows])
-            self._codes(codes, gram, xp.matmul(H, V.T), bound)
+            self._codes(codes, gram, xp.matmul(H, V.T), inverse_rho)
             Wt[:, rows] = codes
             right = right + xp.matmul(codes, V)
         value += sum(total(losses[None, :]) for losses, _ in sums)
         residual = sum(total(primal[None, :]) for _, primal in sums)
         return admm.Pass(right, xp.matmul(Wt, Wt.T), value, residual, penalty)
 
-    def improve_components(self, H: Any, found: admm.Pass, bound: float) -> float:
+    def improve_components(self, H: Any, sums: admm.Pass, inverse_rho: float) -> float:
         """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
 
-        `found` has the Gram matrix of the codes and their product with the target. The penalty is multiplied by
-        `bound`, because least squares is the objective divided by rho.
+        `sums` has the Gram matrix of the codes and their product with the target. The penalty is multiplied by
+        `inverse_rho`, because least squares is the objective divided by rho.
         """
         penalty = self._problem.penalty_H.value(H)
-        self._components(H, found.gram, found.right, bound)
+        self._components(H, sums.gram, sums.right, inverse_rho)
         return penalty
 
     def polish(self, H: Any, max_iter: int) -> Iterator[Iteration]:

@@ -183,14 +183,14 @@ class Block:
         self._written = zero  # each pass writes to it; before, `_mapped.load` maps all its pages in one call
         return zero
 
-    def admm_step(self, H: Array, bound: float, decay: float) -> admm.Pass:
+    def admm_step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:
         """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied. The
+        `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied. The
         dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
         """
         self._mapped.load(self._written)  # the pages of the dual in one call; the pass would map them one by one
-        return self._half.step(self.Wt, H, bound, decay)
+        return self._half.step(self.Wt, H, inverse_rho, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
         """Choose the updates of least squares for a descent with extrapolation.

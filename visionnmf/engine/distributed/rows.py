@@ -119,21 +119,21 @@ class AdmmRowsInBlocks:
         """
         return admm.Totals(*self._rows.crew.update_and_sum("totals"))
 
-    def step(self, H: Array, bound: float, decay: float) -> admm.Pass:
+    def step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:
         """Update the codes for fixed components `H`; return the sums over all blocks that the components need.
 
-        `bound` is ``1 / rho`` and `decay` the factor of its last change. The sums come in double precision and are
+        `decay` is the factor of the last change of `inverse_rho` = 1 / rho. The sums come in double precision and are
         returned in the dtype of `H`.
         """
-        found = admm.Pass(*self._rows.crew.update_and_sum("admm_step", H, bound, decay))
+        found = admm.Pass(*self._rows.crew.update_and_sum("admm_step", H, inverse_rho, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
-    def improve_components(self, H: Array, found: admm.Pass, bound: float) -> float:
+    def improve_components(self, H: Array, sums: admm.Pass, inverse_rho: float) -> float:
         """Update the components `H` (r, n) in place, in this process; return their penalty before.
 
-        `found` are the sums over all blocks that :meth:`step` has returned, and `bound` is ``1 / rho``.
+        `sums` are those over all blocks that :meth:`step` has returned, and `inverse_rho` is ``1 / rho``.
         """
-        return admm.improve_components(self._rows.problem, H, found, bound)
+        return admm.improve_components(self._rows.problem, H, sums, inverse_rho)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss by descent, over the codes and `H` in place, from where ADMM ends; yield progress.

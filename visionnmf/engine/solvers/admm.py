@@ -1,8 +1,8 @@
 """Continuation ADMM: the default solver for the losses that are robust to outliers.
 
 The residual ``S = X - W H`` is a separate variable, coupled to the factors by a scaled dual ``U`` and a penalty ``rho``
-that grows geometrically. One iteration is one pass over the data (:mod:`..kernels.admm`), which gives the
-cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. Only the
+that grows geometrically. One iteration is one pass over the data (:mod:`..kernels.admm`), which gives the targets
+``V``, the data without most of their outliers, and a few sweeps of HALS for each factor on ``||V - W H||^2``. Only the
 prox of the loss is needed. While rho is small, outliers pull as they do in least squares; as rho grows they are clipped
 more and more. This slow change of the problem finds good solutions where coordinate descent stalls, so the number of
 iterations is the length of the path. Missing entries are filled in by the model.
@@ -76,7 +76,7 @@ class Totals(NamedTuple):
         X, M = problem.X, problem.weights
         xp, n_entries = namespace_of(X), float(X.shape[0] * X.shape[1])
         largest = 0.0
-        if problem.loss.record.beta is None:  # not a divergence
+        if problem.loss.record.beta is None:  # not a divergence, for which :meth:`scale` needs the loss of model 0
             largest = problem.loss_value(xp.zeros_like(X[:, :1].T), xp.zeros_like(X[:1, :]))
         if M is None:
             n_observed = weight = n_entries
@@ -94,7 +94,7 @@ class Totals(NamedTuple):
         """
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
-        mean = self.total / self.n_entries * (self.n_entries / n_observed) or 1.0
+        mean = self.total / n_observed or 1.0
         # a common factor of the weights multiplies the loss by this power of it
         weight = (self.weight / n_observed or 1.0) ** loss.record.weight_degree
         # a divergence from the model 0 is infinite; the mean of the data times that of the weights, for each entry,
@@ -106,7 +106,7 @@ class Totals(NamedTuple):
 class Pass(NamedTuple):
     """What a pass over some rows adds to an iteration; the pass over all rows is the sum of those over the parts."""
 
-    right: Array  # (r, n), ``Wt @ V`` for the new codes and the cleaned data `V`
+    right: Array  # (r, n), ``Wt @ V`` for the new codes and the targets `V` of least squares
     gram: Array  # (r, r), ``Wt @ Wt.T``
     loss: float  # before the pass, as are the next two
     residual: float  # l1 norm of the primal residual
@@ -121,11 +121,11 @@ class AdmmRows(Protocol):
     def totals(self) -> Totals:
         """Return the sums over all rows."""
 
-    def step(self, H: Array, bound: float, decay: float) -> Pass:
+    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
         """Update the codes for fixed components `H`; the parameters are those of :class:`Half`."""
 
-    def improve_components(self, H: Array, found: Pass, bound: float) -> float:
-        """Update the components `H` in place for what a step has `found`; return their penalty before."""
+    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
+        """Update the components `H` in place from the `sums` that a step returned; return their penalty before."""
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss from codes and components near its minimum, in place."""
@@ -151,17 +151,17 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """
     totals = rows.totals()  # sums of the data and weights, which set the scale of rho
     size, largest = totals.scale(rows.loss, H.shape[1])  # unit of 1 / rho, and the loss of the zero model
-    bound = size / FIRST_PENALTY  # 1 / rho
+    inverse_rho = size / FIRST_PENALTY  # 1 / rho
     decay = 1.0  # factor of the last change of 1 / rho, by which the scaled dual is multiplied as well
     path = min(max_iter, PATH)
     total = totals.total or 1.0
     for iteration in range(max_iter):
-        found = rows.step(H, bound, decay)  # updates the codes; the loss is that before
+        sums = rows.step(H, inverse_rho, decay)  # updates the codes; the loss is that before
         # updates H from the Gram matrix of the codes and their product with the target of least squares
-        penalty = rows.improve_components(H, found, bound)
-        loss = found.loss
-        residual = found.residual / total * largest / max(loss, np.finfo(float).tiny)
-        yield Iteration(loss + (found.penalty + penalty), residual)
+        penalty = rows.improve_components(H, sums, inverse_rho)
+        loss = sums.loss
+        residual = sums.residual / total * largest / max(loss, np.finfo(float).tiny)
+        yield Iteration(loss + (sums.penalty + penalty), residual)
         # `residual` relative to the loss plus a share of the zero model's: near an exact fit the loss alone goes to 0
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
         if rows.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
@@ -169,7 +169,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
             yield from rows.polish(H, max_iter - iteration - 1)
             return
         decay = 1 / _growth(iteration, path)
-        bound *= decay
+        inverse_rho *= decay
 
 
 def _growth(iteration: int, path: int) -> float:
@@ -194,20 +194,25 @@ def _form(loss: Loss) -> ProximalForm:
 
 
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
-    """Return the derivative with respect to an entry if all residuals of its row have the size `size` > 0."""
-    return _form(loss).slope(size, n_features, loss.parameter)  # only L21 depends on the length of rows
+    """Return the derivative of a loss with respect to an entry if all residuals of its row have the size `size` > 0.
+
+    The first rho is in proportion to it. `size` is a number, or (n_rows,) with one for each row; `n_features` is the
+    length of a row, on which only L21 depends.
+    """
+    return _form(loss).slope(size, n_features, loss.parameter)
 
 
-def improve_components(problem: Problem, H: Array, found: Pass, bound: float) -> float:
-    """Run HALS sweeps on the components, in place, for what a step has `found`; return their penalty before.
+def improve_components(problem: Problem, H: Array, sums: Pass, inverse_rho: float) -> float:
+    """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
 
-    The objective divided by rho is least squares plus `bound`, which is ``1 / rho``, times the penalty.
+    `sums`, which a step returned, has the Gram matrix of the codes and their product with the targets of least squares.
+    The objective divided by rho is least squares plus `inverse_rho` = 1 / rho times the penalty.
     """
     penalty = problem.penalty_H.value(H)
     with one_blas_thread():
         improve(
-            H, found.gram, found.right, problem.penalty_H,
-            sweeps=SWEEPS, scale=bound, alternate=back_and_forth(problem),
+            H, sums.gram, sums.right, problem.penalty_H,
+            sweeps=SWEEPS, scale=inverse_rho, alternate=back_and_forth(problem),
         )  # fmt: skip
     return penalty
 
@@ -233,16 +238,17 @@ class AdmmInMemory:
         """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
         return Totals.of(self._problem)
 
-    def step(self, H: Array, bound: float, decay: float) -> Pass:
-        """Update the codes in place for fixed components, and return what the components need next.
+    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
+        """Update the codes in place for fixed components `H` (r, n), and return the sums that the components need.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        These are the Gram matrix of the codes and their product with the targets of least squares. `decay` is the
+        factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
         """
-        return self._half.step(self._Wt, H, bound, decay)
+        return self._half.step(self._Wt, H, inverse_rho, decay)
 
-    def improve_components(self, H: Array, found: Pass, bound: float) -> float:
-        """Update the components `H` (r, n) in place for what a step has `found`; return their penalty before."""
-        return improve_components(self._problem, H, found, bound)
+    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
+        """Update the components `H` (r, n) in place from the `sums` of a step; return their penalty before."""
+        return improve_components(self._problem, H, sums, inverse_rho)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
@@ -252,8 +258,9 @@ class AdmmInMemory:
 class Half:
     """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``.
 
-    V are the cleaned data. `losses` and `residuals` (n_samples,) hold the loss and the l1 norm of the primal residual
-    of each row before the pass; `dual`, as large as the data, keeps the scaled dual.
+    V are the targets of least squares, the data without most of their outliers. `losses` and `residuals` (n_samples,)
+    hold the loss and the l1 norm of the primal residual of each row before the pass; `dual`, as large as the data,
+    keeps the scaled dual.
     """
 
     def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
@@ -272,43 +279,48 @@ class Half:
         self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
         # written by each pass: the loss and the l1 norm of the primal residual of each row, before the update
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
-        # a penalty that couples the codes of samples needs the cleaned data of all rows at once
-        self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
+        # a penalty that couples the codes of samples needs the targets of all rows at once
+        self.targets = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
-    def step(self, Wt: Array, H: Array, bound: float, decay: float) -> Pass:
+    def step(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Pass:
         """Update the codes in place for fixed `H`; return what this adds to an iteration.
 
-        `bound` is ``1 / rho``, and `decay` the factor of its last change, by which the scaled dual is multiplied.
+        `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
         """
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0
-        if not _form(problem.loss).valued:  # the pass then reports a loss of 0
+        if not _form(problem.loss).valued:  # the pass does not compute this loss and reports 0
             loss = problem.loss_value(Wt, H)
         with one_blas_thread():
-            right = self(Wt, H, bound, decay)  # updates the codes, and writes `losses` and `residuals`
+            # also writes `losses` and `residuals`; returns the product of the new codes and the targets
+            right = self._update_codes(Wt, H, inverse_rho, decay)
             gram = Wt @ Wt.T
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
-    def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
-        """Update the codes in place; return ``Wt @ V`` (r, n) for the cleaned data V, the targets of least squares.
+    def _update_codes(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Array:
+        """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares.
 
-        ``1 / rho = bound``, and `decay` rescales the dual after rho has grown. If the penalty on the codes is
-        separable, each block of rows gets its cleaned data and its codes while it is in cache; otherwise those of all
-        rows are collected in `self.V` first.
+        ``1 / rho = inverse_rho``, and `decay` rescales the dual after rho has grown. If the penalty on the codes is
+        separable, each block of rows gets its targets and its codes while it is in cache; otherwise the targets of all
+        rows are collected in `self.targets` first.
         """
         # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
-        step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))
-        if self.V is None:
-            return self._sum(lambda chunk: self._separable(chunk, Wt, step))
-        targets, right = self.V, np.empty_like(Wt)
+        step = _Step(H, H @ H.T, np.full(len(self.losses), inverse_rho, H.dtype), H.dtype.type(decay))
+        if self.targets is None:
+            return self._sum(lambda chunk: self._update_separable(chunk, Wt, step))
+        targets, right = self.targets, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
-            """Write the cleaned data of a chunk to `targets` and ``H @ V.T`` to `right`, blocks at a time in cache."""
+            """Write the targets V of least squares of a chunk to `targets`, and ``H @ V.T`` to `right`, by blocks."""
             for start, stop in self._blocks(chunk):
-                right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
+                right[:, start:stop] = self._write_targets(start, stop, Wt, step, targets[start:stop])
 
         map_blocks(gather, self.chunks, parallel=self.parallel)
-        improve(Wt, step.gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=bound, alternate=self.back_and_forth)
+        # the objective divided by rho is least squares plus the penalty over rho
+        improve(
+            Wt, step.gram, right, self.problem.penalty_W,
+            sweeps=SWEEPS, scale=inverse_rho, alternate=self.back_and_forth,
+        )  # fmt: skip
         return self._sum(lambda chunk: Wt[:, slice(*chunk)] @ targets[slice(*chunk)])
 
     def _blocks(self, chunk: tuple[int, int]) -> list[tuple[int, int]]:
@@ -322,39 +334,40 @@ class Half:
             first += other
         return first
 
-    def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
-        """Replace the model in `V` by the cleaned data of rows ``start:stop``, and return ``H @ V.T``.
+    def _write_targets(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
+        """Write the targets of least squares of rows ``start:stop`` to `V`, and return ``H @ V.T``.
 
-        `step` holds the components, ``1 / rho`` of each row and the factor of the dual, which the pass updates.
+        The target of an entry is its model plus ``2 U+ - U``, with the scaled dual U before and U+ after the pass,
+        which also updates it. ``step.decay`` first multiplies U, because rho has grown.
         """
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
-        # the elementwise pass updates V, and these rows of the dual `U`, of `losses` and of `residuals`
+        # the elementwise pass replaces the model in V, and these rows of the dual, of `losses` and of `residuals`
         _form(problem.loss).rows(
-            problem.X, V, self.U, problem.weights, problem.loss.parameter, step.bounds, step.decay, start, stop,
+            problem.X, V, self.U, problem.weights, problem.loss.parameter, step.inverse_rho, step.decay, start, stop,
             self.losses, self.residuals,
         )  # fmt: skip
         return np.asarray(step.H @ V.T)
 
-    def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
+    def _update_separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
         """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``.
 
-        V are the cleaned data, and `step` holds what all blocks share: components, Gram matrix, ``1 / rho``, dual's
-        factor.
+        This is for a box, l1 and l2, with which the codes of each row are found alone. V are the targets of least
+        squares, and `step` holds what all blocks share: components, Gram matrix, ``1 / rho``, dual's factor.
         """
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         # times 1 / rho, because the least-squares problem is the objective divided by rho
-        l1, l2 = (step.bounds[0] * weights for weights in penalty.weights(len(Wt), dtype))
-        right: Array | None = None  # sum of the blocks' shares
+        l1, l2 = (step.inverse_rho[0] * weights for weights in penalty.weights(len(Wt), dtype))
+        right = np.zeros_like(step.H)  # sum of the blocks' shares
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
-            B = self._target(start, stop, Wt, step, V)  # writes the cleaned data to V, and returns H @ V.T
+            B = self._write_targets(start, stop, Wt, step, V)  # writes V, and returns H @ V.T
+            # HALS on columns start:stop of `Wt`, to the first of which column 0 of `B` belongs; with `back_and_forth`
+            # every second sweep runs backward
             hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, self.back_and_forth, start, stop)
-            share = Wt[:, start:stop] @ V
-            right = share if right is None else np.add(right, share, out=right)
-        assert right is not None
+            right += Wt[:, start:stop] @ V
         return right
 
 
@@ -363,8 +376,8 @@ class _Step(NamedTuple):
 
     H: Array  # (r, n) components
     gram: Array  # (r, r), H @ H.T
-    bounds: Array  # (n_samples,), 1 / rho of each row; here all are equal
-    decay: Any  # factor for the dual after rho has grown
+    inverse_rho: Array  # (n_samples,), 1 / rho of each row; here all are equal
+    decay: Any  # old rho over new rho, by which the scaled dual is multiplied
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
@@ -381,6 +394,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         sparse_descent.median_codes(problem, Wt, H)
         return
     same = problem.loss.record.codes_as
+    # `hals.codes` solves least squares exactly; with l1 or l2 the codes of both losses differ
     if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
         hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
@@ -413,8 +427,8 @@ class FixedComponents:
         ridge = l2 / scale.astype(np.float64) ** 2
         system = gram.astype(np.float64) + self.tie * np.eye(len(H))  # S, without the ridge of the l2 penalty
         # The matrices S = gram + tie and diag(ridge) are diagonalised together: with V.T S V = 1 and
-        # V.T diag(ridge) V = diag(values), the inverse of S + b diag(ridge) is V / (1 + b values) V.T for any bound b.
-        # Without a ridge it is the inverse of S.
+        # V.T diag(ridge) V = diag(values), the inverse of S + b diag(ridge) is V / (1 + b values) V.T for any b, here
+        # 1 / rho. Without a ridge it is the inverse of S.
         values, vectors = eigh(np.diag(ridge), system)
         inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
         self.scaled = ScaledComponents(
@@ -423,21 +437,23 @@ class FixedComponents:
         )  # fmt: skip
 
     def codes(self, problem: Problem, Wt: Array) -> None:
-        """Overwrite the codes `Wt` (r, n_samples) of a problem that has the penalty of these components."""
-        # the number of rows in a block is a multiple of ROWS, that of each product
+        """Overwrite the codes `Wt` (r, n_samples) of a problem whose `penalty_W` is that given to the constructor."""
+        # Blocks are whole groups of ROWS rows. A product takes one group at a time, so that a row is rounded in the
+        # same way whatever block it is in.
         work = blocks(len(problem.X), max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS))
         with one_blas_thread():
             map_blocks(lambda block: self._of_block(problem, block, Wt), work, parallel=problem.X.size > BLOCK_ELEMENTS)
 
     def _of_block(self, problem: Problem, block: tuple[int, int], Wt: Array) -> None:
-        """Overwrite the codes of rows ``block[0]:block[1]``, in products of :data:`ROWS` rows.
+        """Overwrite the codes of rows ``block[0]:block[1]``.
 
+        Rows of zeros fill up the last group of :data:`ROWS`, so that a row is rounded in the same way in every block.
         For the losses of :data:`.rri.LOSSES` (Manhattan, elastic net), coordinate descent finishes the codes exactly.
         """
         rows = slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
-        # (r, padded rows), in the user's units
+        # (r, padded rows); they come for components of norm 1, so the norms `scale` (r,) divide them
         found = np.ascontiguousarray((self.iterate(problem.loss, X, M) / self.scaled.scale).T)
         penalty, dtype = self.penalty, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
@@ -447,49 +463,60 @@ class FixedComponents:
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
     def iterate(self, loss: Loss, X: Any, M: Any) -> Any:
-        """Run the iterations for rows `X` with weights `M`; return the feasible copy of the codes.
+        """Run ADMM for rows `X` with weights `M`; return the feasible copy of the codes (n_rows, r).
 
         The codes are in units in which components have norm 1. `F` (n_rows, r) solves the linear system, and `copy` is
         its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. `V`
-        is the target of the next linear step, `U` the scaled dual of the residuals, and `bounds` (n_rows,) are
+        is the target of the next linear step, `U` the scaled dual of the residuals, and `inverse_rho` (n_rows,) are
         ``1 / rho``.
         """
         xp, unit = namespace_of(X), self.scaled.unit
         copy = self._start(X)
         U, dual = xp.zeros_like(X), xp.zeros_like(copy)
         model = self._product(copy, unit)
-        # codes shrunk by l1 or l2 leave residuals as large as the data, and no coordinate descent follows
+        # Codes shrunk by l1 or l2 leave residuals as large as the data. rho then starts from the residuals of a model
+        # of 0, unless coordinate descent finishes the codes, as it does for `rri.LOSSES`.
         shrunk = self.penalty.kinds & {"l1", "l2"} and loss.name not in rri.LOSSES
-        bounds = _row_scales(loss, X, xp.zeros_like(model) if shrunk else model, M)
+        inverse_rho = _row_scales(loss, X, xp.zeros_like(model) if shrunk else model, M)
         decay = CODES_GROWTH ** (-1 / self.iterations)
         F = copy
         for iteration in range(self.iterations):
             model = self._product(F, unit, out=model)
-            V = elementwise_pass(loss, X, model, U, M, bounds, decay if iteration else 1.0)
-            F = self._solve(self._product(V, unit.T) + self.tie * (copy - dual), bounds[:, None])
+            # U shrinks here with 1 / rho, which has not changed before the first iteration
+            V = elementwise_pass(loss, X, model, U, M, inverse_rho, decay if iteration else 1.0)
+            F = self._solve(self._product(V, unit.T) + self.tie * (copy - dual), inverse_rho[:, None])
             dual += F
             copy = self._project(dual)
             dual -= copy
             dual *= decay  # rho grows, and the scaled dual shrinks with 1 / rho
-            bounds *= decay
+            inverse_rho *= decay
         return copy
 
     def _start(self, X: Array) -> Array:
-        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint."""
+        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint.
+
+        They are codes of components of norm 1, ``scaled.unit`` (r, n), of which ``scaled.gram`` is the Gram matrix.
+        """
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
         right = np.ascontiguousarray(self._product(X, self.scaled.unit.T).T)
-        # codes between 0 and infinity, without penalties l1 and l2, for all rows of X
-        hals_columns(F, self.scaled.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, False, 0, len(X))
+        offset, alternate = 0, False  # for all rows of X, with forward sweeps only
+        hals_columns(
+            F, self.scaled.gram, right, offset, zero, infinite, none, none, CODES_START_SWEEPS, alternate, 0, len(X)
+        )  # fmt: skip
         return self._project(np.ascontiguousarray(F.T))
 
-    def _solve(self, right: Any, bounds: Any) -> Any:
-        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's scaled codes, over `right`; ``b = 1 / rho``."""
+    def _solve(self, right: Any, inverse_rho: Any) -> Any:
+        """Return the codes f of each row, the solution of ``(G + tie I + b ridge) f = right - b l1``.
+
+        They belong to components of norm 1, with the Gram matrix G. ``b = 1 / rho`` is `inverse_rho` (n_rows, 1), and
+        ``tie I`` couples f to its feasible copy. `right` (n_rows, r) is overwritten.
+        """
         scaled = self.scaled
-        right -= scaled.l1 * bounds
+        right -= scaled.l1 * inverse_rho
         if scaled.inverse is not None:  # no l2 penalty; otherwise `vectors` and `values` give the inverse for every b
             return self._product(right, scaled.inverse)
-        return self._product(self._product(right, scaled.vectors) / (1 + scaled.values * bounds), scaled.vectors.T)
+        return self._product(self._product(right, scaled.vectors) / (1 + scaled.values * inverse_rho), scaled.vectors.T)
 
     def _project(self, F: Any) -> Any:
         """Project scaled codes (n_rows, r) onto the box or the simplex."""
@@ -500,7 +527,10 @@ class FixedComponents:
         return xp.minimum(xp.maximum(F, self.scaled.low), self.scaled.high)
 
     def _product(self, F: Any, A: Any, out: Any = None) -> Any:
-        """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way."""
+        """Return ``F @ A``, computed :data:`ROWS` rows at a time: BLAS rounds a row by the shape of its product.
+
+        So a row gives the same bits in every block. The number of rows of `F` must be a multiple (:func:`_padded`).
+        """
         if len(F) == ROWS:  # a single product, without the cost of its preparation
             return np.matmul(F, A, out=out)
         if out is None:
@@ -523,17 +553,17 @@ class ScaledComponents(NamedTuple):
     inverse: Any  # (r, r), None with an l2 penalty
 
 
-def elementwise_pass(loss: Loss, X: Any, V: Any, U: Any, M: Any, bounds: Any, decay: float) -> Any:
+def elementwise_pass(loss: Loss, X: Any, V: Any, U: Any, M: Any, inverse_rho: Any, decay: float) -> Any:
     """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place.
 
-    `X`, `V`, `U` and the weights `M`, or None, are (n_rows, n). `bounds` (n_rows,) is ``1 / rho``, and `decay` the
+    `X`, `V`, `U` and the weights `M`, or None, are (n_rows, n). `inverse_rho` (n_rows,) is ``1 / rho``, and `decay` the
     factor of its last change, by which the dual is scaled as well. The target may overwrite the model.
     """
     if is_not_numpy(X):
-        target, _, _ = compiled(passes.pass_of(loss), X)(X, V, U, M, bounds[:, None], number(decay, X))
+        target, _, _ = compiled(passes.pass_of(loss), X)(X, V, U, M, inverse_rho[:, None], number(decay, X))
         return target
     unused = np.empty((2, len(X)))  # receives losses and residuals of the rows
-    _form(loss).rows(X, V, U, M, loss.parameter, bounds, X.dtype.type(decay), 0, len(X), *unused)
+    _form(loss).rows(X, V, U, M, loss.parameter, inverse_rho, X.dtype.type(decay), 0, len(X), *unused)
     return V
 
 

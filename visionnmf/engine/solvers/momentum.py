@@ -89,12 +89,12 @@ def rescale(factors: list[Array], exponents: Array) -> None:
 
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalties) -> Array:
     """Return ``new + momentum (new - old)``, of any library's arrays, projected onto the constraint."""
-    if not isinstance(new, np.ndarray):
+    if not isinstance(new, np.ndarray):  # of arrays elsewhere, solvers take no constraint but a box
         return clipped(penalty, new + momentum * (new - old))
     ahead = new - old
     ahead *= new.dtype.type(momentum)
     ahead += new
-    if not penalty.beyond(SEPARABLE):
+    if not penalty.beyond(SEPARABLE):  # no terms but a box, l1 and l2: only the box is a constraint
         return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
     penalty.prox(ahead, 0.0)  # the prox of step length 0 is the projection
     return ahead

@@ -194,8 +194,9 @@ def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
     """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
 
     The kernel changes `rows.model` with the codes, which are copied, because the caller still needs the old ones.
-    `fixed.components` have the maximum 1; bounds and penalty weights are `fixed.limits` (4, r) times the factors
-    `rows.units` (n_rows, 3) of each row.
+    `fixed.components` have the maximum 1. The rows of `fixed.limits` (4, r) are lower and upper bounds, l1 and l2
+    weights of their codes. For each row of the data, column 0 of `rows.units` (n_rows, 3) multiplies both bounds,
+    column 1 the l1 and column 2 the l2 weights. `rows.data_powers` are None, because this divergence needs none.
     """
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(

@@ -92,7 +92,9 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
 def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
     """Update the codes by least squares on the stored entries only; return the loss before.
 
-    A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
+    The codes `Ft` are (r, n_rows), the fixed factor `A` is (r, n). Entries that are not stored are missing, so neither
+    sums of the components nor floors of the model are needed. A row is finished after `sweeps` sweeps, or when one
+    changes no code by more than `tol` times its largest.
     """
     return _descend(problem, Ft, A, sums=None, model_floors=None, sweeps=sweeps, tol=tol)
 
@@ -200,7 +202,8 @@ def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes by least squares on the stored entries, from the lower bounds, in double precision."""
-    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
+    # raises an error if a penalty links codes to each other; that of H is left out, because H is fixed here
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     wide = replace(problem, X=problem.X.astype(np.float64))
     codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])  # the lower bound of codes
     residual_half(wide, codes, H.astype(np.float64), sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
@@ -236,7 +239,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
             CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, start, stop,
             np.empty((r + 1, longest)), np.empty((2, longest)), np.empty((r + 1, r + 1)), np.empty((3, r)),  # scratch
         )  # fmt: skip
-        empty = np.diff(X.indptr[start : stop + 1]) == 0  # without data, only costs pull at the codes
+        empty = np.diff(X.indptr[start : stop + 1]) == 0  # without data, only costs pull at the codes, to the bound
         codes[empty] = low[empty]
         Wt[:, start:stop] = (codes / scales).T
 

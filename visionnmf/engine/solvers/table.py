@@ -88,6 +88,7 @@ class Solver(NamedTuple):
 
         ``minimises(record)`` says whether it minimises a loss, `terms` are the penalty terms that it supports, and
         `weights` whether it takes weights or missing entries. A sparse `X` whose `zero_weight` is 0 has missing ones.
+        Both the loss (``record.takes_sparse``) and this solver must have a form for such an `X`.
         """
         record = problem.loss.record
         if not self.minimises(record):
@@ -99,13 +100,19 @@ class Solver(NamedTuple):
         missing = problem.is_sparse and problem.zero_weight == 0
         if (problem.weights is not None or missing) and not self.weights:
             return "does not take weights or missing entries"
-        if problem.is_sparse and not (record.takes_sparse(problem.zero_weight) and self._takes(record)):
+        if problem.is_sparse and not (record.takes_sparse(problem.zero_weight) and self._takes_sparse(record)):
             return f"does not take sparse X with {problem.loss.label}"
         return None
 
-    def _takes(self, record: LossRecord) -> bool:
-        """Return whether the solver takes a loss's sparse form; "gaps": only if entries not stored are missing."""
-        return bool(self.sparse) and (self.sparse != "gaps" or (record.sparse is not None and not record.sparse.zeros))
+    def _takes_sparse(self, record: LossRecord) -> bool:
+        """Return whether the solver takes the sparse form of a loss.
+
+        If `sparse` is "gaps", it takes only losses whose form leaves out the entries that are not stored, which must be
+        missing; other forms, with ``record.sparse.zeros``, can count them as 0.
+        """
+        if self.sparse == "gaps":
+            return record.sparse is not None and not record.sparse.zeros
+        return self.sparse
 
 
 def _only(names: Collection[str]) -> Callable[[LossRecord], bool]:
