@@ -44,10 +44,12 @@ class FLSS:
 
     @one_blas_thread()
     def fit(self, data: Array) -> Self:
-        """Find the components of finite `data` (n_samples, n_features), of any sign.
+        """Find the components of finite `data` X (n_samples, n_features), of any sign.
 
-        Lambda is DICTIONARY_WEIGHT and gamma CODES_WEIGHT. STEPS proximal gradient steps on H and on W take turns.
+        Minimises ``||X - W H||^2 / n`` plus DICTIONARY_WEIGHT times the largest |entry| of each row of H within each
+        view, plus CODES_WEIGHT times that of each column of W. STEPS proximal gradient steps on H and on W take turns.
         """
+        # `_shrink` is the proximal step of these maxima, row by row; for the columns of W the matrix is transposed.
         rng, n = check_random_state(self.random_state), len(data)
         # `sets`: the columns of each view. The gradients of ||X - WH||^2 / n need only the products `gram` and `cross`,
         # and the largest eigenvalue of `gram` is their Lipschitz constant, hence `step`.
@@ -172,12 +174,12 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
         """Fit the estimator to the joined views; return features, a function for other samples, components."""
         # the choice of the multi-view model, `choice`, does not matter here; all methods have the same signature
-        side = SideBySide(train)
-        model = make(min(rank, *side.train.shape), seed, side)
+        side = SideBySide(train)  # the views in one matrix, scaled; `side.test` makes that of other samples
+        model = make(min(rank, *side.train.shape), seed, side)  # an estimator, not fitted yet
         model.fit(side.train)
         H = model.components_
-        # scikit-learn's NMF leaves the scale of each component arbitrary. Its norm is moved from H to the features, so
-        # that distances between features are meaningful. The other models are used as they are.
+        # scikit-learn's NMF (JointNMF) leaves the scale of each component arbitrary. Its norm is moved from H to the
+        # features, so that distances between features are meaningful. The other models are used as they are.
         sizes = np.linalg.norm(H, axis=1) if isinstance(model, JointNMF) else np.ones(len(H))
         H = H / np.where(sizes > 0, sizes, 1)[:, None]
         features = model.transform(side.train) * sizes

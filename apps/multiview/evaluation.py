@@ -205,9 +205,10 @@ def evaluate_views(
 ) -> list[dict[str, Any]]:
     """Compare methods on views in memory (n_samples, n_features); an interrupted run continues where it was.
 
-    `labels` are classes (n_samples,) or words as 0 and 1 (n_samples, n_words). `also` names further files of the run in
-    `out`. Returns a row for each condition, test set, method, rank and split. Raises ParameterError if a class has
-    fewer than two samples.
+    `labels` are classes (n_samples,) or words as 0 and 1 (n_samples, n_words). `also` names files that the caller will
+    write to `out`, which without `force` must not exist unless this comparison made them. Returns a row for each
+    condition (see :func:`apply_condition`: whether entries are corrupted or views missing), test set, method, rank and
+    split. Raises ParameterError if a class has fewer than two samples.
     """
     if len(labels) != len(next(iter(views.values()))):
         raise ParameterError(f"labels must be one for each sample; got {len(labels)}")
@@ -329,8 +330,9 @@ def _scores(
     """
     # `inner` is the accuracy in cross-validation on the training samples, by which `summarise` chooses the rank.
     classifier: Any
-    if features.model is not None:
-        classifier = ViewClassifier(features.model, roots=roots).fit(variants[0][1], y)
+    _, training_views, _ = variants[0]  # all variants have the training views of the first, with which features learnt
+    if features.model is not None:  # a multi-view model, whose classifier also sees the views
+        classifier = ViewClassifier(features.model, roots=roots).fit(training_views, y)
         inner = classifier.inner_
     else:
         # Features are coordinates of components that overlap. The inner products H @ H.T of the components turn
@@ -344,6 +346,7 @@ def _scores(
         if not kept.any():
             continue  # no sample has any other view
         tested, known = {name: view[kept] for name, view in after.items()}, truth[kept]
+        # the classifier of a multi-view model takes views, that of other methods their features
         given: Any = tested if features.model is not None else features.transform(tested)
         row: dict[str, Any] = {"missing": missing, "inner": inner, **NO_SCORES}
         if y.ndim > 1:

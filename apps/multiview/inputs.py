@@ -120,7 +120,7 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:
-        known = dict(zip(_known_keys(keys, views.keys), values, strict=True))
+        known = dict(zip(_in_known_spelling(keys, views.keys), values, strict=True))
         absent = [name for name in views.keys if name not in known]
         if absent:
             raise UnreadableError(
@@ -177,7 +177,8 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
         twice = [name for name, count in Counter(table.keys).items() if count > 1]
         if twice:
             raise UnreadableError(f"{table.name}: the key {twice[0]!r:.60} stands in two rows")
-        rows.append([order.setdefault(name, len(order)) for name in _known_keys(table.keys, order)])
+        # A key that differs from one of an earlier table only by an image's extension is taken for that one.
+        rows.append([order.setdefault(name, len(order)) for name in _in_known_spelling(table.keys, order)])
     result.keys = list(order)
     there = np.zeros((len(order), len(tables)), bool)  # which samples have which views
     for v, table in enumerate(tables):
@@ -189,7 +190,7 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
     result.notes += _gap_notes(list(result.views), result.keys, there)
 
 
-def _known_keys(keys: Sequence[str], known: Iterable[str]) -> list[str]:
+def _in_known_spelling(keys: Sequence[str], known: Iterable[str]) -> list[str]:
     """Return for each key the known one that equals it, or that alone does so without an image's extension."""
     exact = set(known)
     # a key stays as it is if it is known, or if its stem, without the extension, fits no known key, or several keys
@@ -247,6 +248,7 @@ def _short_key(key: str) -> str:
 
 def _images(folder: str) -> list[str]:
     """Return the image files of a folder."""
+    # DEEPER is the advice in the message if images lie only in folders below
     return [str(Path(folder) / name) for name in find_files(folder, IMAGES, deeper=DEEPER)]
 
 

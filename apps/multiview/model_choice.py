@@ -99,7 +99,11 @@ def choose_model(
         judged &= kept
 
     def error(choice: ModelChoice) -> float:
-        """Return the error of a choice at entries it was not shown; leaving views out must win by the margin."""
+        """Return the error of a choice at entries it was not shown; leaving views out must win by the margin.
+
+        `predicted` has the views by each choice, and `given` the true ones, (n_samples, n_features) by name. `hidden`
+        marks the entries that were not shown, and `judged` (n_samples, n_views) the views that count.
+        """
         # whether the same loss was also tried with all views kept
         without_is_tried = choice.view_outliers is not None and choice._replace(view_outliers=None) in predicted
         return _error(given, predicted[choice], hidden, judged) * (1 + MARGIN if without_is_tried else 1)

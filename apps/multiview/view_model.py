@@ -142,7 +142,8 @@ def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any 
     `preparation` has the parameter `prepare` and the fitted attributes of a :class:`Preparation`; `extraction` is what
     described images, if views came from them.
     """
-    # the number of features of each view, by its name
+    # A view of kind "range" is scaled by the ranges of its features (`lows_`, `widths_`), one of kind "rows", such as
+    # counts, row by row, and one of kind "none" not at all. `sizes` has the number of features by view.
     sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
     prepared = Preparation(preparation.pop("prepare"))
     for name, values in preparation.items():  # the fitted attributes `kinds_`, `lows_` and `widths_`, by view
