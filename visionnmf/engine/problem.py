@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .arrays.namespace import to_numpy
+from .arrays.namespace import taken, to_numpy
 from .losses import Loss, loss_value, sparse_loss_value
 from .penalties import NONNEGATIVE, Penalties
 
@@ -59,6 +59,12 @@ class Problem:
     def features(self) -> Any:
         """The transposed data: a view of dense data, or a copy of sparse data that each problem makes once."""
         return self.transposed.X if self.is_sparse else self.X.T
+
+    def samples(self, rows: slice | Array) -> Problem:
+        """Return the same problem with only some of the samples, selected by a slice, their numbers or a mask."""
+        X = sp.csr_array(self.X[rows]) if self.is_sparse else taken(self.X, rows)
+        weights = None if self.weights is None else taken(self.weights, rows)
+        return replace(self, X=X, weights=weights)
 
     @property
     def is_scale_free(self) -> bool:

@@ -22,7 +22,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import check_memory
 
 from .blocks import DaskBlocks
-from .data_checks import is_dask, select_samples
+from .data_checks import is_dask
 from .stream import joined
 
 __all__ = ["BlockSamples", "CheckedSamples", "MappedSamples", "Samples", "as_before", "in_parts"]
@@ -65,7 +65,7 @@ class CheckedSamples(Samples):
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
         """Yield the problem of each batch."""
         for block in work:
-            yield select_samples(self._problem, _rows(order, block))
+            yield self._problem.samples(_rows(order, block))
 
 
 class MappedSamples(Samples):

@@ -17,7 +17,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
-from visionnmf.engine.arrays.namespace import moved, namespace_of, on_gpu, taken, to_numpy
+from visionnmf.engine.arrays.namespace import moved, namespace_of, on_gpu, to_numpy
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
@@ -43,7 +43,6 @@ __all__ = [
     "loss_at_mean",
     "loss_in_use",
     "refuse_zeros",
-    "select_samples",
     "weigh_samples",
     "weighted_samples",
     "with_sample_weight",
@@ -245,13 +244,6 @@ def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any
 def are_labels(groups: Any) -> bool:
     """Return whether groups are given by a label for each point, not by index sets or slices."""
     return all(np.ndim(member) == 0 and not isinstance(member, slice) for member in groups)
-
-
-def select_samples(problem: Problem, rows: slice | Array) -> Problem:
-    """Return the same problem with only some of the samples."""
-    X = sp.csr_array(problem.X[rows]) if problem.is_sparse else taken(problem.X, rows)
-    weights = None if problem.weights is None else taken(problem.weights, rows)
-    return replace(problem, X=X, weights=weights)
 
 
 def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:

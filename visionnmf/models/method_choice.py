@@ -18,8 +18,6 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 
-from .data_checks import select_samples
-
 __all__ = ["choose_method", "n_tried"]
 
 Array = NDArray[Any]
@@ -64,7 +62,7 @@ def choose_method(
         columns = np.sort(rng.choice(n_features, FEATURES, replace=False))
     problem = _plain(problem, columns)
     learnt = slice(0, n_samples - n_samples // TESTED)
-    new = select_samples(problem, slice(learnt.stop, n_samples))
+    new = problem.samples(slice(learnt.stop, n_samples))
     hidden = (rng.random_sample(new.X.shape) < HIDDEN).astype(new.X.dtype)
     known = np.ones_like(new.X) if new.weights is None else new.weights
     shown = replace(new, X=new.X * (1 - hidden), weights=known * (1 - hidden))
@@ -73,7 +71,7 @@ def choose_method(
     for method in methods:
         loss = Loss(method.losses[0])
         H = None if components is None else np.array(components[:, columns], new.X.dtype)
-        H = _learn(method, replace(select_samples(problem, learnt), loss=loss), H, n_components, options, init, seed)
+        H = _learn(method, replace(problem.samples(learnt), loss=loss), H, n_components, options, init, seed)
         models.append(solve_codes(replace(shown, loss=loss), H).T @ H)
     asked = hidden * known > 0  # hidden entries that are not missing
     if np.count_nonzero(asked) < FEWEST // 2:  # most of them are missing
@@ -106,11 +104,11 @@ def _learn(
     rng, n_samples = RandomState(seed), problem.X.shape[0]
     if H is None:
         n_first = max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
-        H = begin.components(select_samples(problem, slice(0, n_first)), n_components, init, rng)
+        H = begin.components(problem.samples(slice(0, n_first)), n_components, init, rng)
     state = method.start(H)
     # `learn` changes components and state in place; the losses that it returns are not needed
     for block in blocks(n_samples, options.batch_size):
-        method.learn(Batch(select_samples(problem, slice(*block)), options, rng), H, state)
+        method.learn(Batch(problem.samples(slice(*block)), options, rng), H, state)
     return H
 
 

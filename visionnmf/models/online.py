@@ -41,7 +41,6 @@ from .data_checks import (
     finite_codes,
     is_dask,
     is_on_device,
-    select_samples,
     weighted_samples,
     with_sample_weight,
 )
@@ -520,7 +519,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             trial_rng.set_state(rng.get_state(legacy=False))  # the method then learns as if it had been named
             with one_blas_thread():
                 method = choose_method(methods, first, given, n_components, options, self.init, trial_rng)
-        first = replace(select_samples(first, slice(0, n_first)), loss=self._loss(method))
+        first = replace(first.samples(slice(0, n_first)), loss=self._loss(method))
         own = None if sample_weight is None else sample_weight[rows[:n_first]]
         # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows. Item 1,
         # by what rows were multiplied, would be needed for codes only.

@@ -11,11 +11,11 @@ import numpy as np
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.solvers import hals
-from visionnmf.engine.solvers.momentum import imbalance
+from visionnmf.engine.solvers.momentum import balance, extrapolated
 from visionnmf.engine.stopping import Iteration
 
 from . import factors
-from .namespace import chunks, copied, moved, namespace_of, parts_of, to_numpy
+from .namespace import chunks, copied, namespace_of, parts_of
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Iteration]:
@@ -35,9 +35,8 @@ class DescentOnDevice:
 
         With `clip`, for the Huber loss, residuals are clipped at its parameter; otherwise the loss is least squares.
         """
-        self._problem, self._best, self._clip = problem, Wt, clip
-        self._last, self._ahead = copied(Wt), copied(Wt)  # the last accepted codes before and after extrapolation
-        self._new, self._next = self._last, self._ahead  # the present ones
+        self._problem, self._clip = problem, clip
+        self._codes = hals.ExtrapolatedCodes(Wt, problem.penalty_W)
         M, xp = problem.weights, namespace_of(Wt)
         self._plain = M is None and not clip  # least squares without weights, whose target are the data themselves
         self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # the largest weight
@@ -49,8 +48,8 @@ class DescentOnDevice:
         self._sweeps_components = factors.Sweeps(problem.penalty_H, sweeps(r, n_samples))
 
     def objective(self, H: Any) -> float:
-        """Return the objective of the best codes so far, `_best`, and of components `H`."""
-        return self._problem.objective(self._best, H)
+        """Return the objective of the best codes so far and of components `H`."""
+        return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
         """Update the codes for fixed `H`, extrapolate them by `momentum`, and update `H_new` in place.
@@ -59,25 +58,23 @@ class DescentOnDevice:
         divided by its `_largest` weight, so penalties are multiplied by `scale`. If it is `_plain` least squares, the
         loss follows from products of the factors with the data.
         """
-        problem, xp = self._problem, namespace_of(H)
+        problem, codes, xp = self._problem, self._codes, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
-        # `_ahead` and `_last`: the accepted codes after and before extrapolation; `_next` and `_new`: the same of the
-        # new codes
-        self._new, self._next = copied(self._ahead), copied(self._ahead)
+        codes.new, codes.new_extrapolated = copied(codes.extrapolated), copied(codes.extrapolated)
         right = xp.zeros_like(H)
         for rows, M in parts_of(problem.weights, chunks(problem.X)):
             V = self._target(H, rows, M)  # of least squares: the data, or what a majorised loss puts there
-            codes = copied(self._ahead[:, rows])
-            self._sweeps_codes(codes, gram, xp.matmul(H, V.T), scale)
-            ahead = factors.clipped(problem.penalty_W, codes + momentum * (codes - self._last[:, rows]))
-            self._new[:, rows], self._next[:, rows] = codes, ahead
+            new = copied(codes.extrapolated[:, rows])
+            self._sweeps_codes(new, gram, xp.matmul(H, V.T), scale)
+            ahead = extrapolated(new, codes.last[:, rows], momentum, problem.penalty_W)
+            codes.new[:, rows], codes.new_extrapolated[:, rows] = new, ahead
             right = right + xp.matmul(ahead, V)
-        gram = xp.matmul(self._next, self._next.T)
+        gram = xp.matmul(codes.new_extrapolated, codes.new_extrapolated.T)
         self._sweeps_components(H_new, gram, right, scale)
         loss = hals.loss_from_products(H_new, gram, right, self._square) if self._plain else None
         if loss is None:
-            return problem.objective(self._next, H_new)
-        return loss + problem.penalty_value(self._next, H_new)
+            return problem.objective(codes.new_extrapolated, H_new)
+        return loss + problem.penalty_value(codes.new_extrapolated, H_new)
 
     def _target(self, H: Any, rows: slice, M: Any) -> Any:
         """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`.
@@ -88,28 +85,16 @@ class DescentOnDevice:
         X = self._problem.X[rows, :]
         if self._plain:
             return X
-        P = factors.model_of(self._ahead, H, rows)
+        P = factors.model_of(self._codes.extrapolated, H, rows)
         delta = self._problem.loss.parameter
         E = namespace_of(H).clip(X - P, -delta, delta) if self._clip else X - P
         return P + (E if M is None else M / self._largest * E)
 
     def accept(self, components: list[Any]) -> None:
-        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
-
-        `components` are all versions of the components that the caller keeps; without penalties they are multiplied by
-        powers of two, in place, and the codes divided by them.
-        """
-        self._best[:, :] = self._next  # the best codes so far
-        self._ahead, self._last = self._next, self._new  # the last accepted codes after and before extrapolation
-        if self._problem.penalty_W.kinds or self._problem.penalty_H.kinds:
-            return
-        xp = namespace_of(self._best)
-        # (r,) powers of two, or None if no component is uneven
-        exponents = imbalance(*(to_numpy(xp.max(F, axis=1)) for F in (self._best, components[0])))
-        if exponents is not None:
-            for factor, sign in ((self._best, -1), (self._ahead, -1), (self._last, -1), *((F, 1) for F in components)):
-                factor[:, :] = factor * moved(np.exp2(sign * exponents)[:, None], factor)
+        """Keep the extrapolated codes; rescale components, in all their versions, of one huge and one tiny factor."""
+        self._codes.accept()
+        balance(self._problem, self._codes.versions, components)
 
     def reject(self) -> None:
         """Discard the last update: the next one starts from the best codes so far, without extrapolation."""
-        self._last, self._ahead = copied(self._best), copied(self._best)
+        self._codes.reject()

@@ -91,18 +91,20 @@ class DescentRows(Protocol):
         """Return to the last accepted codes."""
 
 
-def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int) -> Iterator[Iteration]:
+def descend(
+    rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int, momentum: Momentum | None = None
+) -> Iterator[Iteration]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
     `rows` has the data and the codes, and `H` always holds the best components so far. ``rows.improve`` updates the
     codes for `H_ahead`, extrapolates them, updates `H_new` for these and returns the objective of both. ``rows.accept``
     keeps the codes, and rescales components whose factors are too far apart in size, in place in the arrays it gets;
-    ``rows.reject`` returns to the best codes.
+    ``rows.reject`` returns to the best codes. `momentum` has the share of the last change that is added once more; it
+    grows after a success and is cut after a rise. The default is that of HALS.
     """
     objective = rows.objective(H)
     H_last, H_ahead = copied(H), copied(H)  # the last accepted components, before and after extrapolation
-    # the share of the last change that is added once more: it grows after a success and is cut after a rise
-    momentum = Momentum(
+    momentum = momentum or Momentum(
         FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR, cut=MOMENTUM_CUT
     )
     for _ in range(max_iter):
@@ -124,20 +126,16 @@ def descend(rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int)
 
 
 class ExtrapolatedCodes:
-    """The codes of some rows during a descent with extrapolation.
+    """The codes (r, n_rows) of some rows during a descent with extrapolation, in arrays of any library.
 
     `best` is the given array, which always holds the best codes so far. `last` and `extrapolated` are the last accepted
     codes before and after extrapolation. A :meth:`step` computes `new` and their extrapolation `new_extrapolated`.
     """
 
-    def __init__(self, Wt: Array, penalty: Penalties) -> None:
-        """Start from the codes `Wt` (r, n_rows), which :meth:`accept` overwrites: `best` are the best codes so far.
-
-        `last` and `extrapolated` are the last accepted codes before and after extrapolation, `new` and
-        `new_extrapolated` those of the present step. Extrapolated codes are projected onto the constraint of `penalty`.
-        """
+    def __init__(self, Wt: Any, penalty: Penalties) -> None:
+        """Start from the codes `Wt`; extrapolated codes are projected onto the constraint of `penalty`."""
         self.best, self.penalty = Wt, penalty
-        self.last, self.extrapolated = Wt.copy(), Wt.copy()
+        self.last, self.extrapolated = copied(Wt), copied(Wt)
         self.new, self.new_extrapolated = self.last, self.extrapolated
 
     def step(self, updates: Gram | _Residual, H: Array, momentum: float) -> None:
@@ -146,22 +144,22 @@ class ExtrapolatedCodes:
         `momentum` is the share of the change from the `last` accepted codes that is added once more. The penalty's
         constraint holds after extrapolation as well. :meth:`accept` makes the new codes the last ones.
         """
-        self.new = self.extrapolated.copy()
+        self.new = copied(self.extrapolated)
         updates.improve_codes(self.new, H)
         self.new_extrapolated = extrapolated(self.new, self.last, momentum, self.penalty)
 
     def accept(self) -> None:
         """Keep the codes of the last step: the extrapolated ones have lowered the objective and are now the best."""
-        self.best[:] = self.new_extrapolated
+        self.best[:, :] = self.new_extrapolated
         # where the next step starts, and from where it measures the change
         self.extrapolated, self.last = self.new_extrapolated, self.new
 
     def reject(self) -> None:
         """Discard the last step: the next one starts from the best codes without extrapolation."""
-        self.last, self.extrapolated = self.best.copy(), self.best.copy()
+        self.last, self.extrapolated = copied(self.best), copied(self.best)
 
     @property
-    def versions(self) -> list[Array]:
+    def versions(self) -> list[Any]:
         """The best codes so far, and the last accepted ones after and before extrapolation.
 
         These arrays outlast an iteration. :func:`.momentum.balance` rescales them in place, by powers of two that the

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.arrays.factors import clipped
+from visionnmf.engine.arrays.namespace import moved, namespace_of, to_numpy
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
 
@@ -53,7 +54,7 @@ class Momentum:
             self.value = 0.0
 
 
-def balance(problem: Problem, codes: list[Array], components: list[Array]) -> None:
+def balance(problem: Problem, codes: list[Any], components: list[Any]) -> None:
     """Rescale components so that both of their factors stay within the range of their dtype, in place.
 
     Without penalties one of them can grow without bound while the other vanishes. If they are more than :data:`UNEVEN`
@@ -62,7 +63,8 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
     """
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
-    exponents = imbalance(*(factors[0].max(axis=1, initial=0) for factors in (codes, components)))
+    xp = namespace_of(codes[0])
+    exponents = imbalance(*(to_numpy(xp.max(factors[0], axis=1)) for factors in (codes, components)))
     if exponents is not None:
         rescale(codes, -exponents)
         rescale(components, exponents)
@@ -81,10 +83,10 @@ def imbalance(codes: Array, components: Array) -> Array | None:
     return np.where(far, np.round(distance / 2), 0) if far.any() else None
 
 
-def rescale(factors: list[Array], exponents: Array) -> None:
+def rescale(factors: list[Any], exponents: Array) -> None:
     """Multiply component k, a row, of all factors (r, n_points) by ``2 ** exponents[k]``, in place."""
     for F in factors:
-        F *= np.exp2(exponents).astype(F.dtype)[:, None]
+        F *= moved(np.exp2(exponents), F)[:, None]
 
 
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalties) -> Array:

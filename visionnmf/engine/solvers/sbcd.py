@@ -23,7 +23,7 @@ from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.stopping import Iteration, Stopping
 
 from . import hals, newton, sbcd_rows, sparse_descent
-from .momentum import Momentum, balance, extrapolated
+from .momentum import Momentum, extrapolated
 
 Array = NDArray[Any]
 
@@ -94,42 +94,41 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 
     A sweep runs on a least-squares model of the divergence, or with `exact`, for Kullback-Leibler only, on the
     divergence itself, by the steps of :func:`iterate_exact`. `H` and `Wt` always hold the best factors so far; an
-    iteration that raises the objective is undone. `W_new` and `H_new` are the updated factors and `W_next` the
-    extrapolated codes, which the update of the components uses.
+    iteration that raises the objective is undone.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.divergence_half, max_iter=max_iter)
         return
-    penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
     objective = problem.objective(Wt, H)
-    W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
-    W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
     # no momentum at first, because the scale of the start may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
-    for iteration in range(max_iter):
-        before = objective
-        # a better start is written over `W_ahead` and `H_ahead`; this belongs to the first iteration, so `before` and
-        # `objective` are those of the given start
-        if iteration == 0 and _start_nearby(problem, W_ahead, H_ahead, objective):
-            W_last[:], H_last[:] = W_ahead, H_ahead
-            momentum.value = FIRST_MOMENTUM
-        W_new, H_new = W_ahead.copy(), H_ahead.copy()
-        improve(problem, W_new, H_ahead, exact=exact)
-        W_next = extrapolated(W_new, W_last, momentum.value, penalty_W)
-        loss = improve(transposed, H_new, W_next, exact=exact)
-        found = loss + problem.penalty_value(W_next, H_new)
-        if found <= objective:
-            objective = found
-            Wt[:], H[:] = W_next, H_new
-            W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
-            W_last, H_last = W_new, H_new
-            momentum.grow()
-            balance(problem, [Wt, W_ahead, W_last], [H, H_ahead, H_last])
-        else:
-            momentum.restart()
-            W_ahead, H_ahead = Wt.copy(), H.copy()
-            W_last, H_last = Wt.copy(), H.copy()
-        yield Iteration(before)
+    if _start_nearby(problem, Wt, H, objective):
+        momentum.value = FIRST_MOMENTUM
+    rows = hals.DescentInMemory(problem, Wt, _DivergenceUpdates(problem, exact))
+    for iteration, step in enumerate(hals.descend(rows, H, problem.penalty_H, max_iter=max_iter, momentum=momentum)):
+        # the better start belongs to the first iteration, so the objective before is that of the given one
+        yield Iteration(objective) if iteration == 0 else step
+
+
+class _DivergenceUpdates:
+    """The updates of both factors by :func:`improve`, for :class:`.hals.DescentInMemory`."""
+
+    def __init__(self, problem: Problem, exact: bool) -> None:
+        """Take the problem, and whether codes move by the exact steps of :func:`iterate_exact`."""
+        self.problem, self.exact = problem, exact
+        self.loss = 0.0  # after the last update of the components
+
+    def improve_codes(self, Wt: Array, H: Array) -> None:
+        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n)."""
+        improve(self.problem, Wt, H, exact=self.exact)
+
+    def improve_components(self, H: Array, Wt: Array) -> None:
+        """Update the components in place for fixed codes, as the codes of the transposed problem."""
+        self.loss = improve(self.problem.transposed, H, Wt, exact=self.exact)
+
+    def objective(self, Wt: Array, H: Array) -> float:
+        """Return the objective of both factors, just after the components have been updated."""
+        return self.loss + self.problem.penalty_value(Wt, H)
 
 
 def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
@@ -215,9 +214,7 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     chosen[np.random.default_rng(SAMPLE_SEED).permutation(n)[:size]] = True
     share = size / n
     few = replace(
-        problem,
-        X=problem.X[chosen],
-        weights=None if problem.weights is None else problem.weights[chosen],
+        problem.samples(chosen),
         # the loss of the sample is smaller than that of all rows, so the penalty of the components must be as well
         penalty_H=replace(problem.penalty_H, l1=problem.penalty_H.l1 * share, l2=problem.penalty_H.l2 * share),
     )
@@ -262,8 +259,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     # in parts, which bounds the memory of the copies in double precision
     for start, stop in blocks(problem.X.shape[0], max(CODES_ROWS, rows_per_block(problem.X.shape[1]))):
         rows = slice(start, stop)
-        weights = None if problem.weights is None else problem.weights[rows]
-        part = replace(problem, X=problem.X[rows], weights=weights)
+        part = problem.samples(rows)
         # each component explains an equal share of the row's sum
         F = np.clip(part.X.sum(axis=1, dtype=np.float64) / shares, *box)
         F[~live] = box[0]
