@@ -112,7 +112,7 @@ def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks
     penalty = Penalties(simplex="rows") if setting.simplex else Penalties()
     H, rng = start.copy(), RandomState(seed)
     penalty.feasible(H)  # in place: with `simplex`, every row gets the sum 1
-    state = method.start(H)  # what the method remembers of the samples; `learn` changes it in place, as it does H
+    state = method.state.start(H)  # what the method remembers of the samples; `learn` changes it in place, as it does H
     whole = Problem(X, Loss(loss))
     found: list[tuple[float, float]] = []
     seconds, seen = 0.0, 0

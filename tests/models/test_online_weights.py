@@ -126,7 +126,7 @@ def test_weights_of_entries_enter_the_sums_of_onmf_is(X, model, rng):
     H = np.array(model("onmf-is").components_init)
     W = solve_codes(Problem(X, Loss("itakura-saito"), weights=M), H)
     P = W.T @ H
-    state = METHODS["onmf-is"].start(H)
+    state = METHODS["onmf-is"].state.start(H)
     problem = Problem(X, Loss("itakura-saito"), weights=M)
     METHODS["onmf-is"].learn(Batch(problem, OnlineOptions(60, 1.0), np.random.RandomState(0)), H2 := H.copy(), state)
     A, B = np.zeros_like(H), np.zeros_like(H)

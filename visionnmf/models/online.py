@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -447,8 +447,12 @@ class OnlineNMF(WithPenalties, LinearModel):
         found = [method for method in self._methods() if method.name == self.method_]  # one at most
         if not found:
             raise ValueError("state_ is of another method")
-        found[0].check(self.state_, self.components_)
+        self._memory(found[0]).check(self.components_)
         RandomState().set_state(self.state_["generator"])  # only for its error
+
+    def _memory(self, method: Method) -> State:
+        """Return what the method remembers of the samples, from the items of `state_` that are its own."""
+        return method.state(**{field.name: self.state_[field.name] for field in fields(method.state)})
 
     def _check_same(self, methods: tuple[Method, ...]) -> None:
         """Raise ParameterError if the parameters, which stand for `methods`, have changed since the stream began."""
@@ -532,8 +536,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             problem.penalty_H.feasible(H)
         if method.constrain is not None:
             method.constrain(H, problem)
-        state: State = method.start(H)
-        self.state_ = {**state, "method": method.name}
+        self.state_ = {**vars(method.state.start(H)), "method": method.name}
         self.components_, self.n_components_ = H, n_components
         self.n_samples_seen_ = self.n_steps_ = self.n_iter_ = 0
         self.objective_history_ = np.zeros(0)
@@ -561,14 +564,16 @@ class OnlineNMF(WithPenalties, LinearModel):
         learnt. `sample_weight` are the weights of all samples, or None if all count alike.
         """
         loss, work = 0.0, blocks(len(order), options.batch_size)
+        state = self._memory(method)
         for block, batch in zip(work, self._batches(method, samples, order, work), strict=True):
             # to the library and the device of the data, where they may not be yet
             self.components_ = beside(batch.X, self.components_)
-            self.state_ = {name: beside(batch.X, value) for name, value in self.state_.items()}
+            state = replace(state, **{name: beside(batch.X, value) for name, value in vars(state).items()})
             own = None if sample_weight is None else sample_weight[order[slice(*block)]]
             own = beside(batch.X, cast(own, numpy_dtype(self.components_)))
             with one_blas_thread():
-                loss += method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
+                loss += method.learn(Batch(batch, options, rng, own), self.components_, state)
+            self.state_.update(vars(state))
             self.n_samples_seen_ += batch.X.shape[0]
             self.n_steps_ += 1
         self.state_["generator"] = rng.get_state(legacy=False)  # with which the next chunk goes on

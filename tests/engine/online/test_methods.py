@@ -39,13 +39,13 @@ def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penaltie
     H = H.copy()
     if method.constrain is not None:
         method.constrain(H, Problem(X, Loss(loss or method.losses[0]), penalty_W, penalty_H))
-    state, rng = method.start(H), RandomState(seed)
+    state, rng = method.state.start(H), RandomState(seed)
     for begin in range(0, len(X), options.batch_size):
         batch = X[begin : begin + options.batch_size]
         problem = Problem(batch, Loss(loss or method.losses[0]), penalty_W, penalty_H)
         assert method.obstacle(problem) is None
         method.learn(Batch(problem, options, rng), H, state)
-        method.check(state, H)
+        state.check(H)
     return H, state
 
 
@@ -88,7 +88,7 @@ def test_surrogate_pays_penalties_once_a_sample(X, H, exact):
         slope = A[k] @ expected - B[k] + 4 * (0.05 + 0.3 * expected[k])
         expected[k] = np.maximum(0, expected[k] - slope / (A[k, k] + 4 * 0.3))
     np.testing.assert_allclose(found, expected, atol=1e-7)
-    assert state["weight"] == 4
+    assert state.weight == 4
 
 
 def test_the_diagonal_method_takes_newton_steps_of_the_diagonal(rng, exact):
@@ -163,7 +163,7 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
     found, state = learnt("or-nmf", X[:n], start, options=settings, seed=3, **ours)
     expected, largest = formulas.or_nmf(X[:n], start, RandomState(3), **arguments)
     np.testing.assert_allclose(found, expected, atol=1e-4 if case == "itakura-saito" else 1e-6)
-    assert state["largest_gradient"] == pytest.approx(largest, rel=1e-3)
+    assert state.largest_gradient == pytest.approx(largest, rel=1e-3)
     if not box:
         np.testing.assert_allclose(found.sum(axis=1), 1)
         assert (found >= 0).all()
@@ -229,7 +229,7 @@ def test_onmf_keeps_what_it_needs_of_all_codes(X, H, monkeypatch):
         H = H / norms[:, None]
         all_codes = np.concatenate([past, W[3:]]) * norms
     np.testing.assert_allclose(found, H, atol=1e-8)
-    np.testing.assert_allclose(state["gram"], all_codes.T @ all_codes, atol=1e-7)
+    np.testing.assert_allclose(state.gram, all_codes.T @ all_codes, atol=1e-7)
 
 
 def test_onmf_is_is_the_root_of_the_sums(X, H):
@@ -243,7 +243,7 @@ def test_onmf_is_is_the_root_of_the_sums(X, H):
         norms = np.linalg.norm(H, axis=1, keepdims=True)
         H, A, B = H / norms, A / norms, B * norms
     np.testing.assert_allclose(found, H, atol=1e-8)
-    np.testing.assert_allclose(state["A"], A, atol=1e-7)
+    np.testing.assert_allclose(state.A, A, atol=1e-7)
 
 
 def test_outliers_and_missing_entries_enter_the_sums_as_the_model(rng):
@@ -256,6 +256,6 @@ def test_outliers_and_missing_entries_enter_the_sums_as_the_model(rng):
     np.testing.assert_allclose(V, clean, atol=0.02 * clean.max())
     assert not (V == X)[wrong | missing].any() and (V == X)[~wrong & ~missing].mean() > 0.99
     assert losses.sum() == pytest.approx(np.abs(X - Wt.T @ H)[~missing].sum())
-    H2, state = H.copy(), METHODS["manhattan"].start(H)
+    H2, state = H.copy(), METHODS["manhattan"].state.start(H)
     METHODS["manhattan"].learn(Batch(problem, OPTIONS, RandomState(0)), H2, state)
-    np.testing.assert_allclose(state["B"] / np.linalg.norm(H2, axis=1)[:, None], Wt @ V, rtol=0.05)
+    np.testing.assert_allclose(state.B / np.linalg.norm(H2, axis=1)[:, None], Wt @ V, rtol=0.05)

@@ -58,9 +58,9 @@ Each batch is first encoded with the current components, giving codes ``w`` and 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
 
-from .record import Batch, Method, State, add_to_sums, check_array, check_sums, no_sums, normalise
+from .record import Batch, Method, State, Sums, check_array
 
 Array = NDArray[Any]
 
@@ -88,24 +88,56 @@ STEPS = 10000  # maximum number per update; a few hundred are typical
 LEAST = 0.1  # lower bound of component entries relative to their mean, for Itakura-Saito
 
 
-def _or_nmf_start(H: Array) -> State:
-    """Return the state before any sample: an empty buffer of samples, codes and perhaps weights, `observed`.
+@dataclass
+class _Buffer(State):
+    """The last samples, with their codes, and how far the gradient steps have come."""
 
-    The buffer has a row for each sample, and `sizes` are the numbers of samples of its batches. `largest_gradient` is
-    the largest norm of a gradient so far, and `steps` the number of batches.
-    """
-    n_components, n_features = H.shape
-    return {
-        "samples": np.empty((0, n_features), H.dtype),
-        "codes": np.empty((0, n_components), H.dtype),
-        "observed": None,
-        "sizes": np.empty(0, np.int64),
-        "largest_gradient": 0.0,
-        "steps": 0,
-    }
+    samples: Array  # (n_samples, n)
+    codes: Array  # (n_samples, r)
+    observed: Array | None  # (n_samples, n) weights of entries times those of samples; None until a batch has weights
+    sizes: Array  # number of samples of each batch
+    largest_gradient: float = 0.0  # largest norm of a gradient so far
+    steps: int = 0  # number of batches
+
+    @classmethod
+    def start(cls, H: Array) -> Self:
+        n_components, n_features = H.shape
+        samples, codes = np.empty((0, n_features), H.dtype), np.empty((0, n_components), H.dtype)
+        return cls(samples, codes, None, np.empty(0, np.int64))
+
+    def check(self, H: Array) -> None:
+        (n_components, n_features), n_samples = H.shape, int(self.sizes.sum())
+        check_array(self.samples, "samples", (n_samples, n_features), H)
+        check_array(self.codes, "codes", (n_samples, n_components), H)
+        if self.observed is not None:
+            check_array(self.observed, "observed", (n_samples, n_features), H)
+        if (self.sizes < 1).any() or not 0 <= float(self.largest_gradient) < math.inf or int(self.steps) < 0:
+            raise ValueError("sizes, largest_gradient or steps cannot be")
+
+    def append(self, X: Array, codes: Array, M: Array | None) -> None:
+        """Add a batch: samples (n_samples, n), their codes (n_samples, r), and weights of all entries or None.
+
+        Earlier samples get the weight 1 when the first batch has weights.
+        """
+        if M is not None or self.observed is not None:
+            old = np.ones_like(self.samples) if self.observed is None else self.observed
+            self.observed = np.concatenate([old, np.ones_like(X) if M is None else M])
+        self.samples = np.concatenate([self.samples, X])
+        self.codes = np.concatenate([self.codes, codes])
+        self.sizes = np.append(self.sizes, len(X))
+
+    def drop_oldest(self, length: int | None) -> None:
+        """Keep the samples of the last `length` batches only; None keeps all."""
+        if length is None or len(self.sizes) <= length:
+            return
+        n_dropped = int(self.sizes[:-length].sum())
+        self.sizes = self.sizes[-length:]
+        self.samples, self.codes = self.samples[n_dropped:].copy(), self.codes[n_dropped:].copy()
+        if self.observed is not None:
+            self.observed = self.observed[n_dropped:].copy()
 
 
-def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST, floor: float = FLOOR) -> float:
+def _or_nmf_learn(batch: Batch, H: Array, state: _Buffer, *, least: float = LEAST, floor: float = FLOOR) -> float:
     """Learn a batch of OR-NMF: add it to the buffer, then follow gradients of single samples of the buffer.
 
     Weights multiply a sample's or entry's share of a gradient. The average `mean` of the iterates becomes the
@@ -114,31 +146,35 @@ def _or_nmf_learn(batch: Batch, H: Array, state: State, *, least: float = LEAST,
     is changed in place, and the loss of the batch at the components before is returned.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
-    before = dict(state)  # to be put back where the method fails
+    before = vars(state).copy()  # to be put back where the method fails
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
-    _remember(problem, Wt, state, options.buffer, sample_weight)
-    state["steps"] += 1
+    M = problem.weights
+    if sample_weight is not None:
+        M = (np.ones_like(problem.X) if M is None else M) * sample_weight[:, None]
+    state.append(problem.X, Wt.T, M)
+    state.drop_oldest(options.buffer)
+    state.steps += 1
     penalty = problem.penalty_H
     on_simplex = "box" not in penalty.kinds
     low, high = penalty.box(H.dtype)
     low = _least(problem, H, least) if on_simplex else low
-    X = state["samples"]
+    X = state.samples
     iterate, mean = H.copy(), H.copy()
     # changes `iterate` and `mean`; returns the largest gradient norm so far, and the number of steps, which is not used
     largest, _ = robust_approximation(
-        iterate, mean, X, state["codes"], state["observed"], batch.rng.permutation(len(X)),
-        scaling(state["steps"], options.horizon) * _diameter(H, penalty, on_simplex), SETTLED, STEPS,
-        state["largest_gradient"], float(np.max(penalty.l2)), low, high, on_simplex,
+        iterate, mean, X, state.codes, state.observed, batch.rng.permutation(len(X)),
+        scaling(state.steps, options.horizon) * _diameter(H, penalty, on_simplex), SETTLED, STEPS,
+        state.largest_gradient, float(np.max(penalty.l2)), low, high, on_simplex,
         problem.loss.name == "itakura-saito", H.dtype.type(floor * X.mean(dtype=np.float64)),
     )  # fmt: skip
     if not np.isfinite(mean).all():
-        state.update(before)
+        vars(state).update(before)
         raise ParameterError(
             "method must be one that can learn this; got 'or-nmf-is', whose gradient is infinite where the model is 0; "
             "take method='or-nmf' with loss='itakura-saito'"
         )
-    state["largest_gradient"] = largest
+    state.largest_gradient = largest
     H[:] = mean
     return loss
 
@@ -161,45 +197,6 @@ def _diameter(H: Array, penalty: Penalties, on_simplex: bool) -> float:
     # a box without an upper bound is taken as high as the largest entry at present
     high = penalty.high if math.isfinite(penalty.high) else float(H.max())
     return math.sqrt(H.size) * max(high - penalty.low, 0.0)
-
-
-def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
-    """Append a batch to the buffer and drop the oldest batches beyond `length` batches (None: keep all).
-
-    ``state["observed"]``, weights of entries times those of samples, stays None until a batch has weights; earlier
-    samples then get 1. `state` is changed in place: it has a row for each sample in ``samples``, ``codes`` and
-    ``observed``, and in ``sizes`` the number of samples of each batch.
-    """
-    M = problem.weights
-    if sample_weight is not None:
-        M = (np.ones_like(problem.X) if M is None else M) * sample_weight[:, None]
-    observed = state["observed"]
-    if M is not None or observed is not None:
-        old = np.ones_like(state["samples"]) if observed is None else observed
-        state["observed"] = np.concatenate([old, np.ones_like(problem.X) if M is None else M])
-    state["samples"] = np.concatenate([state["samples"], problem.X])
-    state["codes"] = np.concatenate([state["codes"], Wt.T])
-    state["sizes"] = np.append(state["sizes"], Wt.shape[1])
-    if length is not None and len(state["sizes"]) > length:
-        first = int(state["sizes"][:-length].sum())  # how many samples the batches that are dropped have
-        state["sizes"] = state["sizes"][-length:]
-        for name in ("samples", "codes", "observed"):
-            if state[name] is not None:
-                state[name] = state[name][first:].copy()
-
-
-def _or_nmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the buffer, which may come from a file, does not fit the components `H` (r, n).
-
-    It has a row for each sample in ``samples``, ``codes`` and, if there are weights, ``observed``; `sizes` are the
-    numbers of samples of its batches.
-    """
-    size = int(state["sizes"].sum())
-    for name, width in (("samples", H.shape[1]), ("codes", H.shape[0]), ("observed", H.shape[1])):
-        if name != "observed" or state[name] is not None:
-            check_array(state, name, (size, width), H)
-    if (state["sizes"] < 1).any() or not 0 <= float(state["largest_gradient"]) < math.inf or int(state["steps"]) < 0:
-        raise ValueError("sizes, largest_gradient or steps cannot be")
 
 
 def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
@@ -227,9 +224,8 @@ def _least(problem: Problem, H: Array, share: float) -> Any:
 OR_NMF = Method(
     name="or-nmf",
     losses=("frobenius", "itakura-saito"),
-    start=_or_nmf_start,
+    state=_Buffer,
     learn=_or_nmf_learn,
-    check=_or_nmf_check,
     constrain=_onto_simplex,
     batch_size=1,
     codes_terms=(*SEPARABLE, Simplex),
@@ -254,23 +250,26 @@ AMNESIA = 2  # L; the authors try 1 to 4
 VOLUME_DECAY = 0.01  # tau
 
 
-def _inmf_start(H: Array) -> State:
-    """Return the state before any sample: zero sums, and `code`, from which the codes of the next batch start.
+@dataclass
+class _InmfState(Sums):
+    """The sums over the past, and what the multiplicative updates start from."""
 
-    `steps` is the number of batches, and `energy` the mean of half the squared norm of samples, for INMF-VC.
-    """
-    return {**no_sums(H), "code": np.ones(len(H), H.dtype), "steps": 0, "energy": 0.0}
+    code: Any = None  # (r,) mean codes of the batch before, from which those of the next batch start
+    steps: int = 0  # number of batches
+    energy: float = 0.0  # mean of half the squared norm of samples, for INMF-VC
+
+    @classmethod
+    def start(cls, H: Array) -> Self:
+        return replace(super().start(H), code=np.ones(len(H), H.dtype))
+
+    def check(self, H: Array) -> None:
+        super().check(H)
+        check_array(self.code, "code", (len(H),), H)
+        if int(self.steps) < 0 or not float(self.energy) >= 0:
+            raise ValueError("steps or energy cannot be")
 
 
-def _inmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if the state (see :func:`_inmf_start`), which may come from a file, does not fit `H` (r, n)."""
-    check_sums(state, H)
-    check_array(state, "code", (len(H),), H)
-    if int(state["steps"]) < 0 or not float(state["energy"]) >= 0:
-        raise ValueError("steps or energy cannot be")
-
-
-def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, printed: bool = False) -> float:
+def _inmf_learn(batch: Batch, H: Array, state: _InmfState, *, constrained: bool, printed: bool = False) -> float:
     """Learn a batch by multiplicative updates; `constrained` selects INMF-VC.
 
     INMF-VC has a penalty on the volume of the components, and weights the past by an average in place of the forgetting
@@ -283,20 +282,20 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
     X = problem.X
     n_samples: float = len(X)
     counts = X.dtype.type(1) if sample_weight is None else sample_weight
-    state["steps"] += 1
+    state.steps += 1
     forgetting, volume = batch.forgetting, 0.0  # factor of the past, and weight of the volume penalty
     if sample_weight is not None:
         n_samples = float(sample_weight.sum(dtype=np.float64))
     if constrained:
-        share = min(1.0, AMNESIA / state["steps"])  # of the new samples in the average; `forgetting` scales the past
-        forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
-        state["energy"] += (sum_of_squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
-        decay = math.exp(-VOLUME_DECAY * options.batch_size * state["steps"])  # the paper's batches are single samples
-        volume = options.volume * decay * (1.0 if printed else state["energy"])
-    A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
-    weight = forgetting * state["weight"] + n_samples
+        share = min(1.0, AMNESIA / state.steps)  # of the new samples in the average; `forgetting` scales the past
+        forgetting = (1 - share) / share * n_samples / state.weight if state.weight else 0.0
+        state.energy += (sum_of_squares(X, sample_weight) / (2 * n_samples) - state.energy) / state.steps
+        decay = math.exp(-VOLUME_DECAY * options.batch_size * state.steps)  # the paper's batches are single samples
+        volume = options.volume * decay * (1.0 if printed else state.energy)
+    A, B = (total * X.dtype.type(forgetting) for total in (state.A, state.B))
+    weight = forgetting * state.weight + n_samples
     # the mean codes of the batch before, from which all samples start
-    code = state["code"] if state["code"].any() else np.ones_like(state["code"])
+    code = state.code if state.code.any() else np.ones_like(state.code)
     code = np.maximum(code, np.finfo(X.dtype).eps * code.max())  # multiplicative updates cannot leave 0
     codes = np.repeat(code[:, None], len(X), axis=1)
     loss = None
@@ -315,12 +314,12 @@ def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool, prin
         H *= _ratio(above, below)
         if np.linalg.norm(H - before) <= STILL * np.linalg.norm(before):
             break
-    add_to_sums(state, codes, X.T, forgetting, sample_weight)
-    state["code"] = codes.mean(axis=1)
+    state.add(codes, X.T, forgetting, sample_weight)
+    state.code = codes.mean(axis=1)
     if not printed:  # `normalise` divides the components by their norms, so codes are multiplied by them
         norms = np.linalg.norm(H, axis=1)
-        state["code"] *= np.where(norms > 0, norms, 1)
-        normalise(H, state)
+        state.code *= np.where(norms > 0, norms, 1)
+        state.normalise(H)
     assert loss is not None
     return loss
 
@@ -349,9 +348,8 @@ def _inmf(name: str, *, constrained: bool) -> Method:
     return Method(
         name=name,
         losses=("frobenius",),
-        start=_inmf_start,
+        state=_InmfState,
         learn=partial(_inmf_learn, constrained=constrained),
-        check=_inmf_check,
         batch_size=256,
     )
 
@@ -366,28 +364,32 @@ CHUNK_ITERATIONS = 100  # maximum number for the factorisation of a chunk
 CHUNK_TOLERANCE = 1e-5
 
 
-def _onmf_start(H: Array) -> State:
-    """Return the state before any sample: `gram` (r, r) is ``W.T @ W`` of the codes of all samples so far."""
-    return {"gram": np.zeros((len(H), len(H)), H.dtype)}
+@dataclass
+class _CodesGram(State):
+    """The Gram matrix of the codes of all samples so far."""
+
+    gram: Array  # (r, r), W.T @ W
+
+    @classmethod
+    def start(cls, H: Array) -> Self:
+        return cls(np.zeros((len(H), len(H)), H.dtype))
+
+    def check(self, H: Array) -> None:
+        check_array(self.gram, "gram", (len(H), len(H)), H)
 
 
-def _onmf_check(state: State, H: Array) -> None:
-    """Raise ValueError if ``state["gram"]``, which may come from a file, does not fit the components `H` (r, n)."""
-    check_array(state, "gram", (len(H), len(H)), H)
-
-
-def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
+def _onmf_learn(batch: Batch, H: Array, state: _CodesGram) -> float:
     """Learn a chunk by factorising it together with the old components.
 
     The old components, each times the norm of its past codes (`sizes`), stand above the samples in the data. Their new
     codes, the first r columns of `Wt`, then say how the past codes change (`turn`): new codes are ``turn`` times old
-    ones. ``state["gram"]`` (r, r) is the sum of products of past codes. It and `H` (r, n) change in place; the loss at
+    ones. ``state.gram`` (r, r) is the sum of products of past codes. It and `H` (r, n) change in place; the loss at
     the components before is returned.
     """
     r, problem, sample_weight = len(H), batch.problem, batch.sample_weight
     if sample_weight is not None:  # the loss is quadratic, so weight w is a factor sqrt(w) on the sample
         problem = replace(problem, X=problem.X * np.sqrt(sample_weight)[:, None])
-    gram = state["gram"] * H.dtype.type(batch.forgetting)
+    gram = state.gram * H.dtype.type(batch.forgetting)
     sizes = np.sqrt(gram.diagonal())
     codes = solve_codes(problem, H)
     loss = problem.loss_value(codes, H)
@@ -399,16 +401,15 @@ def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
     gram = turn @ gram @ turn.T + product(Wt[:, r:], Wt[:, r:].T)
     norms = norms_of(H)
     H /= norms[:, None]  # to norm 1, so all codes are multiplied by the norms
-    state["gram"] = gram * np.outer(norms, norms)
+    state.gram = gram * np.outer(norms, norms)
     return loss
 
 
 ONMF = Method(
     name="onmf",
     losses=("frobenius",),
-    start=_onmf_start,
+    state=_CodesGram,
     learn=_onmf_learn,
-    check=_onmf_check,
     batch_size=None,
 )
 
@@ -416,18 +417,23 @@ ONMF = Method(
 # --- ONMF-IS ----------------------------------------------------------------------------------------------------------
 
 
-def _onmf_is_start(H: Array) -> State:
-    """Return the state before any sample: the sums `A` and `B` (r, n), of which ``sqrt(A / B)`` becomes H, are zero."""
-    return {"A": np.zeros_like(H), "B": np.zeros_like(H)}
+@dataclass
+class _GradientSums(State):
+    """The two sums of which ``H = sqrt(A / B)`` follows."""
+
+    A: Array  # (r, n)
+    B: Array  # (r, n)
+
+    @classmethod
+    def start(cls, H: Array) -> Self:
+        return cls(np.zeros_like(H), np.zeros_like(H))
+
+    def check(self, H: Array) -> None:
+        check_array(self.A, "A", H.shape, H)
+        check_array(self.B, "B", H.shape, H)
 
 
-def _onmf_is_check(state: State, H: Array) -> None:
-    """Raise ValueError if the two sums of the state, which may come from a file, do not fit the components `H`."""
-    for name in ("A", "B"):
-        check_array(state, name, H.shape, H)
-
-
-def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
+def _onmf_is_learn(batch: Batch, H: Array, state: _GradientSums) -> float:
     """Learn a batch by the update of ONMF-IS.
 
     With codes w and the model ``p = w H``, `A` collects ``w^T (x / p^2) * H^2`` and `B` ``w^T (1 / p)``, both with
@@ -442,7 +448,7 @@ def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
     P = product(np.ascontiguousarray(Wt.T), H)
     np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)  # from below, because P divides
     forgetting = X.dtype.type(batch.forgetting)
-    A, B = state["A"], state["B"]
+    A, B = state.A, state.B
     A *= forgetting
     B *= forgetting
     weighted = Wt if sample_weight is None else Wt * sample_weight
@@ -459,9 +465,8 @@ def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
 ONMF_IS = Method(
     name="onmf-is",
     losses=("itakura-saito",),
-    start=_onmf_is_start,
+    state=_GradientSums,
     learn=_onmf_is_learn,
-    check=_onmf_is_check,
     batch_size=32,
     codes_terms=SEPARABLE,
     weights=True,

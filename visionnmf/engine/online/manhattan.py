@@ -24,7 +24,7 @@ from visionnmf.engine.products import product
 from visionnmf.engine.solvers.admm import elementwise_pass
 
 from .anywhere import improve, model_of
-from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
+from .record import Batch, Method, Sums, filled
 from .surrogate import COMPONENTS_SWEEPS, is_free
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ GROWTH = 10.0  # total growth of rho, which starts at one over the row's mean re
 FAR = 4.0  # an outlier is further from the model than this many mean residuals of its row
 
 
-def learn(batch: Batch, H: Array, state: State) -> float:
+def learn(batch: Batch, H: Array, state: Sums) -> float:
     """Learn a batch: clean it, add it to the sums and improve the components.
 
     `state` has the sums of products of codes, `A`, and of codes and data, `B`, and the number of samples, `weight`. It
@@ -48,11 +48,11 @@ def learn(batch: Batch, H: Array, state: State) -> float:
     features = V.T.tocsr() if problem.is_sparse else V.T
     xp = namespace_of(H)
     counts = None if problem.weights is None else xp.max(problem.weights, axis=1)
-    add_to_sums(state, Wt, features, batch.forgetting, sample_weight, counts)
+    state.add(Wt, features, batch.forgetting, sample_weight, counts)
     # the penalty of the components counts once for each sample
-    improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
+    improve(H, state.A, state.B, problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state.weight)
     if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
-        normalise(H, state)
+        state.normalise(H)
     return float(xp.sum(losses if sample_weight is None else losses * sample_weight))
 
 
@@ -124,9 +124,8 @@ def _residuals(X: Any, V: Any, M: Any) -> Any:
 METHOD = Method(
     name="manhattan",
     losses=("manhattan",),
-    start=no_sums,
+    state=Sums,
     learn=learn,
-    check=check_sums,
     batch_size=256,
     codes_terms=SEPARABLE,
     components_terms=ANY,

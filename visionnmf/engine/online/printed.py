@@ -30,7 +30,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solving import solve_codes
 
-from .record import Batch, Method, State, add_to_sums, check_sums, no_sums
+from .record import Batch, Method, Sums
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ Update = Callable[[Array, Array, Array, Penalties], None]
 """A function ``update(H, A, B, penalty)`` that improves the components `H` (r, n) once, in place."""
 
 
-def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
+def _learn(batch: Batch, H: Array, state: Sums, *, update: Update) -> float:
     """Encode a batch, add it to the sums in `state`, repeat `update` until all settles; return the loss before.
 
     The sums are `A` (r, r) of products of codes and `B` (r, n) of codes and data. ``update(H, A, B, penalty)`` improves
@@ -52,11 +52,11 @@ def _learn(batch: Batch, H: Array, state: State, *, update: Update) -> float:
     problem = batch.problem
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
-    add_to_sums(state, Wt, problem.X.T, batch.forgetting, batch.sample_weight)
+    state.add(Wt, problem.X.T, batch.forgetting, batch.sample_weight)
     penalty = _set_of(problem)
     for _ in range(UPDATES):
         before = H.copy()
-        update(H, state["A"], state["B"], penalty)
+        update(H, state.A, state.B, penalty)
         if np.linalg.norm(H - before) <= SETTLED * np.linalg.norm(before):
             break
     return loss
@@ -120,9 +120,8 @@ METHODS = tuple(
     Method(
         name=name,
         losses=("frobenius",),
-        start=no_sums,
+        state=Sums,
         learn=partial(_learn, update=update),
-        check=check_sums,
         constrain=_onto_set,
         batch_size=1,
         codes_terms=(*SEPARABLE, Simplex),

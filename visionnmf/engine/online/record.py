@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -16,9 +17,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import norms_of, product, right_sides
 
 Array = NDArray[Any]
-
-State = dict[str, Any]
-"""The state of a method between batches: named arrays and numbers, which can be saved to a file."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,23 @@ class Batch(NamedTuple):
         return problem.loss_value(Wt, H)
 
 
+@dataclass
+class State(ABC):
+    """What a method remembers of the samples between batches.
+
+    Its fields are arrays and numbers, which are saved to files under their names.
+    """
+
+    @classmethod
+    @abstractmethod
+    def start(cls, H: Array) -> Self:
+        """Return the state before the first sample, for components like `H` (r, n)."""
+
+    @abstractmethod
+    def check(self, H: Array) -> None:
+        """Raise ValueError if the state, which may come from a file, does not fit the components `H` (r, n)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """One online method. Names, messages and rejected options all derive from these records.
@@ -75,13 +90,11 @@ class Method:
         The name that users pass.
     losses : tuple of str
         The losses that it minimises; the first is the default.
-    start : callable
-        ``start(H)`` returns the :data:`State` before the first sample.
+    state : type
+        The subclass of :class:`State` that holds what the method remembers.
     learn : callable
         ``learn(batch, H, state)`` improves `H` and `state` in place, and returns the loss of the batch at the previous
         components. The penalty of the components counts once per sample.
-    check : callable
-        ``check(state, H)`` raises ValueError if a state, which may come from a file, does not fit the components.
     batch_size : int or None
         Default batch size; None for the number of components.
     constrain : callable or None
@@ -94,9 +107,8 @@ class Method:
 
     name: str
     losses: tuple[str, ...]
-    start: Callable[[Array], State]
+    state: type[State]
     learn: Callable[..., float]
-    check: Callable[[State, Array], None]
     batch_size: int | None
     constrain: Callable[[Array, Problem], None] | None = None
     codes_terms: tuple[type[Term], ...] = ()
@@ -122,9 +134,8 @@ class Method:
         return None
 
 
-def check_array(state: State, name: str, shape: tuple[int, ...], H: Array) -> None:
+def check_array(array: Any, name: str, shape: tuple[int, ...], H: Array) -> None:
     """Raise ValueError if an array of a state has not this shape and the dtype of `H`, or is not finite and >= 0."""
-    array = state[name]
     if not isinstance(array, np.ndarray) or array.dtype != H.dtype or array.shape != shape:
         raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
     if not np.isfinite(array).all() or (array < 0).any():
@@ -141,48 +152,59 @@ def check_array(state: State, name: str, shape: tuple[int, ...], H: Array) -> No
 # so memory does not grow with the stream. Forgetting multiplies all three.
 
 
-def no_sums(H: Array) -> State:
-    """Return the state before any sample: sums `A` (r, r), `B` (r, n) and `weight`, all 0."""
-    return {"A": np.zeros((len(H), len(H)), H.dtype), "B": np.zeros_like(H), "weight": 0.0}
+@dataclass
+class Sums(State):
+    """Sums over the samples so far, which are all 0 before the first."""
 
+    A: Any  # (r, r), of the products of the codes of a sample
+    B: Any  # (r, n), of the products of codes and data
+    weight: float = 0.0  # number of samples
 
-def check_sums(state: State, H: Array) -> None:
-    """Raise ValueError if the sums in a state, which may come from a file, do not fit the components `H` (r, n).
+    @classmethod
+    def start(cls, H: Array) -> Self:
+        """Return sums of 0 for components like `H` (r, n)."""
+        return cls(np.zeros((len(H), len(H)), H.dtype), np.zeros_like(H))
 
-    They are `A` (r, r) of products of codes, `B` (r, n) of codes and data, and `weight`, the number of samples.
-    """
-    check_array(state, "A", (len(H), len(H)), H)
-    check_array(state, "B", H.shape, H)
-    if not 0 <= float(state["weight"]) < float("inf"):
-        raise ValueError("weight is not a number >= 0")
+    def check(self, H: Array) -> None:
+        """Raise ValueError if the sums do not fit the components `H` (r, n), or are not numbers >= 0."""
+        check_array(self.A, "A", (len(H), len(H)), H)
+        check_array(self.B, "B", H.shape, H)
+        if not 0 <= float(self.weight) < float("inf"):
+            raise ValueError("weight is not a number >= 0")
 
+    def add(
+        self,
+        Wt: Array,
+        features: Any,
+        forgetting: float,
+        sample_weight: Array | None = None,
+        counts: Array | None = None,
+    ) -> Array:
+        """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix.
 
-def add_to_sums(
-    state: State,
-    Wt: Array,
-    features: Any,
-    forgetting: float,
-    sample_weight: Array | None = None,
-    counts: Array | None = None,
-) -> Array:
-    """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix.
+        `Wt` (r, n_samples) are the codes of the batch, and `sample_weight` (n_samples,) says how many samples each
+        stands for. `features` (n_features, n_samples) are the data, transposed. `counts` (n_samples,) is a further
+        factor on the sums A and B, but not on the number of samples; see :func:`filled`.
+        """
+        n_samples: float = Wt.shape[1]
+        weighted = Wt if counts is None else Wt * counts
+        if sample_weight is not None:
+            xp = namespace_of(Wt)
+            weighted, n_samples = weighted * sample_weight, float(xp.sum(sample_weight, dtype=xp.float64))
+        gram = product(weighted, Wt.T)
+        self.A *= forgetting
+        self.A += gram
+        self.B *= forgetting
+        self.B += right_sides(features, weighted)
+        self.weight = forgetting * self.weight + n_samples
+        return gram
 
-    The sums in `state` are `A` (r, r) of products of codes, `B` (r, n_features) of codes and data, and `weight`, of the
-    samples. `Wt` (r, n_samples) are the codes of the batch, and `sample_weight` (n_samples,) says how many samples each
-    stands for. `features` (n_features, n_samples) are the data, transposed. `counts` (n_samples,) is a further factor
-    on the sums A and B, but not on the number of samples; see :func:`filled`.
-    """
-    n_samples: float = Wt.shape[1]
-    weighted = Wt if counts is None else Wt * counts
-    if sample_weight is not None:
-        xp = namespace_of(Wt)
-        weighted, n_samples = weighted * sample_weight, float(xp.sum(sample_weight, dtype=xp.float64))
-    gram = product(weighted, Wt.T)
-    for name, new in (("A", gram), ("B", right_sides(features, weighted))):
-        state[name] *= forgetting
-        state[name] += new
-    state["weight"] = forgetting * state["weight"] + n_samples
-    return gram
+    def normalise(self, H: Array) -> None:
+        """Scale components `H` to unit norm in place, and the sums so that the model of the past is unchanged."""
+        norms = norms_of(H)  # by which the codes of the past would be multiplied
+        H /= norms[:, None]
+        self.A *= norms[:, None] * norms[None, :]
+        self.B *= norms[:, None]
 
 
 def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
@@ -200,14 +222,3 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
     counts = xp.max(M, axis=1)
     shares = M / xp.where(counts > 0, counts, xp.ones_like(counts))[:, None]
     return shares * X + (1 - shares) * P, counts
-
-
-def normalise(H: Array, state: State) -> None:
-    """Scale components to unit norm in place, and the sums so that the model of the past is unchanged.
-
-    The codes would be multiplied by the norms: `A` (r, r) sums products of codes, `B` (r, n) those of codes and data.
-    """
-    norms = norms_of(H)  # 1 for a component of zeros
-    H /= norms[:, None]
-    state["A"] *= norms[:, None] * norms[None, :]
-    state["B"] *= norms[:, None]

@@ -27,7 +27,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import inner, product, right_sides, sum_of_squares
 
 from .anywhere import improve, solve_codes
-from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
+from .record import Batch, Method, Sums, filled
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ SHORTEST = 1e-4  # step length at which halving stops
 COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly changes and more sweeps gain nothing
 
 
-def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
+def learn(batch: Batch, H: Array, state: Sums, *, diagonal: bool) -> float:
     """Learn a batch: encode it, add it to the sums and improve the components.
 
     `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent. Without entry weights, the
@@ -52,7 +52,7 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
     if problem.weights is None:
         gram, right = product(H, H.T), right_sides(problem.X, H)
         Wt = least_squares_codes(gram, right, problem.penalty_W)
-        codes_gram = add_to_sums(state, Wt, problem.features, forgetting, sample_weight)
+        codes_gram = state.add(Wt, problem.features, forgetting, sample_weight)
         weighted = Wt if sample_weight is None else Wt * sample_weight
         model = inner(gram, codes_gram)  # the sum of the squares of the model
         # half of |X|^2 - 2 <X, W H> + |W H|^2, which rounding may make negative
@@ -61,26 +61,26 @@ def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
         Wt = solve_codes(problem, H)
         # copied, so that it is contiguous; `counts` is the factor with which each sample counts
         V, counts = filled(problem.X, product(copied(Wt.T), H), problem.weights)
-        add_to_sums(state, Wt, V.T, forgetting, sample_weight, counts)
+        state.add(Wt, V.T, forgetting, sample_weight, counts)
         loss = batch.loss(Wt, H)
     if diagonal:
         _diagonal_steps(H, state, problem.penalty_H)
     else:
         # the penalty of the components counts once for each sample
-        improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
+        improve(H, state.A, state.B, problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state.weight)
     if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
-        normalise(H, state)
+        state.normalise(H)
     return loss
 
 
-def _diagonal_steps(H: Array, state: State, penalty: Penalties) -> None:
+def _diagonal_steps(H: Array, state: Sums, penalty: Penalties) -> None:
     """Take projected Newton steps on `H`, with the Hessian's diagonal from the sums in `state`, and step halving.
 
     `state` has the sums of products of codes, `A` (r, r), and of codes and data, `B` (r, n), and the number of samples,
     `weight`, which multiplies `penalty`. `slope` is the gradient and `bend` its change along a step, so
     ``<move, slope + bend / 2>`` is the exact change of the quadratic part. A shorter `length` is kept for later steps.
     """
-    A, B, weight = state["A"], state["B"], state["weight"]
+    A, B, weight = state.A, state.B, state.weight
     curvatures = A.diagonal().astype(np.float64) + weight * penalty.lipschitz()
     # steps divide by them, so those of unused components must not be 0
     curvatures = np.maximum(curvatures, np.finfo(H.dtype).eps * curvatures.max(initial=0))
@@ -132,9 +132,8 @@ def _method(name: str, *, diagonal: bool) -> Method:
     return Method(
         name=name,
         losses=("frobenius",),
-        start=no_sums,
+        state=Sums,
         learn=partial(learn, diagonal=diagonal),
-        check=check_sums,
         batch_size=256,
         codes_terms=(*SEPARABLE, Simplex),
         components_terms=ANY,
