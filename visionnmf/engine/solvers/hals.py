@@ -125,6 +125,19 @@ def descend(
         yield Iteration(before)
 
 
+class FactorUpdates(Protocol):
+    """The updates of both factors of a problem: of :class:`Gram`, for example."""
+
+    def improve_codes(self, Wt: Array, H: Array) -> None:
+        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n)."""
+
+    def improve_components(self, H: Array, Wt: Array) -> None:
+        """Update the components in place for fixed codes."""
+
+    def objective(self, Wt: Array, H: Array) -> float:
+        """Return the objective of both factors, just after the components have been updated."""
+
+
 class ExtrapolatedCodes:
     """The codes (r, n_rows) of some rows during a descent with extrapolation, in arrays of any library.
 
@@ -138,7 +151,7 @@ class ExtrapolatedCodes:
         self.last, self.extrapolated = copied(Wt), copied(Wt)
         self.new, self.new_extrapolated = self.last, self.extrapolated
 
-    def step(self, updates: Gram | _Residual, H: Array, momentum: float) -> None:
+    def step(self, updates: FactorUpdates, H: Array, momentum: float) -> None:
         """Update the extrapolated codes of the last step for components `H`, and extrapolate the result again.
 
         `momentum` is the share of the change from the `last` accepted codes that is added once more. The penalty's
@@ -171,7 +184,7 @@ class ExtrapolatedCodes:
 class DescentInMemory:
     """The rows of a problem in memory and their codes, which change in place."""
 
-    def __init__(self, problem: Problem, Wt: Array, updates: Gram | _Residual) -> None:
+    def __init__(self, problem: Problem, Wt: Array, updates: FactorUpdates) -> None:
         """Take the problem, its codes, which change in place, and the updates of each factor that suit the problem."""
         self._problem, self._updates = problem, updates
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)

@@ -119,15 +119,15 @@ class _DivergenceUpdates:
         self.loss = 0.0  # after the last update of the components
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n)."""
+        """Update the codes in place."""
         improve(self.problem, Wt, H, exact=self.exact)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components in place for fixed codes, as the codes of the transposed problem."""
+        """Update the components in place, as the codes of the transposed problem."""
         self.loss = improve(self.problem.transposed, H, Wt, exact=self.exact)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Return the objective of both factors, just after the components have been updated."""
+        """Return the loss, which is a by-product of the last update, plus penalties."""
         return self.loss + self.problem.penalty_value(Wt, H)
 
 
