@@ -42,7 +42,7 @@ ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4
 class Bins(NamedTuple):
     """How many bins a soft histogram has, and the centres of the first and the last; values beyond count as these."""
 
-    count: int
+    number: int
     first: float
     last: float
 
@@ -73,8 +73,8 @@ class Cues:
 
 def bin_positions(values: Floats, bins: Bins) -> Floats:
     """Return where values lie among the centres of bins: from 0, at the first, to count - 1, at the last."""
-    steps_per_unit = np.float32((bins.count - 1) / (bins.last - bins.first))
-    return np.clip((values - np.float32(bins.first)) * steps_per_unit, 0, bins.count - 1)
+    steps_per_unit = np.float32((bins.number - 1) / (bins.last - bins.first))
+    return np.clip((values - np.float32(bins.first)) * steps_per_unit, 0, bins.number - 1)
 
 
 def soft_bins(values: Floats, bins: Bins) -> Iterator[Floats]:
@@ -83,7 +83,7 @@ def soft_bins(values: Floats, bins: Bins) -> Iterator[Floats]:
     Each yielded plane has the shape of `values` and lies in [0, 1]; at each value, the planes of all bins sum to 1.
     """
     positions = bin_positions(values, bins)
-    for k in range(bins.count):
+    for k in range(bins.number):
         yield np.maximum(1 - np.abs(positions - np.float32(k)), 0)
 
 

@@ -175,8 +175,8 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
         values = cues.lab[..., channel].ravel()
         sums[:, LAB + channel] = np.bincount(flat, values, count)
         sums[:, LAB_SQUARED + channel] = np.bincount(flat, values * values, count)
-        sums[:, place : place + bins.count] = _sum_bins(flat, values, bins, count)
-        place += bins.count
+        sums[:, place : place + bins.number] = _sum_bins(flat, values, bins, count)
+        place += bins.number
     sums[:, place:] = np.bincount(
         flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS
     ).reshape(count, N_TEXTONS)
@@ -196,9 +196,9 @@ def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: Bins, count: 
     A value is shared between the two bins whose centres are next to it, as :func:`.cues.soft_bins` does.
     """
     position = bin_positions(values, bins)
-    below = np.minimum(position.astype(np.int64), bins.count - 2)
+    below = np.minimum(position.astype(np.int64), bins.number - 2)
     share = position - below
-    lower = flat * np.int64(bins.count) + below  # of the two bins, in the flat result
-    n_cells = count * bins.count
+    lower = flat * np.int64(bins.number) + below  # of the two bins, in the flat result
+    n_cells = count * bins.number
     sums = np.bincount(lower, 1 - share, n_cells) + np.bincount(lower + 1, share, n_cells)
-    return np.asarray(sums, np.float64).reshape(count, bins.count)
+    return np.asarray(sums, np.float64).reshape(count, bins.number)
