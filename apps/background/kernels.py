@@ -1,4 +1,4 @@
-"""All numba kernels of the background application; :mod:`.tuning` has the constants that callers pass.
+"""The numba kernels of the background application, but for that of the online model; callers pass constants.
 
 Arrays of frames have shape (n, n_pixels, n_channels) and dtype uint8, components `H` (r, n_pixels, n_channels), codes
 (r, n); both are float32. Kernels write their results into arrays of the caller and validate nothing.
@@ -6,13 +6,54 @@ Arrays of frames have shape (n, n_pixels, n_channels) and dtype uint8, component
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from visionnmf._jit import kernel
 
-MEDIAN_STEP = 1.25  # over the weight, in units of the noise: 1 / (2 density at the median) of a normal distribution
-NOISE_STEP = 0.02  # of the noise itself: a median followed by the sign, which foreground hardly moves
-NORMAL_CHANGE = 0.954  # median of |x - a| for independent normal x, a of standard deviation 1
+
+class ModelledFrames(NamedTuple):
+    """Frames of a clip (n, n_pixels, n_channels), and the model of their background.
+
+    `picks` are the frames that are looked at. The background of frame t is the sum of the components `H` (r, n_pixels,
+    n_channels), each times its code in column t of `codes` (r, n), but at most white.
+    """
+
+    frames: Any
+    picks: Any
+    H: Any
+    codes: Any
+
+
+class LevelRules(NamedTuple):
+    """When a pixel has another level than the modelled one.
+
+    Samples of one level differ by up to `near` grey levels, and two levels by more than `apart`. The modelled level is
+    replaced if it has less than the share `held` of the weight, by one that has `stronger` times its weight. A second
+    level needs the share `second`.
+    """
+
+    near: float
+    apart: float
+    held: float
+    stronger: float
+    second: float
+
+
+class NoiseFloor(NamedTuple):
+    """The least noise of a pixel: a share of its background, held between two bounds in grey levels."""
+
+    share: float
+    lowest: float
+    highest: float
+
+
+class ShadowRule(NamedTuple):
+    """What counts as a shadow: it leaves the share `darkest` of the light at least, and counts `weight` times."""
+
+    darkest: float
+    weight: float
 
 
 # --- Temporal medians ------------------------------------------------------------------------------------------------
@@ -109,17 +150,15 @@ def show_background(H, codes, background):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def score_pixels(  # type: ignore[no-untyped-def]
-    frame, background, scale, share, lowest, highest, darkest, shadow_weight, score
-):
+def score_pixels(frame, background, scale, floor, shadow, score):  # type: ignore[no-untyped-def]
     """Write the scores (n_pixels,) of one frame (n_pixels, n_channels).
 
     The score is the root mean square over channels of the residual ``x - b`` in units of the noise. That is `scale`
-    (n_pixels,), but not below `share` of the background's mean over channels, held between `lowest` and `highest`. In
-    colour, the part of the residual that a shadow explains (``x = a b`` with ``darkest < a < 1``) counts
-    `shadow_weight` times.
+    (n_pixels,), but not below its `floor`, a :class:`NoiseFloor` for the background's mean over channels. In colour,
+    the part of the residual that a `shadow` explains (:class:`ShadowRule`; ``x = a b`` with ``darkest < a < 1``) counts
+    less.
     """
-    share, lowest, highest = np.float32(share), np.float32(lowest), np.float32(highest)
+    share, lowest, highest = np.float32(floor.share), np.float32(floor.lowest), np.float32(floor.highest)
     if frame.shape[1] == 1:
         for pixel in range(len(score)):
             b = np.float32(background[pixel, 0])
@@ -128,7 +167,7 @@ def score_pixels(  # type: ignore[no-untyped-def]
         return
     # unrolled, and without branches: so the compiler takes several pixels at a time
     one, third = np.float32(1), np.float32(1 / 3)
-    darkest, squared_weight = np.float32(darkest), np.float32(shadow_weight * shadow_weight)
+    darkest, squared_weight = np.float32(shadow.darkest), np.float32(shadow.weight * shadow.weight)
     share *= third
     for pixel in range(len(score)):
         x0, x1, x2 = np.float32(frame[pixel, 0]), np.float32(frame[pixel, 1]), np.float32(frame[pixel, 2])
@@ -151,14 +190,15 @@ def score_pixels(  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, cap):  # type: ignore[no-untyped-def]
+def find_shift(frame, level, shift, steps, outlier, cap):  # type: ignore[no-untyped-def]
     """Improve the displacement `shift` (x, y) of a frame against the scene by Gauss-Newton steps.
 
-    Both are grey pictures (height, width). `rows`, `columns`, `down` and `right` are the positions of the pixels used
-    and the gradients of the scene there. The frame shows at ``p + shift`` what the scene shows at ``p``. Pixels that
-    differ by `outlier` grey levels count a quarter. After `steps` steps, returns the mean difference at the final
+    `frame` is a grey picture (height, width), and `level` the same of the scene with the rows, columns and gradients
+    (down, right) of the pixels that are used. The frame shows at ``p + shift`` what the scene shows at ``p``. Pixels
+    that differ by `outlier` grey levels count a quarter. After `steps` steps, returns the mean difference at the final
     shift, weighted by the gradients and capped at `cap`, or `cap` if less than half of the gradients are in the frame.
     """
+    scene, rows, columns, down, right = level
     height, width = frame.shape
     mean = 0.0
     for step in range(steps + 1):
@@ -203,17 +243,15 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
 
 
 @kernel
-def measure_residuals(  # type: ignore[no-untyped-def]
-    frames, picks, H, codes, caps, limit, residual, size, means, energy, above, start
-):
-    """Measure the residuals of `frames[picks]` at a block of m pixels that begins at `start`.
+def measure_residuals(clip, caps, limit, residual, size, means, energy, above, start):  # type: ignore[no-untyped-def]
+    """Measure the residuals of the picked frames of a `clip` at a block of m pixels that begins at `start`.
 
-    The residual is the frame (n, n_pixels, n_channels) less the background of the components `H` (r, n_pixels,
-    n_channels) and the codes (r, n). `means` (k, n_pixels) gets its mean over channels in eighths of a grey level, held
-    between ``-caps[0]`` and ``caps[0]``. The sum over frames of mean squares, each at most ``caps[1] ** 2``, is added
-    to `energy` (n_pixels,), and the number of frames whose mean square is above `limit` (n_pixels,) to `above`
-    (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
+    The residual is the frame less its background, see :class:`ModelledFrames`. `means` (k, n_pixels) gets its mean over
+    channels in eighths of a grey level, held between ``-caps[0]`` and ``caps[0]``. The sum over frames of mean squares,
+    each at most ``caps[1] ** 2``, is added to `energy` (n_pixels,), and the number of frames whose mean square is above
+    `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
     """
+    frames, picks, H, codes = clip
     n, n_pixels, n_channels = frames.shape
     m = size.shape[1]
     first = start * n_channels
@@ -240,23 +278,18 @@ def measure_residuals(  # type: ignore[no-untyped-def]
 
 
 @kernel(allocates=True)
-def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignore[no-untyped-def]
-    """Write to `usual` (n_pixels,) the `rank`-th smallest residual over `frames[picks]`, at some pixels.
+def rank_residuals(clip, rank, pixels, usual):  # type: ignore[no-untyped-def]
+    """Write to `usual` (n_pixels,) the `rank`-th smallest residual over the picked frames of a `clip`, at some pixels.
 
-    The residual is the root mean square over channels of the frame (n, n_pixels, n_channels) less the background of the
-    components `H` (r, n_pixels, n_channels) and the codes (r, n).
+    The residual is the root mean square over channels of the frame less its background; see :class:`ModelledFrames`.
     """
-    k, n_channels = len(picks), frames.shape[2]
+    k, n_channels = len(clip.picks), clip.frames.shape[2]
     size = np.empty(k, np.float32)
     for pixel in pixels:
         for i in range(k):
-            t = picks[i]
             square = np.float32(0)
             for c in range(n_channels):
-                b = np.float32(0)
-                for component in range(codes.shape[0]):
-                    b += codes[component, t] * H[component, pixel, c]
-                y = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+                y = _residual(clip, clip.picks[i], pixel, c)
                 square += y * y
             square /= np.float32(n_channels)
             j = i  # insertion sort: the frames are few
@@ -268,25 +301,22 @@ def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignor
 
 
 @kernel(allocates=True)
-def count_returns(frames, H, codes, pixels, distances, parts, shares):  # type: ignore[no-untyped-def]
+def count_returns(clip, pixels, distances, parts, shares):  # type: ignore[no-untyped-def]
     """Write to `shares` (2, m) how often m pixels, at the indices `pixels`, are not the scene, and how much comes back.
 
-    The first is the share of the frames (n, n_pixels, n_channels) that differ from the background, which is that of the
-    components `H` (r, n_pixels, n_channels) and the codes (r, n). The second is the share of the frames that do so with
-    a residual that is seen in each of some equal `parts` of the clip. `distances` are root mean squares over channels
-    in grey levels: within the first, two residuals are the same; beyond the second, a frame differs.
+    The first is the share of all n frames of the `clip` that differ from their background; see :class:`ModelledFrames`.
+    The second is the share of the frames that do so with a residual that is seen in each of some equal `parts` of the
+    clip. `distances` are root mean squares over channels in grey levels: within the first, two residuals are the same;
+    beyond the second, a frame differs.
     """
-    n, _, n_channels = frames.shape
+    n, _, n_channels = clip.frames.shape
     near, far = np.float32(distances[0] ** 2 * n_channels), np.float32(distances[1] ** 2 * n_channels)
     y = np.empty((n, n_channels), np.float32)
     for place, pixel in enumerate(pixels):
         away = returned = 0
         for t in range(n):
             for c in range(n_channels):
-                b = np.float32(0)
-                for component in range(codes.shape[0]):
-                    b += codes[component, t] * H[component, pixel, c]
-                y[t, c] = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+                y[t, c] = _residual(clip, t, pixel, c)
         for t in range(n):
             total = np.float32(0)
             for c in range(n_channels):
@@ -313,19 +343,16 @@ def count_returns(frames, H, codes, pixels, distances, parts, shares):  # type: 
 
 
 @kernel
-def find_candidates(  # type: ignore[no-untyped-def]
-    frames, weights, picks, H, codes, near, apart, held, second, distances, support, asked, start
-):
+def find_candidates(clip, weights, rules, distances, support, asked, start):  # type: ignore[no-untyped-def]
     """Write to `asked` (m,) which of the m pixels from `start` on may have another level than the modelled one.
 
     Where the answer is no, `find_levels` would find none. This is faster than `find_levels`, because it goes over many
-    pixels at a time. `weights` (k, m) belong to the frames `picks` (k,) of `frames` (n, n_pixels, n_channels), whose
-    modelled background has the components `H` (r, n_pixels, n_channels) and the codes (r, n). Samples up to `near` grey
-    levels from the modelled level support it, and those further than `apart` support another one. It is replaced only
-    if it has less than the share `held` of the weight; a second level needs the share `second`. `distances` (m *
-    n_channels,) and `support` (4, m) are scratch: the weight of all samples, of those near the present level and of
-    those apart from it, and a distance.
+    pixels at a time. `weights` (k, m) belong to the picked frames of the `clip`; see :class:`ModelledFrames` and, for
+    `rules`, :class:`LevelRules`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all
+    samples, of those near the present level and of those apart from it, and a distance.
     """
+    frames, picks, H, codes = clip
+    near, apart, held, _, second = rules
     n, n_pixels, n_channels = frames.shape
     m = len(asked)
     first = start * n_channels
@@ -359,19 +386,15 @@ def find_candidates(  # type: ignore[no-untyped-def]
 
 
 @kernel(allocates=True)
-def find_levels(  # type: ignore[no-untyped-def]
-    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, pixels
-):
+def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ignore[no-untyped-def]
     """Find the levels of the m pixels at the indices `pixels`, as differences from the modelled background.
 
-    That is the background of the components `H` (r, n_pixels, n_channels) and the codes (r, n) of the frames (n,
-    n_pixels, n_channels). `first` (m, n_channels) gets the level that replaces the present one, 0 where none does.
-    `other` gets a second level, 0 where there is none, and `share` (m,) its share of the support. `weights` (k, m)
-    belong to the frames `picks` (k,). Samples of one level differ by up to `near` grey levels, and two levels by more
-    than `apart`. The present level is replaced if it has less than the share `held` of the weight, by one that has
-    `stronger` times its weight. A second level needs the share `second`.
+    `weights` (k, m) belong to the picked frames of the `clip`; see :class:`ModelledFrames` and, for `rules`,
+    :class:`LevelRules`. `first` (m, n_channels) gets the level that replaces the present one, 0 where none does.
+    `other` gets a second level, 0 where there is none, and `share` (m,) its share of the support.
     """
-    k, n_channels = len(picks), frames.shape[2]
+    near, apart, held, stronger, second = rules
+    k, n_channels = len(clip.picks), clip.frames.shape[2]
     y = np.empty((k, n_channels), np.float32)  # residuals of one pixel
     grey = np.empty(k, np.float32)  # their means over channels
     w = np.empty(k, np.float32)
@@ -382,14 +405,10 @@ def find_levels(  # type: ignore[no-untyped-def]
         total = np.float32(0)  # weight of all samples
         present = np.float32(0)  # weight of those near the modelled background
         for i in range(k):
-            t = picks[i]
             inside = True
             mean = np.float32(0)
             for c in range(n_channels):
-                b = np.float32(0)
-                for component in range(codes.shape[0]):
-                    b += codes[component, t] * H[component, pixel, c]
-                y[i, c] = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+                y[i, c] = _residual(clip, clip.picks[i], pixel, c)
                 inside = inside and abs(y[i, c]) <= near
                 mean += y[i, c]
             grey[i] = mean / np.float32(n_channels)
@@ -424,14 +443,14 @@ def find_levels(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels, sides):  # type: ignore[no-untyped-def]
+def assign_levels(clip, typical, first, other, apart, pixels, sides):  # type: ignore[no-untyped-def]
     """Write to `sides` (k, m) which of two levels some pixels show: -1 the first, 1 the second, 0 neither.
 
-    `frames` (n, n_pixels, n_channels) have the background of the components `H` (r, n_pixels, n_channels) and the codes
-    (r, n); `picks` (k,) are the frames and `pixels` (m,) the pixels that are looked at. `first` and `other` (n_pixels,
-    n_channels) are levels under the illumination of the codes `typical` (r,). What is further than `apart` from both is
-    neither.
+    The k picked frames of the `clip` (:class:`ModelledFrames`) and the m `pixels` are looked at. `first` and `other`
+    (n_pixels, n_channels) are levels under the illumination of the codes `typical` (r,). What is further than `apart`
+    from both is neither.
     """
+    frames, picks, H, codes = clip
     n_channels = frames.shape[2]
     apart = np.float32(apart)
     for i in range(len(picks)):
@@ -501,6 +520,15 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
+def _residual(clip, t, pixel, c):  # type: ignore[no-untyped-def]
+    """Return a value of frame `t` of a clip less its background, which is at most white."""
+    b = np.float32(0)
+    for component in range(clip.codes.shape[0]):
+        b += clip.codes[component, t] * clip.H[component, pixel, c]
+    return np.float32(clip.frames[t, pixel, c]) - min(b, np.float32(255))
+
+
+@kernel(part=True)
 def _subtract_background(values, components, codes, t, first, residual):  # type: ignore[no-untyped-def]
     """Write the residual of frame `t` to `residual` (m,), from value `first` on; the background is at most white."""
     # `values` (n, n_values) are the flattened frames; `components` (r, n_values) and `codes` (r, n) give their
@@ -515,86 +543,3 @@ def _subtract_background(values, components, codes, t, first, residual):  # type
             residual[v] += code * h[v]
     for v in range(len(residual)):
         residual[v] = np.float32(row[v]) - min(residual[v], white)
-
-
-# --- Online model ----------------------------------------------------------------------------------------------------
-
-
-@kernel
-def update_rows(  # type: ignore[no-untyped-def]
-    frame,
-    change,
-    moved,
-    gain,
-    keep,
-    longest,
-    low,
-    high,
-    scene,
-    alternative,
-    support,
-    alternative_support,
-    noise,
-    first,
-    every,
-):
-    """Update scene, alternative and noise by every `every`-th row of a frame, from row `first` on.
-
-    A value near the scene supports it and moves it by a step of the Manhattan loss: that of Robbins and Monro for a
-    median, scale over weight in the direction of the sign. A value far from it supports the alternative, the one other
-    value that is kept. A value far from both takes weight from the alternative, and at last its place. An alternative
-    of more weight than the scene becomes the scene.
-
-    `scene` and `alternative` (height, width, channels), their weights `support` and `alternative_support`, and `noise`
-    (height, width) are updated in place. `change` and `moved` (height, width) are the difference from the previous
-    frame and the same smoothed. `gain` is the illumination of the frame relative to the scene. `keep` is the share of
-    the weights that is left since these rows were updated last. Steps get no shorter beyond the weight `longest`. The
-    noise scale stays between `low` and `high` where it is used.
-    """
-    height, width, n_channels = frame.shape
-    one, zero = np.float32(1), np.float32(0)
-    noise_step, unit = np.float32(NOISE_STEP), np.float32(1 / NORMAL_CHANGE)
-    gain, keep, longest = np.float32(gain), np.float32(keep), np.float32(longest)
-    low, high = np.float32(low), np.float32(high)
-    sure = gain * np.float32(every)  # a dark frame says less: a change of the scene changes its residual by the gain
-    for y in range(first, height, every):
-        for x in range(width):
-            # The noise follows the median of the change over NORMAL_CHANGE, by steps in the direction of the sign.
-            step = max(noise[y, x], one) * noise_step
-            noise[y, x] += step if unit * np.float32(change[y, x]) > noise[y, x] else -step
-            scale = min(max(noise[y, x], low), high)
-            near = scale + scale
-            ratio = np.float32(moved[y, x]) / scale
-            weight = sure / (one + ratio * ratio)
-            off = other = zero  # largest difference over channels from the scene, and from the alternative
-            for c in range(n_channels):
-                value = np.float32(frame[y, x, c])
-                off = max(off, abs(value - gain * scene[y, x, c]))
-                other = max(other, abs(value - gain * alternative[y, x, c]))
-            held, against = support[y, x] * keep, alternative_support[y, x] * keep  # weights of scene and alternative
-            length = np.float32(MEDIAN_STEP) * weight * scale
-            if off < near:
-                length /= min(held, longest) + one
-                held += weight
-                for c in range(n_channels):
-                    miss = np.float32(frame[y, x, c]) / gain - scene[y, x, c]
-                    scene[y, x, c] += min(max(miss, -length), length)
-            elif other < near and against > zero:
-                length /= min(against, longest) + one
-                against += weight
-                for c in range(n_channels):
-                    miss = np.float32(frame[y, x, c]) / gain - alternative[y, x, c]
-                    alternative[y, x, c] += min(max(miss, -length), length)
-            else:
-                against -= weight
-                if against < zero:
-                    against = weight
-                    for c in range(n_channels):
-                        alternative[y, x, c] = np.float32(frame[y, x, c]) / gain
-            if against > held:
-                held, against = against, held
-                for c in range(n_channels):
-                    kept = scene[y, x, c]
-                    scene[y, x, c] = alternative[y, x, c]
-                    alternative[y, x, c] = kept
-            support[y, x], alternative_support[y, x] = held, against

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, to_uint8
-from visionnmf.apps.background.kernels import assign_levels, find_candidates, find_levels
+from visionnmf.apps.background.kernels import LevelRules, ModelledFrames, assign_levels, find_candidates, find_levels
 from visionnmf.engine.blocks import blocks, map_blocks
 
 __all__ = ["correct_scene"]
@@ -30,10 +30,7 @@ Pixels = NDArray[np.intp]
 class _Levels:
     """The colours (levels) that each pixel shows in many frames, at most two, and the frames that are measured."""
 
-    frames: FrameArray  # (n, n_pixels, channels)
-    picks: Pixels  # the frames that are measured
-    H: Floats  # (n_components, n_pixels, channels): components of the background
-    Wt: Floats  # (n_components, n): their codes
+    clip: ModelledFrames
     typical_codes: Floats  # (n_components,): the usual illumination, in which the levels are given
     main: FrameArray  # (n_pixels, channels): the level that most frames show
     second: FrameArray  # (n_pixels, channels); the same as `main` where there is no second level
@@ -41,14 +38,14 @@ class _Levels:
     found: Flags  # where there is a second level
 
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
-        """Return the level (-1 main, 1 second, 0 neither) of each measured frame at pixels, (len(picks), len(pixels)).
+        """Return the level (-1 main, 1 second, 0 neither) of each measured frame at pixels, (n_measured, len(pixels)).
 
         It is the nearer of the two, or neither if both are `apart` grey levels away. The levels are colours in the
-        illumination of the codes `typical_codes`, so the values of each frame are corrected by its own codes in `Wt`.
+        illumination of the codes `typical_codes`, so the values of each frame are corrected by its own codes.
         """
-        result = np.empty((len(self.picks), len(pixels)), np.int8)
-        model = self.frames, self.picks, self.H, self.Wt, self.typical_codes  # `picks`: numbers of measured frames
-        assign_levels(*model, self.main, self.second, tuning.TUNING.alternating_modes.apart, pixels, result)
+        result = np.empty((len(self.clip.picks), len(pixels)), np.int8)
+        apart = tuning.TUNING.alternating_modes.apart
+        assign_levels(self.clip, self.typical_codes, self.main, self.second, apart, pixels, result)
         return result
 
 
@@ -69,7 +66,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), modes.frames)).round().astype(int)]
     # `main` and `second` (n_pixels, channels) are the colours that a pixel shows most; `replaced` (n_pixels,) says
     # where `main` is another one than the components show.
-    levels = _find_levels(frames, weights, picks, H, Wt)
+    levels = _find_levels(ModelledFrames(frames, picks, H, Wt), weights)
     _drop_isolated(levels, shape)  # single replaced pixels are noise
     use_second = _second_is_scene(levels, shape)  # (n_pixels,) flags
     levels.main[use_second] = levels.second[use_second]  # now `main` is the scene everywhere
@@ -79,18 +76,16 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     return H
 
 
-def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floats, Wt: Floats) -> _Levels:
-    """Find the levels, colours that a pixel shows in many of the frames `picks`, block by block to save memory.
+def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
+    """Find the levels, colours that a pixel shows in many of the measured frames, block by block to save memory.
 
-    `frames` are (n, n_pixels, channels), and `weights` (n, n_pixels), bytes, say how still each pixel is. The modelled
-    background has the components `H` (n_components, n_pixels, channels) and the codes `Wt` (n_components, n).
+    `weights` (n, n_pixels), bytes, say how still each pixel is.
     """
-    # Values within `near` grey levels are one level, beyond `apart` they are two. The modelled level stays the main one
-    # if frames of the share `held` show it, else one of `stronger` times its weight replaces it; a second level needs
-    # the share `second_share`.
     modes = tuning.TUNING.alternating_modes
-    n_pixels, channels = frames.shape[1:]
-    typical_codes = np.median(Wt[:, picks], axis=1).astype(np.float32)
+    rules = LevelRules(modes.near, modes.apart, modes.held, modes.stronger, modes.second_share)
+    picks, H = clip.picks, clip.H
+    n_pixels, channels = clip.frames.shape[1:]
+    typical_codes = np.median(clip.codes[:, picks], axis=1).astype(np.float32)
     # The attributes of `_Levels`, filled block by block below.
     main, second = np.empty((2, n_pixels, channels), np.uint8)
     replaced, found = np.zeros((2, n_pixels), np.bool_)
@@ -109,8 +104,7 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
         w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
         scratch = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
         asked = np.empty(stop - start, np.bool_)  # which pixels may have another level
-        limits = modes.near, modes.apart, modes.held
-        find_candidates(frames, w, picks, H, Wt, *limits, modes.second_share, *scratch, asked, start)
+        find_candidates(clip, w, rules, *scratch, asked, start)
         at = np.flatnonzero(asked)
         if not len(at):
             return
@@ -119,13 +113,12 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
         # main and second level as differences from the modelled one; 0: it stays the main one, or there is no second
         levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
         at += start  # from positions in the block to pixels
-        strength = modes.stronger, modes.second_share
-        find_levels(frames, w, picks, H, Wt, *limits, *strength, levels[0], levels[1], share, at)
+        find_levels(clip, w, rules, levels[0], levels[1], share, at)
         replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0  # another main level; a second one
         main[at], second[at] = to_uint8(levels + _shown(H[:, at], typical_codes))
 
     map_blocks(fill, blocks(n_pixels, tuning.TUNING.sample.block_pixels))
-    return _Levels(frames, picks, H, Wt, typical_codes, main, second, replaced, found)
+    return _Levels(clip, typical_codes, main, second, replaced, found)
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
@@ -147,7 +140,7 @@ def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
         Their level was replaced and that of their neighbours was not, so that noise is more likely than an object.
         """
         at = alone[slice(*block)]
-        levels.main[at] = to_uint8(_shown(levels.H[:, at], levels.typical_codes))
+        levels.main[at] = to_uint8(_shown(levels.clip.H[:, at], levels.typical_codes))
 
     map_blocks(put_back, blocks(len(alone), tuning.TUNING.sample.block_pixels))
 

@@ -95,8 +95,7 @@ class Registration:
         `frame` is grey and reduced like this level. After `steps` Gauss-Newton steps the difference to the scene is a
         mean in grey levels. Pixels that differ by `outlier` grey levels have a quarter of the weight.
         """
-        # a level is its scene, and the rows, columns and gradients (down, right) of the pixels that are used
-        return float(find_shift(frame, *self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
+        return float(find_shift(frame, self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 
     def _in_illumination_of_scene(self, grey: Floats) -> Floats:
         """Return a grey frame divided by the median ratio of its thumbnail to the scene's, where that is bright."""

@@ -13,6 +13,7 @@ of people and cars seldom do.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cv2
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray
-from visionnmf.apps.background.kernels import count_returns, measure_residuals, rank_residuals
+from visionnmf.apps.background.kernels import ModelledFrames, count_returns, measure_residuals, rank_residuals
 from visionnmf.engine.blocks import blocks, map_blocks
 
 __all__ = ["DynamicBackground", "find_dynamic_background", "smoothed"]
@@ -37,16 +38,6 @@ class DynamicBackground:
     usual: Floats  # median over the clip of the smoothed residual, with its sign, in grey levels
 
 
-@dataclass(frozen=True)
-class _Residuals:
-    """The residuals of some frames from the modelled background ``W H``, computed where they are needed."""
-
-    frames: FrameArray  # (n, n_pixels, channels)
-    picks: NDArray[np.intp]  # the numbers of the frames that are measured
-    H: Floats  # (n_components, n_pixels, channels): components of the background
-    Wt: Floats  # (n_components, n): their codes
-
-
 def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     """Return a residual of `shape` (height, width), which keeps its signs, smoothed and at half the size."""
     dynamic = tuning.TUNING.dynamic_background
@@ -57,7 +48,7 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     return np.asarray(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma), np.float32)
 
 
-def _measure(of: _Residuals, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
+def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
     """Measure the residuals, frame less background, over the k frames that are picked.
 
     Returns the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
@@ -66,28 +57,28 @@ def _measure(of: _Residuals, limit: Floats) -> tuple[Floats, Floats, NDArray[np.
     """
     # In what is smoothed, the mean over channels counts up to `mean_cap`; in the energy, the residual up to `cap`.
     dynamic = tuning.TUNING.dynamic_background
-    shape, picks = limit.shape, of.picks
-    n_pixels, channels = of.frames.shape[1:]
+    shape, picks = limit.shape, clip.picks
+    n_pixels, channels = clip.frames.shape[1:]
     energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)  # k <= 40 frames
     squared = (limit * limit).ravel()
     held = max(1, dynamic.held // n_pixels)  # frames that are measured at a time, to bound the memory
     smooth = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
     means = np.empty((held, n_pixels), np.int16)
     for first in range(0, len(picks), held):
-        some = picks[first : first + held]
+        some = clip._replace(picks=picks[first : first + held])
 
-        def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
-            """Measure the residuals of the frames `some` at a block of pixels; `some` is a default to bind it now.
+        def fill(some: ModelledFrames, block: tuple[int, int]) -> None:
+            """Measure the residuals of some frames at a block of pixels.
 
             Fills `means`, the residuals' means over channels; adds to `energy` the mean squares, and to `above` 1 where
             these exceed `squared`. Means and squares are capped, so that few large residuals do not decide.
             """
             m = block[1] - block[0]
             scratch = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
-            model = of.frames, some, of.H, of.Wt, (dynamic.mean_cap, dynamic.cap), squared
-            measure_residuals(*model, *scratch, means, energy, above, block[0])
+            caps = dynamic.mean_cap, dynamic.cap
+            measure_residuals(some, caps, squared, *scratch, means, energy, above, block[0])
 
-        map_blocks(fill, blocks(n_pixels, dynamic.block_pixels))
+        map_blocks(partial(fill, some), blocks(n_pixels, dynamic.block_pixels))
         for result, mean in zip(smooth[first : first + held], means, strict=False):
             result[:] = smoothed(mean.reshape(shape), shape)
     smooth /= 8  # the means are in eighths of a grey level
@@ -100,7 +91,7 @@ def _rank(quantile: float, count: int) -> int:
     return int(quantile * (count - 1) + 0.5)
 
 
-def _quantile(of: _Residuals, quantile: float, where: NDArray[np.bool_]) -> Floats:
+def _quantile(clip: ModelledFrames, quantile: float, where: NDArray[np.bool_]) -> Floats:
     """Return a quantile of the residual over the frames that are measured (height, width), and 0 outside `where`."""
     result = np.zeros(where.size, np.float32)
     pixels = np.flatnonzero(where)
@@ -110,8 +101,7 @@ def _quantile(of: _Residuals, quantile: float, where: NDArray[np.bool_]) -> Floa
 
         `result` (n_pixels,) is of the whole picture, and `pixels` are the flat indices of those that are asked for.
         """
-        rank = _rank(quantile, len(of.picks))
-        rank_residuals(of.frames, of.picks, of.H, of.Wt, rank, pixels[slice(*block)], result)
+        rank_residuals(clip, _rank(quantile, len(clip.picks)), pixels[slice(*block)], result)
 
     map_blocks(fill, blocks(len(pixels), tuning.TUNING.dynamic_background.block_pixels))
     return result.reshape(where.shape)
@@ -132,18 +122,18 @@ def find_dynamic_background(
     if width < dynamic.narrowest:
         return None
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
-    residuals = _Residuals(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)  # of evenly spaced frames
+    clip = ModelledFrames(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)  # evenly spaced frames
     # Smoothed residuals of the k frames that are measured (k, height / 2, width / 2); the mean energy of the residual,
     # and the number of frames in which it is above the usual noise, both (height, width).
     limit = dynamic.restless * scale
     # A little below the limit, so that rounding loses no pixel: `above` only says for which ones `_restless` computes
     # how often they exceed it.
-    smooth, energy, above = _measure(residuals, 0.999 * limit)
+    smooth, energy, above = _measure(clip, 0.999 * limit)
     # How certain it is (0 to 1) that a pixel moves in place: its differences cancel, or two colours alternate.
-    share = _restless(residuals, limit, smooth, energy, above)
+    share = _restless(clip, limit, smooth, energy, above)
     median = np.median(smooth, axis=0)
     smooth -= median
-    share = np.maximum(share, _alternating(residuals, smooth, energy))
+    share = np.maximum(share, _alternating(clip, smooth, energy))
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
     typical = np.median(np.abs(smooth, out=smooth), axis=0, overwrite_input=True)
@@ -152,12 +142,12 @@ def find_dynamic_background(
     # the frames, is that of residuals as they are: at least the noise of neighbouring frames, and within bounds
     smooth_noise, usual = (np.asarray(cv2.resize(each, (width, height)), np.float32) for each in (typical, median))
     np.maximum(dynamic.least, dynamic.typical * smooth_noise, out=smooth_noise)
-    wide = dynamic.wider * _quantile(residuals, dynamic.quantile, np.ones(shape, bool))
+    wide = dynamic.wider * _quantile(clip, dynamic.quantile, np.ones(shape, bool))
     np.clip(np.maximum(wide, noise, out=wide), scale, dynamic.widest, out=wide)
     return DynamicBackground(share, wide, smooth_noise, usual)
 
 
-def _restless(of: _Residuals, limit: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
+def _restless(clip: ModelledFrames, limit: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
     """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
 
     Little of the residual's energy survives smoothing there, and the residual is above `limit`, the noise in grey
@@ -167,7 +157,7 @@ def _restless(of: _Residuals, limit: Floats, smooth: Floats, energy: Floats, abo
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = limit.shape
-    asked = len(of.picks)
+    asked = len(clip.picks)
     kept = np.zeros_like(smooth[0])  # mean energy of the smoothed residual
     for each in smooth:
         kept += np.minimum(np.abs(each), dynamic.smooth_cap) ** 2
@@ -180,12 +170,12 @@ def _restless(of: _Residuals, limit: Floats, smooth: Floats, energy: Floats, abo
     survives /= cv2.blur(energy, (box, box)) + dynamic.energy
     # The quantile over frames can only exceed the limit where so many frames do; it is computed there alone.
     restless = above >= asked - _rank(dynamic.restless_frames, asked)
-    times_limit = _quantile(of, dynamic.restless_frames, (survives < dynamic.survives) & restless) / limit
+    times_limit = _quantile(clip, dynamic.restless_frames, (survives < dynamic.survives) & restless) / limit
     certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(times_limit - 1, 0, 1)
     return np.asarray(cv2.blur(certain, (feather, feather)), np.float32)
 
 
-def _alternating(of: _Residuals, smooth: Floats, energy: Floats) -> Floats:
+def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats:
     """Return how certain it is that the background alternates, as leaf and sky do (height, width), from 0 to 1.
 
     `smooth` (k, height / 2, width / 2) are the smoothed residuals of k frames less their median, and `energy` (height,
@@ -194,7 +184,7 @@ def _alternating(of: _Residuals, smooth: Floats, energy: Floats) -> Floats:
     """
     leaves = tuning.TUNING.leaves
     height, width = energy.shape
-    if len(of.frames) < leaves.fewest_frames:
+    if len(clip.frames) < leaves.fewest_frames:
         return np.zeros_like(energy)
     across = min(width // 2, leaves.grid)
     size = across, max(1, round(height * across / width))  # of the grid on which the test is made
@@ -221,7 +211,7 @@ def _alternating(of: _Residuals, smooth: Floats, energy: Floats) -> Floats:
         """
         part = slice(*block)
         found = np.empty((2, block[1] - block[0]), np.float32)
-        count_returns(of.frames, of.H, of.Wt, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)
+        count_returns(clip, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)
         shares[:, places[part]] = found
 
     map_blocks(fill, blocks(len(pixels), leaves.block_pixels))

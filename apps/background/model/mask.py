@@ -16,7 +16,7 @@ import numpy as np
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean
-from visionnmf.apps.background.kernels import score_pixels
+from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, score_pixels
 
 from .dynamic_background import DynamicBackground, smoothed
 
@@ -67,10 +67,9 @@ class MaskDecision:
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
-        # how dark a shadow may be, and how much the part of a residual counts that a shadow explains
-        shadow = tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight
-        floors = tuning.TUNING.noise.share_of_light, self.floor, tuning.TUNING.noise.floor
-        score_pixels(pixels, behind, self._noise.reshape(-1), *floors, *shadow, score.reshape(-1))
+        shadow = ShadowRule(tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight)
+        floor = NoiseFloor(tuning.TUNING.noise.share_of_light, self.floor, tuning.TUNING.noise.floor)
+        score_pixels(pixels, behind, self._noise.reshape(-1), floor, shadow, score.reshape(-1))
         if self.dynamic is not None:
             # `share` is 0 where the background is still, 1 where it surely moves: blend the two scores accordingly.
             score += self.dynamic.share * (_smoothed_score(frame, background, self.dynamic) - score)

@@ -35,13 +35,14 @@ from visionnmf import choices
 from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
-from visionnmf.apps.background.kernels import update_rows
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision, camera_floor
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
+
+from .kernels import OnlineScene, OnlineSteps, update_rows
 
 __all__ = ["OnlineBackgroundModel"]
 
@@ -312,23 +313,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
         self._notice_new_scene(moved, explained, seconds)  # as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
-        update_rows(
-            frame.reshape(self._scene.shape),
-            change,
-            moved,
-            self.gain_,
-            math.exp(-online.rows * seconds / self.forgetting),  # share of the weights that is not forgotten
-            online.value_seconds * self.frame_rate,  # weight beyond which steps do not shrink: values follow changes
-            noise.floor,
-            noise.ceiling,
-            self._scene,
-            self._alternative,
-            self._support,
-            self._alternative_support,
-            self._noise,
-            index % online.rows,  # the first of the rows that learn
-            online.rows,
-        )
+        kept = math.exp(-online.rows * seconds / self.forgetting)
+        steps = OnlineSteps(kept, online.value_seconds * self.frame_rate, noise.floor, noise.ceiling)
+        known = OnlineScene(self._scene, self._alternative, self._support, self._alternative_support, self._noise)
+        image = frame.reshape(self._scene.shape)
+        update_rows(image, change, moved, self.gain_, known, steps, index % online.rows, online.rows)
         self._before = frame
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:

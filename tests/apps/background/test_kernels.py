@@ -7,6 +7,7 @@ import pytest
 
 from visionnmf.apps.background import kernels
 from visionnmf.apps.background.frame_arrays import channel_mean, temporal_median
+from visionnmf.apps.background.online import kernels as online
 from visionnmf.apps.background.tuning import TUNING
 
 
@@ -18,7 +19,8 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
     picks, limit = np.arange(0, 12, 2), np.linspace(0, 30000, 30, dtype=np.float32)
     means, energy, above = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros(30, np.uint8)
     scratch = np.empty(28 * channels, np.float32), np.empty((2, 28), np.float32)
-    kernels.measure_residuals(frames, picks, H, codes, (60.0, 40.0), limit, *scratch, means, energy, above, 2)
+    clip = kernels.ModelledFrames(frames, picks, H, codes)
+    kernels.measure_residuals(clip, (60.0, 40.0), limit, *scratch, means, energy, above, 2)
     y = frames[picks] - np.minimum(np.einsum("rt,rpc->tpc", codes[:, picks], H), 255)
     squares = (y**2).mean(axis=2)
     np.testing.assert_allclose(means[:, 2:] / 8, y.mean(axis=2)[:, 2:].clip(-60, 60), atol=0.07)
@@ -28,7 +30,7 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
     assert not (means[:, :2].any() or energy[:2].any() or above[:2].any())
     for rank in (0, 2, 5):
         usual = np.zeros(30, np.float32)
-        kernels.rank_residuals(frames, picks, H, codes, rank, np.array([3, 17]), usual)
+        kernels.rank_residuals(clip, rank, np.array([3, 17]), usual)
         np.testing.assert_allclose(usual[[3, 17]], np.sqrt(np.sort(squares, axis=0)[rank, [3, 17]]), rtol=1e-4)
         assert np.count_nonzero(usual) == 2
 
@@ -41,7 +43,8 @@ def test_colours_that_come_back_are_those_of_numpy(channels, rng):
     H = np.full((1, 40, channels), 100, np.float32)
     codes, pixels, parts = rng.uniform(0.9, 1.1, (1, 31)).astype(np.float32), np.arange(5, 38), 4
     shares = np.empty((2, len(pixels)), np.float32)
-    kernels.count_returns(frames, H, codes, pixels, (18.0, 60.0), parts, shares)
+    clip = kernels.ModelledFrames(frames, np.arange(31), H, codes)
+    kernels.count_returns(clip, pixels, (18.0, 60.0), parts, shares)
     y = frames[:, pixels] - codes[0][:, None, None] * 100
     away = np.sqrt((y**2).mean(axis=2)) > 60
     alike = np.sqrt(((y[:, None] - y[None]) ** 2).mean(axis=3)) <= 18  # (n, n, n_pixels)
@@ -71,9 +74,9 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
     first, other = np.full((2, pixels, channels), -1, np.float32)  # the last pixel is left out
     share = np.full(pixels, -1, np.float32)
     modes = TUNING.alternating_modes
-    constants = modes.near, modes.apart, modes.held, modes.stronger, modes.second_share
-    picks = np.arange(n)
-    kernels.find_levels(frames, weights, picks, H, codes, *constants, first, other, share, np.arange(pixels - 1))
+    rules = kernels.LevelRules(modes.near, modes.apart, modes.held, modes.stronger, modes.second_share)
+    clip = kernels.ModelledFrames(frames, np.arange(n), H, codes)
+    kernels.find_levels(clip, weights, rules, first, other, share, np.arange(pixels - 1))
     assert (share[-1], first[-1, 0], other[-1, 0]) == (-1, -1, -1)
     for p in range(pixels - 1):
         y, w = frames[:, p] - shown[:, p], weights[:, p]
@@ -91,8 +94,7 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
             assert share[p] == 0
     scratch = np.empty(30 * channels, np.float32), np.empty((4, 30), np.float32)
     asked = np.zeros(30, bool)
-    near, apart, held, _, second = constants
-    kernels.find_candidates(frames, weights[:, 9:39], picks, H, codes, near, apart, held, second, *scratch, asked, 9)
+    kernels.find_candidates(clip, weights[:, 9:39], rules, *scratch, asked, 9)
     levels = (share[9:39] > 0) | (first[9:39] != 0).any(axis=1)
     assert (asked >= levels).all()
     assert levels.any() and not asked.all()
@@ -109,7 +111,8 @@ def test_which_level_is_seen(channels, rng):
     first, other = rng.integers(0, 256, (2, pixels, channels), dtype=np.uint8)
     asked, picks = np.arange(3, 27), np.array([0, 2, 5])
     sides = np.empty((len(picks), len(asked)), np.int8)
-    kernels.assign_levels(frames, picks, H, codes, typical, first, other, 60.0, asked, sides)
+    clip = kernels.ModelledFrames(frames, picks, H, codes)
+    kernels.assign_levels(clip, typical, first, other, 60.0, asked, sides)
     for i, t in enumerate(picks):
         for at, p in enumerate(asked):
             y = frames[t, p] - codes[:, t] @ H[:, p] + typical @ H[:, p]
@@ -128,7 +131,8 @@ def test_scores_are_those_of_a_slow_loop(channels, rng):
     background = np.zeros_like(frame)
     score = np.full(n, -1, np.float32)
     kernels.show_background(H, codes, background)
-    kernels.score_pixels(frame, background, scale, 0.05, 4.0, 8.0, 0.7, 0.5, score)
+    floor, shadow = kernels.NoiseFloor(0.05, 4.0, 8.0), kernels.ShadowRule(0.7, 0.5)
+    kernels.score_pixels(frame, background, scale, floor, shadow, score)
     for i in range(n):
         b = np.floor(np.minimum(codes @ H[:, i], 255).astype(float) + 0.5)
         x = frame[i].astype(float)
@@ -182,23 +186,22 @@ def test_steps_are_those_of_a_slow_loop(channels, rng):
     alternative_support[rng.random(shape) < 0.3] = 0
     noise = rng.uniform(1, 20, shape).astype(np.float32)
     before = [array.copy() for array in (scene, alternative, support, alternative_support, noise)]
-    kernels.update_rows(
-        frame, change, moved, gain, 0.9, 2.0, 6.0, 16.0, scene, alternative, support, alternative_support, noise, 1, 3
-    )
+    known = online.OnlineScene(scene, alternative, support, alternative_support, noise)
+    online.update_rows(frame, change, moved, gain, known, online.OnlineSteps(0.9, 2.0, 6.0, 16.0), 1, 3)
     swapped = 0
     for y, x in np.ndindex(shape):
         b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
         if y % 3 == 1:
-            sigma += kernels.NOISE_STEP * max(sigma, 1) * (1 if change[y, x] / kernels.NORMAL_CHANGE > sigma else -1)
+            sigma += online.NOISE_STEP * max(sigma, 1) * (1 if change[y, x] / online.NORMAL_CHANGE > sigma else -1)
             scale = min(max(sigma, 6), 16)
             weight = 3 * gain / (1 + (moved[y, x] / scale) ** 2)
             held, against = 0.9 * held, 0.9 * against
             value = frame[y, x].astype(float)
             if np.abs(value - gain * b).max() < 2 * scale:
-                step = kernels.MEDIAN_STEP * weight * scale / (min(held, 2) + 1)
+                step = online.MEDIAN_STEP * weight * scale / (min(held, 2) + 1)
                 b, held = b + np.clip(value / gain - b, -step, step), held + weight
             elif against > 0 and np.abs(value - gain * r).max() < 2 * scale:
-                step = kernels.MEDIAN_STEP * weight * scale / (min(against, 2) + 1)
+                step = online.MEDIAN_STEP * weight * scale / (min(against, 2) + 1)
                 r, against = r + np.clip(value / gain - r, -step, step), against + weight
             else:
                 against -= weight

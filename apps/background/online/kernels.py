@@ -1,0 +1,102 @@
+"""The numba kernel of the online background model, which writes into arrays of the caller and validates nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from visionnmf._jit import kernel
+
+MEDIAN_STEP = 1.25  # over the weight, in units of the noise: 1 / (2 density at the median) of a normal distribution
+NOISE_STEP = 0.02  # of the noise itself: a median followed by the sign, which foreground hardly moves
+NORMAL_CHANGE = 0.954  # median of |x - a| for independent normal x, a of standard deviation 1
+
+
+class OnlineScene(NamedTuple):
+    """What the online model knows of each pixel, updated in place.
+
+    `scene` and its `alternative` are (height, width, channels); `support` and `alternative_support` are the weights of
+    the frames that show them, and `noise` is in grey levels, all three (height, width).
+    """
+
+    scene: Any
+    alternative: Any
+    support: Any
+    alternative_support: Any
+    noise: Any
+
+
+class OnlineSteps(NamedTuple):
+    """How the online model moves: `keep` is the share of the weights that is left since the last update of a row.
+
+    Steps get no shorter beyond the weight `longest`, and the noise counts as between `low` and `high` grey levels.
+    """
+
+    keep: float
+    longest: float
+    low: float
+    high: float
+
+
+@kernel
+def update_rows(frame, change, moved, gain, known, steps, first, every):  # type: ignore[no-untyped-def]
+    """Update scene, alternative and noise by every `every`-th row of a frame, from row `first` on.
+
+    A value near the scene supports it and moves it by a step of the Manhattan loss: that of Robbins and Monro for a
+    median, scale over weight in the direction of the sign. A value far from it supports the alternative, the one other
+    value that is kept. A value far from both takes weight from the alternative, and at last its place. An alternative
+    of more weight than the scene becomes the scene.
+
+    `known` is an :class:`OnlineScene`, which is updated in place. `change` and `moved` (height, width) are the
+    difference from the previous frame and the same smoothed. `gain` is the illumination of the frame relative to the
+    scene. `steps` is an :class:`OnlineSteps`.
+    """
+    scene, alternative, support, alternative_support, noise = known
+    height, width, n_channels = frame.shape
+    one, zero = np.float32(1), np.float32(0)
+    noise_step, unit = np.float32(NOISE_STEP), np.float32(1 / NORMAL_CHANGE)
+    gain, keep, longest = np.float32(gain), np.float32(steps.keep), np.float32(steps.longest)
+    low, high = np.float32(steps.low), np.float32(steps.high)
+    sure = gain * np.float32(every)  # a dark frame says less: a change of the scene changes its residual by the gain
+    for y in range(first, height, every):
+        for x in range(width):
+            # The noise follows the median of the change over NORMAL_CHANGE, by steps in the direction of the sign.
+            step = max(noise[y, x], one) * noise_step
+            noise[y, x] += step if unit * np.float32(change[y, x]) > noise[y, x] else -step
+            scale = min(max(noise[y, x], low), high)
+            near = scale + scale
+            ratio = np.float32(moved[y, x]) / scale
+            weight = sure / (one + ratio * ratio)
+            off = other = zero  # largest difference over channels from the scene, and from the alternative
+            for c in range(n_channels):
+                value = np.float32(frame[y, x, c])
+                off = max(off, abs(value - gain * scene[y, x, c]))
+                other = max(other, abs(value - gain * alternative[y, x, c]))
+            held, against = support[y, x] * keep, alternative_support[y, x] * keep  # weights of scene and alternative
+            length = np.float32(MEDIAN_STEP) * weight * scale
+            if off < near:
+                length /= min(held, longest) + one
+                held += weight
+                for c in range(n_channels):
+                    miss = np.float32(frame[y, x, c]) / gain - scene[y, x, c]
+                    scene[y, x, c] += min(max(miss, -length), length)
+            elif other < near and against > zero:
+                length /= min(against, longest) + one
+                against += weight
+                for c in range(n_channels):
+                    miss = np.float32(frame[y, x, c]) / gain - alternative[y, x, c]
+                    alternative[y, x, c] += min(max(miss, -length), length)
+            else:
+                against -= weight
+                if against < zero:
+                    against = weight
+                    for c in range(n_channels):
+                        alternative[y, x, c] = np.float32(frame[y, x, c]) / gain
+            if against > held:
+                held, against = against, held
+                for c in range(n_channels):
+                    kept = scene[y, x, c]
+                    scene[y, x, c] = alternative[y, x, c]
+                    alternative[y, x, c] = kept
+            support[y, x], alternative_support[y, x] = held, against
