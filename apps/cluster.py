@@ -132,19 +132,17 @@ class _Workers(Executor):
 
     def __init__(self, scheduler: str, client: Any) -> None:
         self._scheduler, self._client = scheduler, client  # its address, and a client of Dask
-        # what workers must know of this process: its version, its folder, and when it began
-        self._place = _Place(__version__, os.getcwd(), time.time())
+        self._process = _Process(__version__, os.getcwd(), time.time())
         self._sent: dict[int, tuple[partial[Any], Any]] = {}  # by id: partial functions, and those on the cluster
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call. What is bound to a partial function is sent once for all its calls."""
-        # `_place` tells the worker about this process, and `seen` lists the files that it must see.
-        seen: list[str] = []
+        needed: list[str] = []
         if upload.takes_files(fn):
             names = upload.names_of(fn, args, kwargs)
-            seen = [name for name in (*names.inputs, *names.outs) if os.path.lexists(name)]
+            needed = [name for name in (*names.inputs, *names.outs) if os.path.lexists(name)]
         found: Future[T] = Future()
-        self._start(found, self._hand_on, _do, replace(self._place, seen=seen), fn, args, kwargs)
+        self._start(found, self._hand_on, _do, replace(self._process, needed=needed), fn, args, kwargs)
         return found
 
     def close(self) -> None:
@@ -155,15 +153,14 @@ class _Workers(Executor):
         found: Future[Any],
         hand_on: Callable[[Future[Any], Future[Any]], None],
         do: Callable[..., Any],
-        place: _Place,
+        process: _Process,
         fn: Callable[..., Any],
         *more: Any,
     ) -> None:
-        """Let a worker call ``do(place, fn, *more)``, then ``hand_on(found, outcome)`` with its outcome."""
-        # `found` is the future that `submit` returns, `place` what the worker must know of this process, and `do` the
-        # function that prepares the worker and calls `fn` there. The outcome is awaited on the loop of Dask's client.
-        # Dask would send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the
-        # cluster. `pure=False` keeps Dask from taking equal calls for one.
+        """Let a worker call ``do(process, fn, *more)``, then ``hand_on(found, outcome)`` with its outcome."""
+        # `do` prepares the worker and calls `fn` there. The outcome is awaited on the loop of Dask's client. Dask would
+        # send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the cluster.
+        # `pure=False` keeps Dask from taking equal calls for one.
         import dask
 
         sent: Any = fn
@@ -172,7 +169,7 @@ class _Workers(Executor):
                 if id(fn) not in self._sent:
                     self._sent[id(fn)] = fn, self._client.submit(_itself, fn, pure=False)
                 sent = self._sent[id(fn)][1]
-            task = self._client.submit(do, place, sent, *more, pure=False)
+            task = self._client.submit(do, process, sent, *more, pure=False)
         outcome = asyncio.run_coroutine_threadsafe(self._outcome(task), self._client.loop.asyncio_loop)
         outcome.add_done_callback(partial(hand_on, found))
 
@@ -217,6 +214,43 @@ class _Workers(Executor):
             raise LostJobError(f"{error.args[1]}: was removed before its turn came") from None
 
 
+class _Gate:
+    """Lets a limited number of jobs be under way, so that not all of their files are held at once."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()  # guards the attributes below, and wakes those that wait
+        self._under_way, self._most = 0, 0  # jobs that have entered and not left, and how many there may be
+        self._limit = 0.0  # bytes of a job
+        self._closed = False
+
+    def open(self, most: int, limit: float) -> None:
+        """Set how many jobs may be under way, and how many bytes the files of each, and its results, may have."""
+        with self._change:
+            self._most, self._limit = most, limit
+            self._change.notify()
+
+    def enter(self) -> float:
+        """Wait until a job may enter, and return its limit of bytes; raise CancelledError once the gate is closed."""
+        with self._change:
+            self._change.wait_for(lambda: self._closed or self._under_way < self._most)
+            if self._closed:
+                raise CancelledError
+            self._under_way += 1
+            return self._limit
+
+    def leave(self, _job: object) -> None:
+        """Count a job that is not under way any more."""
+        with self._change:
+            self._under_way -= 1
+            self._change.notify()
+
+    def close(self) -> None:
+        """Let no job enter any more."""
+        with self._change:
+            self._closed = True
+            self._change.notify()
+
+
 class _Uploads(_Workers):
     """Workers of a cluster that see no files of ours: a job's files travel with it, and its results back.
 
@@ -227,11 +261,11 @@ class _Uploads(_Workers):
         if os.name == "nt":  # names with drives cannot lie below another folder
             raise VisionNMFError("upload=True is not possible on Windows; use a shared path")
         super().__init__(scheduler, client)
+        self._process = replace(self._process, folder=None)  # jobs work in private folders
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._change = threading.Condition()  # guards what the threads share, and wakes `_wait`
-        self._under_way, self._closed = 0, False  # jobs that were sent and have not ended; whether no more are sent
+        self._gate = _Gate()
         self._contents: dict[str, Any] = {}  # by name: inputs of several jobs, on the cluster; None after the first
-        self._look(PATIENCE)  # sets `_most`, the jobs that may be under way, and `_limit`, the bytes of each
+        self._fit_gate(PATIENCE)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call, whose files are read when its turn has nearly come."""
@@ -241,24 +275,17 @@ class _Uploads(_Workers):
 
     def close(self) -> None:
         """Send and write nothing more; a job whose results are being written is completed."""
-        with self._change:
-            self._closed = True
-            self._change.notify()
+        self._gate.close()
         self._reader.shutdown(cancel_futures=True)
         self._writer.shutdown(cancel_futures=True)
 
     def _send(self, found: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Send a call and its files, once there are fewer than `AHEAD` for each worker under way."""
-        # `found` is the future that `submit` has returned, which gets any error. `parcel` packs the arguments,
-        # `_do_uploaded` unpacks them on the worker, and `_later` writes the results.
-        # `_wait` returns the limit of bytes for one job. `_place` gets no folder, because the job works in a private
-        # one. `_content` returns the content of a file, or the task that keeps it on the cluster.
+        """Send a call and its files once the gate lets it through; `found` gets its outcome, or the error."""
         try:
-            limit = self._wait()
-            found.add_done_callback(self._ended)
-            place = replace(self._place, folder=None)
+            limit = self._gate.enter()
+            found.add_done_callback(self._gate.leave)
             if not upload.takes_files(fn):
-                self._start(found, self._hand_on, _do, place, fn, args, kwargs)
+                self._start(found, self._hand_on, _do, self._process, fn, args, kwargs)
                 return
             try:
                 names = upload.names_of(fn, args, kwargs)
@@ -267,65 +294,39 @@ class _Uploads(_Workers):
                 sent = upload.parcel(names, args, kwargs, limit)
             except (MediaError, OSError) as error:
                 raise LostJobError(one_line(error)) from error
-            self._start(found, self._later, _do_uploaded, place, fn, sent, *contents)
+            self._start(found, self._hand_on_later, _do_uploaded, self._process, fn, sent, *contents)
         except BaseException as error:
             found.set_exception(error)
 
-    def _wait(self) -> float:
-        """Wait until a job may be sent, and return how many bytes its files, and its results, may have."""
-        # `_change` guards `_under_way`, the number of jobs that were sent and have not ended, `_most`, how many there
-        # may be, and `_closed`. `_limit` is in bytes.
-        with self._change:
-            self._change.wait_for(lambda: self._closed or self._under_way < self._most)
-            if self._closed:
-                raise CancelledError
-            self._under_way += 1
-            return self._limit
-
-    def _look(self, patience: float) -> None:
-        """Set how many jobs may be under way and the bytes of each, by the workers that are there now."""
-        # They are `_most` and `_limit`. A scheduler that does not answer in `patience` seconds raises OSError.
-        # `_change` guards both, and wakes `_wait`.
+    def _fit_gate(self, patience: float) -> None:
+        """Fit the gate to the workers that are there now; OSError if the scheduler does not answer in `patience` s."""
         found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
         workers = found["workers"].values()
-        limit = min((each["memory_limit"] or math.inf for each in workers), default=math.inf) / upload.SHARE
-        with self._change:
-            self._most, self._limit = AHEAD * max(1, len(workers)), limit
-            self._change.notify()
-
-    def _ended(self, _found: Future[Any]) -> None:
-        """Count a job that is not under way any more."""
-        # `_change` guards `_under_way`, and wakes `_wait`.
-        with self._change:
-            self._under_way -= 1
-            self._change.notify()
+        memory = min((each["memory_limit"] or math.inf for each in workers), default=math.inf)
+        self._gate.open(AHEAD * max(1, len(workers)), memory / upload.SHARE)
 
     def _content(self, name: str) -> Any:
         """Return the content of an input, or the task that keeps it on the cluster from the second job on."""
-        # `_contents` has inputs by name: None after the first job, then the task. An input of a single job need not be
-        # kept.
         if self._contents.get(name) is not None:
             return self._contents[name]
         content = upload.content_of(name)
         if name in self._contents:
             content = self._contents[name] = self._client.submit(_itself, content, pure=False)
         else:
-            self._contents[name] = None
+            self._contents[name] = None  # an input of a single job need not be kept
         return content
 
-    def _later(self, found: Future[Any], task: Future[Any]) -> None:
-        """Let the other thread write what a task has sent back; this one is that of the client."""
-        # `_writer` is that thread.
+    def _hand_on_later(self, found: Future[Any], task: Future[Any]) -> None:
+        """Let the writing thread take back what a task has sent; this thread is that of the client."""
         with suppress(RuntimeError):  # after `close` nobody waits for it
             self._writer.submit(self._take_back, found, task)
 
     def _take_back(self, found: Future[Any], task: Future[Any]) -> None:
         """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
-        # `_look` updates how many jobs may be under way, because workers may have come or gone.
         try:
             returned = self._result(task)
             with suppress(OSError):  # of a scheduler that was lost meanwhile
-                self._look(BRIEFLY)
+                self._fit_gate(BRIEFLY)  # workers may have come or gone
             try:
                 result, error = upload.take_back(returned)
             except (MediaError, OSError) as problem:
@@ -343,52 +344,50 @@ def _itself(function: T) -> T:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Process:
     """What a worker needs to know about the process that has submitted a job.
 
     Files written since `began` are results of this run: perhaps those of a worker that was lost before it could report
-    them, so they are replaced. The folder is None if files travel. Of that process it has the version, the folder, when
-    it began, and the names that the worker must see.
+    them, so they are replaced. The folder is None if files travel. The worker must see the files `needed`.
     """
 
     version: str
     folder: str | None
     began: float
-    seen: Sequence[str] = ()
+    needed: Sequence[str] = ()
 
 
-def _do(place: _Place, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Call a function on a worker, in one thread and in the folder of the process that has submitted it."""
-    # `replacing_since` lets the job replace files written since the run began, perhaps by a worker that was lost.
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 
     from visionnmf.io import replacing_since
 
     worker = get_worker()
-    _check_worker(worker.address, __version__, place.version, worker.state.nthreads)
+    _check_worker(worker.address, __version__, process.version, worker.state.nthreads)
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     before = os.getcwd()
     try:
-        os.chdir(place.folder or before)
+        os.chdir(process.folder or before)
     except OSError as error:
-        raise UnseenError(worker.address, place.folder) from error
+        raise UnseenError(worker.address, process.folder) from error
     try:
-        for name in place.seen:
+        for name in process.needed:
             if not os.path.lexists(name):
                 raise UnseenError(worker.address, name)
-        with threadpool_limits(1), replacing_since(place.began):
+        with threadpool_limits(1), replacing_since(process.began):
             return function(*args, **kwargs)
     finally:
         os.chdir(before)
 
 
 def _do_uploaded(
-    place: _Place, function: Callable[..., Any], sent: upload.Parcel, *contents: dict[str, bytes]
+    process: _Process, function: Callable[..., Any], sent: upload.Parcel, *contents: dict[str, bytes]
 ) -> upload.Returned:
     """Call a function on a worker, on files that were sent to it; return what it has returned and written."""
     # `contents` has the content of each input by file name.
     from distributed import get_worker
 
     work = partial(upload.work_in_private, function, sent, contents, get_worker().local_directory)
-    return _do(place, work, (), {})
+    return _do(process, work, (), {})

@@ -81,7 +81,7 @@ def assert_same_run(*command, workers):
     two = run(*words, "--scheduler", workers.scheduler_address, "--upload")
     assert without_seconds(one.stdout) == without_seconds(two.stdout).replace("two", "one")
     said = [
-        [line for line in found.stderr.splitlines() if not re.search(r"(done|ing|images) \d", line)]
+        [line for line in found.stderr.splitlines() if not re.search(r"(done|ing|images|working for) \d", line)]
         for found in (one, two)
     ]
     assert said[0] == [line.replace("two", "one") for line in said[1]]
