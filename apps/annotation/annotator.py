@@ -29,7 +29,7 @@ from visionnmf._checks import (
 from visionnmf._progress import Progress
 from visionnmf.exceptions import ParameterError
 
-from .image_codes import PLAIN, Block, check_coder, coded, fit_blocks
+from .image_codes import PLAIN, Block, Coding, check_coder, coded, fit_blocks
 from .neighbours import (
     METRICS,
     TRANSFERS,
@@ -218,11 +218,8 @@ class ImageAnnotator(BaseEstimator):
         if unknown:  # metrics of views that there are not
             raise ParameterError(f"metrics must name views, {', '.join(self.views_)}; got {shown(unknown)}")
         seed = check_seed(self.random_state)
-        # A block is the model of one view with one number of components. `_rooted` says whether features and codes
-        # become the square roots of their shares in each row.
-        self.blocks_, codes = fit_blocks(
-            X, self.views_, self.coder, ranks, self._rooted, self.pseudo_inverse, seed, progress
-        )
+        # A block is the model of one view with one number of components.
+        self.blocks_, codes = fit_blocks(X, self.views_, self._coding(ranks), seed, progress)
         self._learn(codes, np.random.default_rng(seed), progress or (lambda *_: None))
         return self
 
@@ -296,12 +293,15 @@ class ImageAnnotator(BaseEstimator):
 
     def _codes(self, X: ArrayLike) -> Array:
         """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
-        # `blocks_` holds the fitted models of the views, `columns_` (n_columns,) the factors of the codes, and
-        # `_rooted` says whether features and codes become square roots of their shares.
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
-        return coded(X, self.views_, self.blocks_, self._rooted, self.pseudo_inverse) * self.columns_
+        return coded(X, self.views_, self.blocks_, self._coding()) * self.columns_
+
+    def _coding(self, ranks: tuple[int, ...] = ()) -> Coding:
+        """Return how features become codes; `ranks`, the numbers of components, are for learning only."""
+        # `metrics` are distances that the caller chose for features as they are
+        return Coding(self.coder, ranks, self.hellinger and self.metrics is None, self.pseudo_inverse)
 
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
         """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids.
@@ -351,17 +351,11 @@ class ImageAnnotator(BaseEstimator):
         usual = WEIGHTED_NEIGHBOURS if self.method == "weighted" else JEC_NEIGHBOURS
         return self.n_neighbors or usual
 
-    @property
-    def _rooted(self) -> bool:
-        """Whether features and codes become the square roots of their shares in each row, as in Hellinger distances."""
-        # `metrics` are distances that the caller chose for features as they are
-        return self.hellinger and self.metrics is None
-
     def _metric(self, block: Block) -> str:
         """Return the metric of a block, the codes of one view: that of all views, that of its view, or the default."""
-        return (
-            self.metrics.get(block.view, MANHATTAN) if isinstance(self.metrics, Mapping) else self.metrics or MANHATTAN
-        )
+        if isinstance(self.metrics, Mapping):
+            return self.metrics.get(block.view, MANHATTAN)
+        return self.metrics or MANHATTAN
 
     @property
     def _distance_of(self) -> Distance:

@@ -62,23 +62,25 @@ def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scor
     precisions only.
     """
     hits = truth & given
+    labelled = truth.any(axis=1)  # images with words
+    n_words, n_right = truth[labelled].sum(1), hits[labelled].sum(1)
+    n_wrong = given[labelled].sum(1) - n_right
+    n_others = np.maximum(truth.shape[1] - n_words, 1)  # words that an image lacks
     have, got, right = truth.sum(0), given.sum(0), hits.sum(0)  # images of each word: that have it, got it, and both
     occurs = have > 0
-    precision = right / np.maximum(got, 1)
-    recall = right / np.maximum(have, 1)
-    mean_precision = _mean(precision[occurs])
-    mean_recall = _mean(recall[occurs])
-    both = mean_precision + mean_recall
-    per_image = _per_image(truth, given, hits)
+    precision = _mean((right / np.maximum(got, 1))[occurs])
+    recall = _mean((right / np.maximum(have, 1))[occurs])
     average = float("nan") if scores is None else _mean(_average_precisions(truth[:, occurs], scores[:, occurs]))
     return Scores(
-        *per_image,
-        mean_precision,
-        mean_recall,
-        2 * mean_precision * mean_recall / both if both else 0.0,
-        int((right[occurs] > 0).sum()),
-        average,
-        int(occurs.sum()),
+        accuracy=_mean(n_right / np.maximum(n_right + n_wrong, 1)),
+        recall=_mean(n_right / n_words),
+        normalized=_mean(n_right / n_words - n_wrong / n_others),
+        word_precision=precision,
+        word_recall=recall,
+        f1=2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        n_plus=int((right[occurs] > 0).sum()),
+        mean_average_precision=average,
+        n_words=int(occurs.sum()),
     )
 
 
@@ -89,17 +91,6 @@ def _average_precisions(truth: Array, scores: Array) -> Array:
     # The precision among the first 1, 2, ... images; its mean over the places of true images is the result.
     precision = np.cumsum(found, axis=0) / np.arange(1, len(found) + 1)[:, None]
     return np.asarray((precision * found).sum(0) / found.sum(0))
-
-
-def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, float]:
-    """Return the mean precision, recall and normalised score (recall minus false alarm rate) over images with words."""
-    # All three arguments are boolean (n_images, n_words): words that images have, got, and both.
-    labelled = truth.any(axis=1)
-    # For each image: n true words, r right ones among those given, w wrong ones; `others` are the words it lacks.
-    n, r = truth[labelled].sum(1), hits[labelled].sum(1)
-    w = given[labelled].sum(1) - r
-    others = np.maximum(truth.shape[1] - n, 1)
-    return _mean(r / np.maximum(r + w, 1)), _mean(r / n), _mean(r / n - w / others)
 
 
 def _mean(values: Array) -> float:

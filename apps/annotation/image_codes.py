@@ -46,57 +46,66 @@ def check_coder(coder: Any) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Coding:
+    """How views become codes.
+
+    `coder` is "none", the name of a loss, "or-nmf", or an estimator; a view gets a model for each number of components
+    in `ranks`. With `hellinger`, features and codes become the square roots of their shares in each row. With
+    `pseudo_inverse`, codes are features times the pseudo-inverse of the components.
+    """
+
+    coder: Any
+    ranks: Sequence[int]
+    hellinger: bool
+    pseudo_inverse: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features themselves are the codes."""
+        return isinstance(self.coder, str) and self.coder == PLAIN
+
+
 def fit_blocks(
-    X: Array,
-    views: Mapping[str, slice],
-    coder: Any,
-    ranks: Sequence[int],
-    hellinger: bool,
-    pseudo_inverse: bool,
-    random_state: Any,
-    progress: Progress | None = None,
+    X: Array, views: Mapping[str, slice], coding: Coding, random_state: Any, progress: Progress | None = None
 ) -> tuple[list[Block], Array]:
     """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
 
-    One model is learnt for each view, the columns that `views` names, and each number of components in `ranks`. `coder`
-    is "none", the name of a loss, "or-nmf", or an estimator. With `hellinger`, features and codes become the square
-    roots of their shares in each row. With `pseudo_inverse`, codes are features times the pseudo-inverse of the
-    components. `progress`, if given, is called as ``progress("coding", done, total)`` after each view.
+    `views` names the columns of each view. `progress`, if given, is called as ``progress("coding", done, total)`` after
+    each view.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
     # Components are learnt from at most MAX_FITTED images; all images are coded.
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(len(X), MAX_FITTED, replace=False)) if len(X) > MAX_FITTED else slice(None)
+    n_columns = 0
     for done, (view, columns) in enumerate(views.items(), 1):
-        part = prepared(X[:, columns], hellinger)
+        part = prepared(X[:, columns], coding.hellinger)
         # larger ranks are lowered to this one, a share of the smaller side of the matrix
         most = max(1, int(MAX_SHARE * min(part.shape)))
-        # Rank 0 stands for the features themselves (coder "none"), without a model.
-        for rank in [0] if _is_plain(coder) else sorted({min(rank, most) for rank in ranks}):
-            learnt = None if not rank else _learnt(part[rows], coder, rank, random_state)
-            codes = _codes(learnt, part, hellinger, pseudo_inverse)
-            start = sum(other.shape[1] for other in parts)  # the first column of these codes
-            blocks.append(Block(view, learnt, slice(start, start + codes.shape[1])))
+        models: list[Any] = [None]  # for the features themselves
+        if not coding.is_plain:
+            ranks = sorted({min(rank, most) for rank in coding.ranks})
+            models = [_learnt(part[rows], coding.coder, rank, random_state) for rank in ranks]
+        for model in models:
+            codes = _codes(model, part, coding)
+            blocks.append(Block(view, model, slice(n_columns, n_columns + codes.shape[1])))
             parts.append(codes)
+            n_columns += codes.shape[1]
         if progress is not None:
             progress("coding", done, len(views))
     return blocks, np.concatenate(parts, axis=1)
 
 
-def coded(
-    X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool, pseudo_inverse: bool
-) -> Array:
+def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], coding: Coding) -> Array:
     """Return the codes (n_samples, n_columns) of samples by the fitted models of `blocks`, side by side.
 
-    `views` has the columns of `X` for each view. With `hellinger`, features and codes become the square roots of their
-    shares in each row. With `pseudo_inverse`, codes are features times the pseudo-inverse of the components. A view is
-    prepared once, although several blocks may code it.
+    `views` has the columns of `X` for each view. A view is prepared once, although several blocks may code it.
     """
-    parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
-    return np.concatenate(
-        [_codes(block.coder, parts[block.view], hellinger, pseudo_inverse) for block in blocks], axis=1
-    )
+    names = dict.fromkeys(block.view for block in blocks)
+    parts = {view: prepared(X[:, views[view]], coding.hellinger) for view in names}
+    return np.concatenate([_codes(block.coder, parts[block.view], coding) for block in blocks], axis=1)
 
 
 def prepared(X: Array, hellinger: bool) -> Array:
@@ -106,11 +115,6 @@ def prepared(X: Array, hellinger: bool) -> Array:
         return np.ascontiguousarray(X)
     size = np.abs(X)
     return np.copysign(np.sqrt(size / np.maximum(size.sum(axis=1, keepdims=True), np.float32(1e-30))), X)
-
-
-def _is_plain(coder: Any) -> bool:
-    """Return whether the features themselves are the codes."""
-    return isinstance(coder, str) and coder == PLAIN
 
 
 def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
@@ -130,11 +134,9 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
         return model.fit(X)
 
 
-def _codes(learnt: Any, X: Array, hellinger: bool, pseudo_inverse: bool) -> Array:
-    """Return the codes (n_samples, n_columns) of a view; `learnt` None: the features; `hellinger`: roots of shares."""
-    # `X` (n_samples, n_features) are the view's features as :func:`prepared`. With `pseudo_inverse` codes are these
-    # times the pseudo-inverse of the components (n_components, n_features), else what the model's `transform` gives.
-    if learnt is None:
+def _codes(model: Any, X: Array, coding: Coding) -> Array:
+    """Return the codes (n_samples, n_columns) of a view's prepared features `X` by its model; None: the features."""
+    if model is None:
         return X
-    codes = X @ np.linalg.pinv(learnt.components_) if pseudo_inverse else learnt.transform(X)
-    return prepared(np.asarray(codes, np.float32), hellinger)
+    codes = X @ np.linalg.pinv(model.components_) if coding.pseudo_inverse else model.transform(X)
+    return prepared(np.asarray(codes, np.float32), coding.hellinger)

@@ -102,9 +102,10 @@ def _check_block(block: Block, known: ImageAnnotator) -> None:
     """Raise ValueError if the coder of a block does not fit its view in `known`, the annotator, or has wild scales."""
     # A block has the codes of one view by one model; `known.views_` has the columns of each view's features.
     columns, view = block.columns, known.views_[block.view]
-    made, size = columns.stop - columns.start, view.stop - view.start
+    n_codes, n_features = columns.stop - columns.start, view.stop - view.start
     # The features themselves (no coder) give a code for each column of the view, a coder one for each component.
-    if (size, size) != (made, size) if block.coder is None else block.coder.components_.shape != (made, size):
+    shape = (n_features, n_features) if block.coder is None else block.coder.components_.shape
+    if shape != (n_codes, n_features):
         raise ValueError("codes must be of their view")
     if block.coder is not None:
         largest = block.coder.components_.max(axis=1)
