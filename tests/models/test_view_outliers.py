@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview.missing_views import CodesPrior
-from visionnmf.models.multiview.outlying_views import block_residuals, find_outlying, surprises, usual_figures
+from visionnmf.models.multiview.outlying_views import block_residuals, find_outlying, prediction_errors, usual_figures
 from visionnmf.models.multiview.views import Views
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -66,10 +66,10 @@ def test_the_worst_view_goes_first_and_the_others_are_judged_anew(rng):
         while len(left) > 1:
             above = {}
             for v in left:
-                residual, surprise = own[i, v] + sum(pull[i, u] for u in left if u != v)
+                residual, error = own[i, v] + sum(pull[i, u] for u in left if u != v)
                 first = (residual - usual[v, 0]) / usual[v, 1]
-                second = (surprise - usual[v, 2]) / usual[v, 3] / (3.5 / 3)
-                above[v] = max(first, second) if surprise > 0.9 else first / 1.5
+                second = (error - usual[v, 2]) / usual[v, 3] / (3.5 / 3)
+                above[v] = max(first, second) if error > 0.9 else first / 1.5
             worst = max(above, key=above.get)
             if above[worst] <= 1.5:
                 break
@@ -84,7 +84,7 @@ def test_usual_figures_are_median_and_deviation_with_a_floor():
     np.testing.assert_allclose(usual, [[2.5, 1.4826, 0.25, 0.14826], [5, 0.25, 0.5, 0.1], [0, 0.02, 0, 0.1]])
 
 
-def test_surprises_are_errors_of_the_expectation_by_other_views(rng):
+def test_prediction_errors_are_those_of_the_expectation_by_other_views(rng):
     """By the normal distribution of all features, whose covariance is H^T S H + D."""
     groups = np.array([0, 1, 1, 0, 2, 2, 1])
     H, root = rng.random((3, 7)), 0.2 * rng.normal(size=(3, 3))
@@ -92,7 +92,7 @@ def test_surprises_are_errors_of_the_expectation_by_other_views(rng):
     data = np.maximum(prior.mean @ H + rng.normal(size=(5, 7)), 0)
     entries = np.ones((5, 7), bool)
     entries[0, [4, 5]] = False  # no view 2
-    found = surprises(Views(data * entries, entries, groups, ("a", "b", "c")), np.zeros((5, 3)), H, prior)
+    found = prediction_errors(Views(data * entries, entries, groups, ("a", "b", "c")), np.zeros((5, 3)), H, prior)
     middle, covariance = prior.mean @ H, H.T @ prior.covariance @ H + np.diag(prior.noise[groups])
     for i in range(5):
         for v in range(3):

@@ -339,9 +339,9 @@ class FeatureCache:
             most = max(extractor.n_features_out_ for extractor in self.extractors)
             kept = self._cache.get([key for each in keys for key in each], most)
         tasks: list[Task] = []
-        for image, each in zip(images, keys, strict=True):
-            found = {i: kept[key] for i, key in enumerate(each) if self._fits(i, kept.get(key))}
-            self._waiting.append((each, found))  # for :meth:`rows`: its keys, and what the file holds
+        for image, own_keys in zip(images, keys, strict=True):  # a key for each extractor; none without a file
+            found = {i: kept[key] for i, key in enumerate(own_keys) if self._fits(i, kept.get(key))}
+            self._waiting.append((own_keys, found))  # for :meth:`rows`: its keys, and what the file holds
             tasks.append((image, [i for i in range(len(self.extractors)) if i not in found]))
         return tasks
 

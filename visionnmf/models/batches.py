@@ -50,7 +50,7 @@ class Samples(ABC):
 
     @abstractmethod
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield the samples ``order[start:stop]`` for each start and stop in `work`."""
+        """Yield the samples ``order[start:stop]`` for each (start, stop) in `work`; `order` has numbers of samples."""
 
 
 class CheckedSamples(Samples):
@@ -63,7 +63,7 @@ class CheckedSamples(Samples):
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X) if is_not_numpy(X) else X.dtype
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield the problem of each batch."""
+        """Yield the problem of each batch: `work` has the places in `order` where it begins and ends."""
         for block in work:
             yield self._problem.samples(_rows(order, block))
 
@@ -83,9 +83,12 @@ class MappedSamples(Samples):
                 raise ParameterError(f"weights must have the shape of X, {X.shape}; got {weights.shape}") from None
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield the data and the weights of each batch, read from the file."""
+        """Yield the data and the weights of each batch, read from the file.
+
+        `order` has the numbers of samples, and `work` the places in it where each batch begins and ends.
+        """
         for block in work:
-            rows = _rows(order, block)
+            rows = _rows(order, block)  # a slice, which is read faster, if the samples follow each other in the file
             yield self._X[rows], None if self._weights is None else self._weights[rows]
 
 

@@ -116,7 +116,10 @@ class DaskBlocks:
         return [int(size) for size in self.X.chunks[0]]
 
     def memory(self, loss: str, n_components: int) -> MemoryEstimate:
-        """Return the bytes that a fit needs without weights and missing values; sparse blocks count as nothing."""
+        """Return the bytes that a fit needs in all blocks together; sparse blocks count as nothing.
+
+        A fit with the Frobenius loss and without weights needs only products of the data (`plain_squares`).
+        """
         weighted = any(array is not None for array in (self.weights, self.sample_weight, self.model.missing_values))
         shape = (int(self.X.shape[0]), int(self.X.shape[1]))
         need = estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
@@ -148,7 +151,10 @@ class BlockCheck:
 
 
 def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Check the rows of one block as `check` says; return them with their weights, in memory or in files."""
+    """Check the rows of one block as `check` says; return them with their weights and `codes` to start from (or None).
+
+    With `check.in_files` the data go to the folder for temporary files, because not all blocks fit into memory.
+    """
     data = _checked_block(check, X, weights, sample_weight, codes)
     return data.in_files(_directory()) if check.in_files else data
 
@@ -284,7 +290,8 @@ def checked_sums(crew: Crew, dtype: Any) -> Sums:
 def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress, *, with_codes: bool) -> Found:
     """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds, with codes if wanted.
 
-    `model` holds the parameters; its attributes do not change. `start` holds given components and the random generator.
+    `model` holds the parameters; its attributes do not change. `start` holds given components and the random generator,
+    and `start.with_codes` says that the blocks have codes to start from.
     """
     penalties = _penalties(model, data)
     record = find_loss(model.loss)
@@ -299,12 +306,16 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
         like = sp.csr_array((1, 1), dtype=data.dtype) if data.is_sparse else None
         problem = Problem(like, loss, penalties["W"], penalties["H"], weights)
         solver = choose(model.solver, problem, elsewhere="blocks")  # one that can work on blocks, without the data here
-        check_codes(problem)
+        check_codes(problem)  # raises now, if no codes could be found for this loss and penalty after the fit
         rows = engine.RowsInBlocks(crew, problem, sums, data.dtype, data.X.shape[1])
         if model.update_components:
 
             def fit_once() -> tuple[Fit, Array]:
-                """Fit from another start; return the fit and its components, which it has changed in place."""
+                """Fit from another start; return the fit and its components, which it has changed in place.
+
+                Components are drawn unless `start` gives them, and so are codes, which `start.with_codes` says that the
+                blocks have. `report` prints the progress.
+                """
                 H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
                 return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
 
@@ -327,8 +338,9 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
 
 def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
     """Return the engine's penalties by factor, with the model's ridge; raise ParameterError if one links samples."""
+    # `resolve` checks a penalty and returns it in the engine's form; what depends on training data needs these
     codes = given_penalty(model.penalty_W, "W")
-    sides = {"W": codes.resolve("W", None, data.dtype)}
+    sides = {"W": codes.resolve("W", None, data.dtype)}  # None: such terms are left out, and refused in the next line
     refuse_coupled(codes, sides["W"])
     components = given_penalty(model.penalty_H, "H")
     if isinstance(components.graph, str):

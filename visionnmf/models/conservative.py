@@ -100,6 +100,11 @@ class ConservativeNMF(LinearModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
+        """Keep the parameters; `w` says how much the decoder may change compared with the encoder.
+
+        `batch_size` samples give one of `errors_`, `max_iter` is the number of passes of `fit`, and `shuffle` whether
+        each has another order.
+        """
         self.n_components = n_components
         self.w = w
         self.batch_size = batch_size
@@ -171,7 +176,10 @@ class ConservativeNMF(LinearModel):
             raise ValueError("best_error_ is not the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
-        """Set the state of a model that has seen no samples; `X` gives the number of features."""
+        """Set the state of a model that has seen no samples; `X` gives the number of features.
+
+        `last_encoder_` and `last_components_` are the current ones; those without "last" are of the best batch so far.
+        """
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
         self.last_encoder_, self.last_components_ = found

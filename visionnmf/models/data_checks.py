@@ -132,6 +132,7 @@ def check_data(
         raise ParameterError(f"X must not hold NaN; got some; {cure}") from None
     observed = None
     if sp.issparse(data):
+        # no mask: if 0 is missing, the observed entries are the stored ones, of which a fit needs one at least
         data = _canonical(data, missing, fitting=reset)
     elif missing is not None:
         gaps = np.isnan(data) if with_nan else data == 0
@@ -247,7 +248,10 @@ def are_labels(groups: Any) -> bool:
 
 
 def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
-    """Return the problem with unchecked sample weights, or None, and what its rows were multiplied by or None."""
+    """Check `sample_weight` (None: all 1), and return the problem in which each sample counts as often as that says.
+
+    The second item has the factors (n_samples,) by which the rows of its data were multiplied, or is None.
+    """
     if sample_weight is None:
         return problem, None
     values = to_numpy(sample_weight) if type(sample_weight) is type(problem.X) else sample_weight
@@ -397,7 +401,10 @@ def _no_parameter(parameter: Any, what: str) -> None:
 
 
 def check_positive(X: Any, weights: Array | None, loss: Loss, *, zeros: bool = True) -> None:
-    """Raise ParameterError if the loss is infinite because an entry that counts is 0, stored or, by `zeros`, not."""
+    """Raise ParameterError if the loss is infinite because an entry that counts is 0.
+
+    `zeros` says whether the entries that a sparse `X` does not store count, as zeros; then every sparse `X` is refused.
+    """
     if not loss.needs_positive or (sp.issparse(X) and not zeros):
         return
     refuse_zeros(sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any()), loss)

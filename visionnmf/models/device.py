@@ -139,12 +139,14 @@ def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
 
     shape, dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X)
     need = estimate_memory(shape, dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
-    # what PyTorch has set aside and does not use is free as well
+    # With the Frobenius loss and without weights a fit needs only products of the data, `plain_squares`. What PyTorch
+    # has set aside and does not use is free as well.
     free = (
         torch.cuda.mem_get_info(X.device)[0]
         + torch.cuda.memory_reserved(X.device)
         - torch.cuda.memory_allocated(X.device)
     )
+    # temporary arrays, of at most as many entries as are worked on at a time
     pieces = PIECES * min(shape[0] * shape[1], GPU_CHUNK) * dtype.itemsize
     bytes_needed = need.total - need.data + pieces
     if bytes_needed > free:
@@ -177,7 +179,7 @@ def fit_on_device(
 
     `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit.
     """
-    data, observed = checked_data(model, X, reset=True)
+    data, observed = checked_data(model, X, reset=True)  # `observed`: which entries are not missing, None if all are
     data, entries = checked_weights(weights, observed, data, fitting=True)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
     # the mean of the observed data, for the default parameter of the loss
@@ -200,6 +202,8 @@ def fit_on_device(
 
         def fit_once() -> tuple[Fit, Any]:
             """Fit from another start; return the fit and its components."""
+            # drawn with the generator of `start` unless given; `row_scale`, if not None, has multiplied the rows of
+            # `weighted`, the problem with weighted samples
             Wt, H = start_factors(weighted, start, codes, row_scale)
             found = fitting.fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
             return found, H  # which the fit has changed in place
@@ -212,11 +216,11 @@ def fit_on_device(
         result, H = NO_FIT, start.components
         norms = xp.ones_like(H[:, 0])
     Wt = fitting.solve_codes(problem.rescaled(norms), H)
-    found = Wt.T + xp.zeros_like(Wt.T)  # a contiguous copy
+    final_codes = Wt.T  # of the data as given; the figures below are of the rows that `row_scale` has multiplied
     if row_scale is not None:
         Wt = Wt * row_scale
     final = weighted.rescaled(norms)
-    return Found(solver, loss, result, H, norms, found, Report.of(final, Wt, H), optimality(final, Wt, H))
+    return Found(solver, loss, result, H, norms, final_codes, Report.of(final, Wt, H), optimality(final, Wt, H))
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
@@ -251,6 +255,7 @@ def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
     """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted `NMF`."""
     loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
     problem = problem_on_device(model, X, weights, loss, reset=False, fitting=False)
+    # the components have been divided by these norms, and the penalty is that of the codes before
     norms = to_numpy(model.component_norms_).astype(np.float64)
     return codes_on_device(replace(problem, penalty_W=problem.penalty_W.rescaled(norms)), model.components_)
 
@@ -261,4 +266,4 @@ def codes_on_device(problem: Problem, components: Any) -> Any:
     xp = namespace_of(codes)
     if not bool(xp.all(xp.isfinite(codes))):
         raise ParameterError(f"X must have codes within {codes.dtype}; got some beyond; components_ are too small")
-    return codes.T + xp.zeros_like(codes.T)
+    return codes.T

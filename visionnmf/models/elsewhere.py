@@ -50,7 +50,8 @@ def fit_elsewhere(
     model.__dict__.pop("loss_", None)  # what "auto" had chosen in a fit before
     check_nuclear(model)
     given, n_components = given_components(model, tuple(X.shape), H)
-    model.ridge_ = float(model.nuclear) * math.sqrt(max(X.shape))  # stands for the nuclear norm
+    # an l2 penalty on both factors stands for the nuclear norm; with the root, 1 is the parameter of robust PCA
+    model.ridge_ = float(model.nuclear) * math.sqrt(max(X.shape))
     report = PrintedProgress(model.callback, model.verbose)
     rng = check_random_state(model.random_state)
     if is_on_device(X):

@@ -44,10 +44,11 @@ class MemoryEstimate(NamedTuple):
 def estimate_memory(
     shape: tuple[int, int], dtype: Any, n_components: int, *, plain_squares: bool, weighted: bool
 ) -> MemoryEstimate:
-    """Return the bytes of a fit of dense data, multiples of these that ``benchmarks/memory.py`` measures.
+    """Return the bytes of a fit of dense data, from the arrays that it holds; ``benchmarks/memory.py`` measures them.
 
     With `plain_squares`, the loss of least squares, a fit needs only products of the data, unless entries have weights
-    (`weighted`). Other fits hold the dual of ADMM, as large as the data.
+    (`weighted`). Other fits hold the dual of ADMM, as large as the data. Threads work on blocks of rows that have
+    :data:`THREAD_ENTRIES` entries in all.
     """
     (n_samples, n_features), size = shape, np.dtype(dtype).itemsize
     data = n_samples * n_features * size
@@ -55,7 +56,7 @@ def estimate_memory(
     dual = 0 if plain_squares and not weighted else data
     # three copies in the dtype of the fit; codes, their gradient and a temporary in double precision
     codes = n_samples * n_components * (3 * size + 3 * 8)
-    components = n_features * n_components * (4 * size + 4 * 8)
+    components = n_features * n_components * (4 * size + 4 * 8)  # one copy more of each kind
     blocks = THREAD_ENTRIES * size
     parts = (data, weights, dual, codes, components, blocks)
     return MemoryEstimate(*parts, sum(parts))

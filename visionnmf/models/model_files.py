@@ -138,7 +138,11 @@ PARAMETERS = Value(_find_class)
 
 
 def estimator_of(*names: str, **sizes: str) -> Estimator:
-    """Return the field of a fitted estimator of the classes `names`; `sizes` names dimensions of its arrays."""
+    """Return the declaration of a fitted estimator of one of the classes `names`, for the state of a model file.
+
+    `sizes` gives dimensions of its arrays in terms of those of the file, such as ``features="height*width"``. `STATES`
+    declares the fitted attributes of each class, and `PARAMETERS` checks parameters.
+    """
     return Estimator({name: STATES[name] for name in names}, _find_class, PARAMETERS, tuple(sizes.items()))
 
 

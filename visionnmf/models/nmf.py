@@ -210,6 +210,11 @@ class NMF(WithPenalties, LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
+        """Keep the parameters as given; the class describes them, and `fit` checks them.
+
+        `nuclear` is the weight of a ridge on both factors that stands for a nuclear norm, and `zero_weight` that of the
+        entries that sparse data do not store. `n_init` starts are fitted, of which the best is kept.
+        """
         self.n_components = n_components
         self.loss = loss
         self.loss_parameter = loss_parameter
@@ -324,6 +329,8 @@ class NMF(WithPenalties, LinearModel):
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
             """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
+            # drawn with the generator of `start` unless given; `row_scale`, if not None, has multiplied the rows of
+            # `weighted`, the problem with weighted samples
             factors = start_factors(weighted, start, codes, row_scale, self.init)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
             return found, factors  # which `fit` has changed in place
@@ -346,7 +353,7 @@ class NMF(WithPenalties, LinearModel):
         `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
-        if is_elsewhere(X):
+        if is_elsewhere(X):  # an array of Dask, or of another library on its device
             return transform_elsewhere(self, X, weights)
         data, observed = self._check_data(X, reset=False)
         if self.zero_weight != 1 and not sp.issparse(data):  # the weight is that of entries that are not stored
@@ -397,7 +404,8 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)
         rows, columns = check_count(shape[0], "shape[0]"), check_count(shape[1], "shape[1]")
         kept = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
-        n_components = given_components(self, (rows, columns), None)[1]
+        _, n_components = given_components(self, (rows, columns), None)
+        # other losses, and weights, need a dual or a copy as large as the data
         plain = find_loss(self.loss) is find_loss("frobenius")
         return estimate_memory((rows, columns), kept, n_components, plain_squares=plain, weighted=weighted)
 
@@ -429,6 +437,7 @@ class NMF(WithPenalties, LinearModel):
         check_nuclear(self)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
+        # with the root, 1 is the parameter of robust PCA
         self.ridge_ = float(self.nuclear) * math.sqrt(max(data.shape))
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
@@ -443,8 +452,9 @@ class NMF(WithPenalties, LinearModel):
         able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].takes_sparse(zeros)]
         trial = NMF(min(self.n_components or COMPONENTS, *data.shape), max_iter=ITERATIONS)
         rng = check_random_state(check_seed(self.random_state))
-        shown = part_of(data, entries, self.missing_values == 0, rng)
-        return able[loss_scores(trial, *shown, able, SPLITS, FRACTION, rng).mean(axis=1).argmin()]
+        # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries
+        part, weights = part_of(data, entries, self.missing_values == 0, rng)
+        return able[loss_scores(trial, part, weights, able, SPLITS, FRACTION, rng).mean(axis=1).argmin()]
 
     def _set_found(self, found: Found) -> None:
         """Set the attributes of a fit from what it `found`; warn if most samples got codes of 0."""
@@ -454,6 +464,7 @@ class NMF(WithPenalties, LinearModel):
         self.reconstruction_err_ = found.report.loss
         objective = found.report.loss + found.report.penalty  # of the final codes, unlike the last one of the fit
         self.objective_history_ = np.array([*found.fit.history[:-1], objective])
+        # a model that is 0 everywhere, although the data are not, has no relative gradient
         self.optimality_ = math.nan if found.report.is_zero else found.optimality
         warn_zero_codes(found.loss, found.report.lost, stacklevel=5)
 
@@ -473,17 +484,24 @@ class NMF(WithPenalties, LinearModel):
         solver, norms = choose(self.solver, problem), np.ones(n_components, H.dtype)
         with one_blas_thread():
             Wt = self._codes(problem, H, norms, solver)
-            return _evaluated(*with_sample_weight(problem, sample_weight), solver, NO_FIT, Wt, H, norms)
+            weighted, row_scale = with_sample_weight(problem, sample_weight)
+            return _evaluated(weighted, row_scale, solver, NO_FIT, Wt, H, norms)
 
     def _codes(self, problem: Problem, H: Array, norms: Any, solver: str) -> Array:
-        """Return transposed codes for the components, with the penalty of the codes, converted by their `norms`."""
+        """Return transposed codes for components that a fit has divided by `norms`.
+
+        The penalty of the codes belongs to the components before that, so it is converted.
+        """
         penalty = self._transform_penalty(H.dtype).rescaled(to_numpy(norms).astype(np.float64))
         return find_codes(replace(problem, penalty_W=penalty), H, solver)
 
     def _transform_penalty(self, dtype: Any) -> Any:
-        """Return the penalty of the codes of new data, which leaves out what couples training samples."""
+        """Return the penalty of the codes of new data, which leaves out what couples training samples (graph, groups).
+
+        `ridge_` is the l2 penalty that stands for the parameter `nuclear` in a fit.
+        """
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
-        return replace(penalty, l2=penalty.l2 + self.ridge_)  # the ridge stands for the nuclear norm
+        return replace(penalty, l2=penalty.l2 + self.ridge_)
 
 
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:

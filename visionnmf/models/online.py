@@ -273,7 +273,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         rng = RandomState(check_seed(self.random_state))
         # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
-        if options.horizon is None:
+        if options.horizon is None:  # the number of batches over which the steps of some methods become shorter
             options = replace(options, horizon=len(blocks(len(kept), options.batch_size)) * self.max_iter)
         shuffling = rng if self.shuffle else None
         method = self._begin(methods, samples, given, samples.order(kept, shuffling), options, rng)
@@ -295,6 +295,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         features, `method` or `n_components` have changed since the first chunk. The model is then as it was.
         """
         self._check_parameters()
+        # several methods only if the data decide between them, in `_begin`; they take the same data
         methods, first = self._methods(), not hasattr(self, "state_")
         if not first:
             self._check_same(methods)
@@ -303,6 +304,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         with as_before(self) if in_parts(X) else nullcontext():
             samples = self._samples(methods[0], X, weights, reset=first)
             options = self._options(methods[0], samples.shape[1])
+            # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
             # a stream that has begun goes on with the random numbers of its state
             rng = RandomState(check_seed(self.random_state) if first else None)
@@ -368,13 +370,13 @@ class OnlineNMF(WithPenalties, LinearModel):
         """
         if self.method != AUTO:
             method = METHODS[check_choice(self.method, "method", [AUTO, *METHODS])]
-            self._loss(method)
+            self._loss(method)  # raises if the method does not minimise `loss`
             return (method,)
         if self.loss in (None, AUTO):
             penalty = given_penalty(self.penalty_W, "W").resolve("W", None, np.float64)
             # of the two that are tried, those that take the penalty of the codes
             able = tuple(METHODS[name] for name in TRIED if not penalty.beyond(METHODS[name].codes_terms))
-            return able or (METHODS[TRIED[0]],)
+            return able or (METHODS[TRIED[0]],)  # if neither takes it, the first one says so when it meets data
         losses = dict.fromkeys(name for method in METHODS.values() for name in method.losses)
         loss = check_choice(self.loss, "loss", [AUTO, *losses])
         return (next(method for method in METHODS.values() if loss in method.losses),)
@@ -455,7 +457,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         return method.state(**{field.name: self.state_[field.name] for field in fields(method.state)})
 
     def _check_same(self, methods: tuple[Method, ...]) -> None:
-        """Raise ParameterError if the parameters, which stand for `methods`, have changed since the stream began."""
+        """Raise ParameterError if parameters have changed since a stream began; `method` may mean any of `methods`."""
         if self.method_ not in [method.name for method in methods]:
             raise ParameterError(
                 f"method must be the one that the stream began with, {self.method_!r}; got {self.method!r}"
@@ -488,12 +490,13 @@ class OnlineNMF(WithPenalties, LinearModel):
     ) -> Iterator[Problem]:
         """Yield the problems of the samples ``order[start:stop]``, for each start and stop in `work`.
 
-        With `reset`, samples that are checked only now set the number of features and the dtype.
+        With `reset`, samples that are checked only now set the number of features and the dtype. Otherwise a batch is
+        `part` of a chunk, in which all entries may be missing.
         """
         for batch in samples.read(order, work):
             if isinstance(batch, Problem):  # checked before the loss was chosen
                 yield replace(batch, loss=self._loss(method))
-            else:
+            else:  # data and weights, or None, as they were given
                 yield self._problem(method, *batch, reset=reset, part=not reset)
 
     def _begin(
@@ -595,4 +598,5 @@ def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: An
         raise ParameterError(
             f"graph of penalty_H must be None or a matrix of affinities for a stream; got {of_components.graph!r}"
         )
+    # of `X` only the number of features matters, to which graph and groups of the components must fit
     return of_codes.resolve("W", None, X.dtype), of_components.resolve("H", X, X.dtype)

@@ -165,7 +165,7 @@ class _Stream:
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
         batches, stopped = 0, False
         while self.epoch < epochs and not stopped:
-            for batch in regrouped(self._chunks(), self.size, self._first()):
+            for batch in regrouped(self._chunks(), self.size, first=self._first_size()):
                 self._learn(batch)
                 batches += 1
                 stopped = callback is not None and bool(callback(self.done, total))
@@ -181,7 +181,7 @@ class _Stream:
         if checkpoint is not None:
             self._write(checkpoint.path)
 
-    def _first(self) -> int:
+    def _first_size(self) -> int:
         """Return the size of the first batch; a model that has learnt nothing makes its start from it.
 
         It has at least SAMPLES_A_COMPONENT samples for each component, rounded up to a multiple of the batch `size`.

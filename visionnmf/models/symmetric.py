@@ -186,8 +186,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
         check_non_negative(S, "SymmetricNMF (input X)")
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
-        check_range(S, small=True)
-        check_room(S, 2)
+        check_range(S, small=True)  # `small`: data may be tiny, though not huge
+        check_room(S, 2)  # a fit needs twice the memory of the affinity
         largest = float(np.abs(S - S.T).max())
         if largest > 1e-4 * float(S.max(initial=0)):  # more than rounding can explain
             raise ParameterError(
@@ -197,7 +197,11 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return (S + S.T) / 2 if largest > 0 else S
 
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
-        """Return `n_init` starting factors (r, n) by `init`, which if an array is the first of them."""
+        """Return `n_init` starting factors (r, n) by `init`, which if an array is the first of them.
+
+        `c` (n,) are the weights of the nodes. Starts that are not random are columns of `S` that differ, as the centres
+        of k-means++ do.
+        """
         rng = check_random_state(self.random_state)
         if isinstance(self.init, str) and check_choice(self.init, "init", STARTS) == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]

@@ -139,14 +139,19 @@ def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> N
 
 
 def _filters(path: Path, dataset: h5py.Dataset) -> list[int]:
-    """Return the filter codes of a data set, outermost first; refuse filters, or orders of them, without a bound."""
+    """Return the codes of a data set's filters in the order in which they were applied when a chunk was written.
+
+    A compressor must be the last of them, apart from checksums: :meth:`HDF5Rows._check_unpacked` bounds what that one
+    unpacks to, and a chunk that is compressed twice could unpack to the square of that.
+    """
     plan = dataset.id.get_create_plist()  # its filters are tuples (code, flags, options, name)
     filters = [plan.get_filter(i) for i in range(plan.get_nfilters())]
     codes = [code for code, *_ in filters]
-    outside = [code for code in codes[::-1] if code != h5py.h5z.FILTER_FLETCHER32]
-    if any(code in COMPRESSORS for code in outside[1:]):
+    from_last = [code for code in codes[::-1] if code != h5py.h5z.FILTER_FLETCHER32]
+    if any(code in COMPRESSORS for code in from_last[1:]):
         raise UnsupportedError(f"{path}: its chunks are compressed more than once, which is not read")
-    # The third option of these filters is a number of entries, for which HDF5 allocates memory: that of a chunk.
+    # The third option of these filters is a number of entries, for which HDF5 allocates memory; it must be that of a
+    # chunk.
     for code, _, options, _ in filters:
         if code in COUNTING and options[2:3] != (math.prod(dataset.chunks),):
             raise UnreadableError(f"{path}: the file is damaged (its filters do not fit its chunks)")

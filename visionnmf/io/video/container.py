@@ -63,11 +63,12 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
 def declared_limit(path: Path, max_pixels: int) -> dict[str, str]:
     """Check the sizes in a file's header, and return the FFmpeg option that limits them when it is opened.
 
-    Opening decodes a few frames if the header leaves questions open, so the file is opened without any decoder first.
+    The videos of a file share `max_pixels`, because opening it can decode frames of all of them, if the header leaves
+    questions open. So the file is opened without any decoder first.
     """
     with container_of(path, {"codec_whitelist": "none"}) as container:
         video_stream_of(path, container, max_pixels)
-        return {"max_pixels": str(_pixels_of_each(container, max_pixels))}
+        return {"max_pixels": str(_max_pixels_per_video(container, max_pixels))}
 
 
 def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
@@ -81,7 +82,7 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
         raise UnreadableError(f"{path}: not a video: {what}")
     if streams[0].codec_context is None:
         raise UnreadableError(f"{path}: the codec of the video is not known, or the file is cut off before it is named")
-    each, several = _pixels_of_each(container, max_pixels), len(container.streams.video) > 1
+    each, several = _max_pixels_per_video(container, max_pixels), len(container.streams.video) > 1
     for stream in streams:
         if stream.codec_context is not None and stream.width * stream.height > each:
             raise TooLargeError(
@@ -91,7 +92,7 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
     return streams[0]
 
 
-def _pixels_of_each(container: InputContainer, max_pixels: int) -> int:
+def _max_pixels_per_video(container: InputContainer, max_pixels: int) -> int:
     """Return the limit of pixels for each video stream: opening a file can decode frames of all of them."""
     return max_pixels // max(1, len(container.streams.video))
 

@@ -62,7 +62,7 @@ class GroupSparsity:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether there is a penalty or a bound at all."""
+        """Whether there is a penalty or a bound at all; `parameter` is the name of what asks for one, or None."""
         return self.parameter is not None
 
 
@@ -91,7 +91,7 @@ def find_view_codes(views: Views, components: Components) -> Array:
     Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
     learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
     """
-    used = components.scales > 0
+    used = components.scales > 0  # a view that was left out of the fit has the scale 0, and says nothing about codes
     if not used.all():
         columns = used[views.groups]
         scales, scaled_H = components.scales[used], components.scaled_H[:, columns]
@@ -144,9 +144,9 @@ def fit_components(
     with_groups = sparsity is not None and sparsity.is_asked_for
     X, weights = scaled.data, scaled.weights()
     if in_memory is not None and is_dask(X):
-        ridge = _ridge_of_gaps(model, in_memory.scaled(scales[views.groups]), len(views))
+        ridge = _ridge_of_gaps(model, in_memory.scaled(scales[views.groups]), n_samples=len(views))
     else:
-        ridge = _ridge_of_gaps(model, scaled, len(views))
+        ridge = _ridge_of_gaps(model, scaled, n_samples=len(views))
     if ridge:
         model.set_params(penalty_W=Penalty(l2=ridge), penalty_H=Penalty(l2=ridge))
     if sp.issparse(X) and (weights is not None or not _takes_sparse(model, with_groups)):
@@ -156,16 +156,17 @@ def fit_components(
         scaled_H, n_iter = fitted.components_, fitted.n_iter_
     else:
         fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity, ridge, begin_second)
+        # blocks of components that a view hardly uses become 0
         scaled_H = _without_traces(fitted.components_, views.columns())
     H = scaled_H / scales[views.groups].astype(scaled_H.dtype)
-    # the weights of the squared codes: of `nuclear`, and of the penalty of the second fit
+    # the weights of the squared codes: that of the NMF's parameter `nuclear`, and that of its penalty
     ridge = fitted.ridge_ + (0.0 if fitted.penalty_W is None else fitted.penalty_W.l2)
     loss = fitted_loss(fitted.loss, fitted.loss_parameter_)
     return Components(H, scaled_H, fitted.component_norms_, scales, loss, ridge, fitted.solver_), fitted, n_iter
 
 
 def _mean(views: Views) -> float:
-    """Return the mean of the entries that count; in a Dask array NaN do not."""
+    """Return the mean of the entries that count. Those that do not are 0 in the data, and NaN in a Dask array."""
     if is_dask(views.data):
         import dask.array as da
 
@@ -188,9 +189,10 @@ def _fit_groups(
     From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
     are scaled to a root mean square of 1 for each component, or to what the bounds ask for. Noise then pulls at an
     unused block with a force of about ``sqrt(n_samples d)`` for d features, which is the unit of the penalty. The ridge
-    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary. `ridge` is that of `model`, the
-    NMF of the plain fit. `columns` are the features of each view in `X` (n_samples, n_features), `sparsity` has the
-    penalty or the bound, and `begin_second` is called between the fits.
+    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary. `columns` are the features of
+    each view in `X` (n_samples, n_features), `sparsity` has the penalty or the bound, and `begin_second` is called
+    between the fits. `ridge` is the weight of the squares of both factors in `model`, the NMF of the plain fit; it is
+    above 0 if entries are missing, because a factor could grow without limit where nothing is observed.
     """
     W = model.fit_transform(X, weights=weights)
     callback = model.callback
@@ -203,14 +205,16 @@ def _fit_groups(
     totals = np.array([np.linalg.norm(H[:, own], order, axis=1).sum() for own in columns], float)
     widths = np.array([len(own) for own in columns], float)
     pulls = math.sqrt(X.shape[0]) * (np.sqrt(widths) if sparsity.norm == 2 else widths)
-    # the ridge on the codes at which codes of root mean square 1 are stationary under the unit penalty
+    # The ridge on the codes at which codes of root mean square 1 are stationary under the unit penalty: with codes c
+    # times as large, ridge and penalty are ``balance c^2 n r / 2 + (pulls @ totals) / c``, which is least at c = 1.
     balance = float(pulls @ totals) / (X.shape[0] * len(H)) or 1.0
     bounds = None  # the constraint form replaces the penalty if there is a bound
     if sparsity.bound is not None:
         # a bound is a share of the value at a random start, as in the paper
         start = STARTS[model.init](X, len(H), check_random_state(model.random_state))[1]
         bounds = [sparsity.bound * float(np.linalg.norm(start[:, own], order, axis=1).sum()) for own in columns]
-        # Scale the components so that every view keeps its bound, and the codes so that their product stays the same.
+        # Scale the components so that every view keeps its bound, and the codes so that their product stays the same;
+        # with share^2 the ridge on the larger codes has the value that it had.
         shares = [bound / total for bound, total in zip(bounds, totals, strict=True) if total > 0]
         share = min(shares, default=1.0) or 1.0
         W, H, balance = W / W.dtype.type(share), H * H.dtype.type(share), balance * share**2
@@ -239,8 +243,9 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
 
     An entry of a component that matters only for samples in which its feature is missing could be of any size. The
     ridge is a factored nuclear norm above what noise reaches, which grows with the root of the longer side. It is
-    smaller if few entries are missing, or if there are few components for the entries that are there. `n_samples` are
-    in the fit, of which `scaled` may be some.
+    smaller if few entries are missing (share / GAPS below 1), or if there are few components for the entries that are
+    there (`few` below 1), so that complete data and small models hardly change. The constants were chosen on images of
+    digits (docs/decisions/multiview.md). `n_samples` are in the fit, of which `scaled` may be some.
     """
     if scaled.entries is None:
         return 0.0
@@ -251,7 +256,8 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
     X, weights, count = scaled.data, scaled.weights(), scaled.entries.sum(axis=0)
     means = np.where(count > 0, X.sum(axis=0, dtype=np.float64) / np.maximum(count, 1), 1).astype(X.dtype)
     loss = check_loss(model.loss, model.loss_parameter, X, weights)
-    # the mean loss of an entry if each feature is predicted by its mean; `few` is above 1 where entries are scarce
+    # `left` is the mean loss of an entry if each feature is predicted by its mean, which stands for the noise; `few` is
+    # above 1 where fewer than ENTRIES entries are there for each component of a sample or a feature
     left = loss_value(X, np.ones((1, len(X)), X.dtype), means[None], loss, weights=weights) / float(count.sum())
     shorter, longer = sorted((n_samples, X.shape[1]))
     few = ENTRIES * (model.n_components or shorter) * X.size / (shorter * float(count.sum()))
@@ -259,7 +265,11 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
 
 
 def second_iterations(max_iter: int, n_iter: int) -> int:
-    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`."""
+    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`.
+
+    The second fit, with penalties of whole views, starts from the solution of the first. It gets what that has left,
+    but at least 1/SHORTER of `max_iter`.
+    """
     return max(-(-max_iter // SHORTER), max_iter - n_iter)  # divided and rounded up
 
 

@@ -139,7 +139,7 @@ class MultiviewNMF(LinearModel):
         finds in the training samples; only with `view_outliers`. Files do not keep it.
     view_residuals_ : ndarray [shape=(n_views, 4)]
         Median and robust standard deviation of each view's residuals by fits to the other half, and the same of its
-        surprise, the error of what the other views let expect relative to that of the mean; likewise.
+        error when the other views predict it, relative to the error of its mean.
     codes_mean_, codes_covariance_, view_noise_ : ndarray
         Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
         views probably hold.
@@ -206,11 +206,10 @@ class MultiviewNMF(LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; `fit` checks them, and the class describes them all.
+        """Keep the parameters as given; `fit` checks them. `groups` says which features of a matrix make a view.
 
-        `groups` says which features of a single matrix make a view. `scale` and `view_weight` say what each view is
-        divided and multiplied by. The `group_...` parameters and `codes_l2` are the penalty or the bound that keeps
-        views from using components, and `view_outliers` is the limit beyond which a sample's view is left out.
+        `scale` and `view_weight` say what a view is divided and multiplied by, `group_...` and `codes_l2` what keeps it
+        from using components, and `view_outliers` from what residual on a sample's view is left out.
         """
         self.n_components = n_components
         self.groups = groups
@@ -253,13 +252,14 @@ class MultiviewNMF(LinearModel):
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
             The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; a data frame whose
             columns have the levels view and feature; or one matrix with `groups`. Data frames must have the same index,
-            unless it only numbers the rows. float32 stays float32. Of Dask arrays, 10,000 samples judge the views.
+            unless it only numbers the rows. float32 stays float32. Of Dask arrays, scales and noise of the views are
+            those of 10,000 samples.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
         progress : callable, optional
-            Called as ``progress(stage, done, total)`` after each small model that judges the views, each fit that
-            weighs them, and each iteration that finds the components.
+            Called as ``progress(stage, done, total)`` after each small model that finds outlying views, each fit that
+            chooses their weights, and each iteration that finds the components.
 
         Raises
         ------
@@ -276,9 +276,10 @@ class MultiviewNMF(LinearModel):
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        if dask_views.in_dask(X):
+        if dask_views.in_dask(X):  # of which `_fit` returns the codes of some samples only
             return self.fit(X, None, observed, progress).transform(X, observed)
-        return labelled_codes(self._complete(*self._fit(X, observed, progress)), X, self)
+        views, codes, outlying = self._fit(X, observed, progress)
+        return labelled_codes(self._complete(views, codes, outlying), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -293,7 +294,8 @@ class MultiviewNMF(LinearModel):
             self._join(dask_views.empty_views(X))  # raises for other views or features than those of training
             return dask_views.transform_blocks(self, X, observed)
         views = self._new(X, observed)
-        return labelled_codes(self._complete(views, *self._judge(views)), X, self)
+        codes, outlying = self._codes_and_outlying(views)
+        return labelled_codes(self._complete(views, codes, outlying), X, self)
 
     def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return which views of new samples :meth:`transform` leaves out, given what it takes.
@@ -303,7 +305,7 @@ class MultiviewNMF(LinearModel):
         ndarray of bool [shape=(n_samples, n_views)]
             All False without `view_outliers`.
         """
-        return self._judge(self._new(X, observed))[1]
+        return self._codes_and_outlying(self._new(X, observed))[1]
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction that belongs to the codes `X`, in units and form of the training data.
@@ -333,7 +335,7 @@ class MultiviewNMF(LinearModel):
         """
         views = self._new(X, observed)
         # without missing entries there is nothing to fill in, and the codes are not needed
-        codes = np.empty(0) if views.entries is None else self._complete(views, *self._judge(views))
+        codes = np.empty(0) if views.entries is None else self._complete(views, *self._codes_and_outlying(views))
         filled = fill_entries(views, codes, self.components_)
         given = given_views(X, self.views_.tolist())
         return self._fitted_form().restore(filled, labels_of(given.values()), given, X)
@@ -363,11 +365,9 @@ class MultiviewNMF(LinearModel):
         check_is_fitted(self)
         return plot_usage(self.view_usage_, self.views_.tolist(), ax)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
-
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
-        check_loss(self.loss, self.loss_parameter, np.ones(1))  # "auto" is of NMF alone
+        check_loss(self.loss, self.loss_parameter, np.ones(1))  # refuses "auto", of NMF alone; ones stand for data
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
@@ -381,10 +381,10 @@ class MultiviewNMF(LinearModel):
         check_parameters(self._plain_model().set_params(callback=self.callback, verbose=self.verbose))
 
     def _plain_model(self, rank: int | None = None) -> NMF:
-        """Return an unfitted NMF of `rank` components with the parameters of both; each fit of views starts from it."""
+        """Return an unfitted NMF of `rank` components with the parameters that it shares with this estimator."""
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
         model = NMF(rank or self.n_components, **{name: getattr(self, name) for name in shared})
-        return model.set_output(transform="default")  # codes stay arrays if transform_output="pandas" is set globally
+        return model.set_output(transform="default")  # its codes stay arrays, whatever scikit-learn's global setting is
 
     def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
         """Fit the model, and return the training views, their codes, and which of the views are outlying.
@@ -396,7 +396,7 @@ class MultiviewNMF(LinearModel):
         Of views in Dask arrays `complete` has all samples and the others a part of them, which judges the views.
         """
         self._check_parameters()
-        step = progress or (lambda *_: None)
+        progress = progress or (lambda *_: None)
         whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
         if dask_views.in_dask(X):
             dask_views.refuse_in_blocks(self)
@@ -408,14 +408,14 @@ class MultiviewNMF(LinearModel):
         if whole is not None:
             whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
-        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)
+        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # forms and kinds of names
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if weights is None:
             weights = self._weights_without_noise(given)
         if self.view_outliers is not None:
-            known = np.where(weights > 0, weights, JUDGED)
-            left_out, self.view_residuals_ = judge_training(given, known, model, self.view_outliers, step)
+            known = np.where(weights > 0, weights, JUDGED)  # views of weight 0, of noise, are judged with a small one
+            left_out, self.view_residuals_ = judge_training(given, known, model, self.view_outliers, progress)
             views = given.keep(~left_out)
         sizes = np.ones(views.n_views)  # what each view is divided by
         if self.scale != "none":
@@ -428,26 +428,26 @@ class MultiviewNMF(LinearModel):
                 lambda tried, shown: fit_components(self._plain_model(rank), shown, tried / sizes, sparsity)[0],
                 weights,
                 check_random_state(self.random_state),
-                step,
+                progress,
             )
         if whole is None:
             complete = complete_views(model, views, given, weights / sizes)
         else:  # NaN there are missing entries
             complete = replace(views, data=whole, entries=None)
             model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
-        report = self._reporting(model, sparsity, step)
+        report = self._reporting(model, sparsity, progress)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND), views)
         report.finish()
-        warn_once(self, caught, sparsity.parameter)
+        warn_once(self, caught, penalty=sparsity.parameter)  # in the name of this estimator
         self._keep(*found, given if whole is None else complete, weights)
         parts = self._components()
         codes, outlying = judge_new(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         if self.view_outliers is not None:
             self._learn_limits(views, weights / sizes, sparsity, self.view_outliers)
-            codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
+            codes, outlying = self._codes_and_outlying(given)  # training samples are treated exactly as new ones
             self.outlying_views_ = outlying
         scales = np.where(parts.scales > 0, parts.scales, 1.0)
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
@@ -466,19 +466,19 @@ class MultiviewNMF(LinearModel):
             )
         return np.where(noise, 0.0, 1.0)
 
-    def _reporting(self, model: NMF, sparsity: GroupSparsity, step: Progress) -> PrintedProgress:
-        """Let the iterations of `model` and of the second step be reported; return what prints them.
+    def _reporting(self, model: NMF, sparsity: GroupSparsity, progress: Progress) -> PrintedProgress:
+        """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them.
 
-        `step` is the caller's ``progress(stage, done, total)``, and `sparsity` says whether there will be a second
-        step, which calls the callback of `model`, too.
+        With `sparsity` there is a second fit, with penalties of whole views, which also calls the callback of `model`.
         """
         report, done = PrintedProgress(self.callback, self.verbose), count(1)
+        # at most `max_iter` for each start, and what the second fit gets if the first one needs all of them
         total = self.n_init * self.max_iter + sparsity.is_asked_for * second_iterations(self.max_iter, self.max_iter)
 
         def after(iteration: int, objective: float) -> Any:
-            """Report an iteration to `progress`, print it, and return whether the user's callback ends the step."""
-            step(FINDING, next(done), total)
-            return report(iteration, objective)
+            """Report an iteration to `progress`, print it, and return whether the user's callback ends this step."""
+            progress(FINDING, next(done), total)  # `done` counts the iterations of both steps
+            return report(iteration, objective)  # prints, and calls the user's callback
 
         model.set_params(callback=after)
         return report
@@ -487,8 +487,8 @@ class MultiviewNMF(LinearModel):
         """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
 
         `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
-        those of the views, given or chosen. `scales` (n_views,) are the factors of the views in the fit, `groups`
-        (n_features,) the view of each feature, and `view_usage_` says which view uses which component.
+        those of the views, given or chosen. `scales` (n_views,) are the factors of the views in the fit, and `groups`
+        (n_features,) has the view of each feature. `form` says how the views were given, such as "dict".
         """
         if views.entries is not None:  # features of which nothing is known still have the numbers of the start
             found.scaled_H[:, ~views.entries.any(axis=0)] = 0
@@ -499,7 +499,7 @@ class MultiviewNMF(LinearModel):
         self.view_scales_, self.view_weights_ = found.scales, weights
         scales = np.where(found.scales > 0, found.scales, 1.0)  # the components of views that are left out are 0
         self.components_ = H / scales[views.groups].astype(H.dtype)
-        # The ridge on the codes applies before normalisation, so the norms of both steps have to be remembered.
+        # `found.norms` is what the fit divided components by; the ridge on the codes applies before both divisions.
         self.component_norms_, self.n_components_ = found.norms * norms, len(H)
         self.view_usage_ = usage(H, views.groups, views.n_views)
         self.loss_parameter_, self.ridge_, self.solver_ = found.loss.parameter, found.ridge, found.solver
@@ -507,10 +507,9 @@ class MultiviewNMF(LinearModel):
         self.optimality_, self.reconstruction_err_ = fitted.optimality_, fitted.reconstruction_err_
 
     def _components(self) -> Components:
-        """Return the fitted attributes that are needed to find codes, as one record.
+        """Return the fitted attributes that are needed to find codes; views are multiplied by `view_scales_` for it.
 
-        `view_groups_` (n_features,) is the view of each feature, `view_scales_` (n_views,) what views are multiplied by
-        in a fit, hence `scaled_H`. `component_norms_` were divided out; before that, `ridge_` weighs squared codes.
+        Components were divided by `component_norms_`; `ridge_` weighs the squared codes of what they were before that.
         """
         H = self.components_
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
@@ -518,11 +517,7 @@ class MultiviewNMF(LinearModel):
         return Components(H, scaled_H, self.component_norms_, self.view_scales_, loss, self.ridge_, self.solver_)
 
     def _new(self, X: Any, observed: ArrayLike | None) -> Views:
-        """Return the checked views of new samples, in the order of the training views, `views_`.
-
-        `view_groups_` (n_features,) has the view of each feature, and `view_feature_names_` the names of the features
-        of each view that was a data frame in training. `observed` (n_samples, n_views) is false for missing views.
-        """
+        """Return the checked views of new samples in training order; `observed` is false for views that are missing."""
         check_is_fitted(self)
         return check_views(self, self._join(X), observed, reset=False, missing=self.missing_values)
 
@@ -534,37 +529,42 @@ class MultiviewNMF(LinearModel):
         return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
     def _fitted_form(self) -> FittedForm:
-        """Return the form of the training data, of which `view_frames_` says whether they were data frames."""
+        """Return how the training data were given: `view_form_` is "matrix", "list", "dict" or "frame".
+
+        `view_frames_` says which views were data frames, and `view_numbers_` which had a number for a name.
+        """
         features: Any = self.view_feature_names_  # of each view, None for one whose features have no names
         if self.view_form_ == "matrix":
             features = [list(self.feature_names_in_)] if hasattr(self, "feature_names_in_") else [None]
         told = [getattr(self, name, None) or () for name in ("view_frames_", "view_numbers_")]  # older files lack them
         return FittedForm(self.view_form_, self.views_.tolist(), self.view_groups_, features, *told)
 
-    def _judge(self, views: Views) -> tuple[Array, Array]:
-        """Return the codes found from the views that are not outlying, and the mask of the outlying views.
+    def _codes_and_outlying(self, views: Views) -> tuple[Array, Array]:
+        """Return the codes found from the views that are not outlying, and which views are (n_samples, n_views).
 
-        ``view_residuals_`` (n_views, 4): median and deviation of a view's residuals, then of its surprises.
+        ``view_residuals_`` (n_views, 4): median and deviation of a view's residuals, then of its errors when other
+        views predict it by `_prior`, mean and covariance of training codes. Without `view_outliers` none is outlying.
         """
         usual = None if self.view_outliers is None else self.view_residuals_
         return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
 
     def _learn_limits(self, views: Views, scales: Array, sparsity: GroupSparsity, threshold: float) -> None:
-        """Set the figures of views that are usual for new samples, by fits like the main one to parts of the samples.
+        """Set ``view_residuals_``, by which views of new samples are judged, by fits to parts of the samples.
 
-        `views` are without the outlying ones, multiplied by `scales` (n_views,) for a fit. ``view_residuals_``
-        (n_views, 4) holds the figures of the small fits, infinite for views that are never outlying.
+        It has the median and deviation of each view's residuals, then of its errors when other views predict it; until
+        now of small fits. `views`, without the outlying ones, are multiplied by `scales` (n_views,) for a fit.
         """
         rank = self.n_components_
 
         def fit(part: Views) -> Components:
-            """Return the components of some of the samples."""
-            model = self._plain_model()
-            # Many components for few samples reconstruct them perfectly, so a part then gets a part of them, too.
-            model.set_params(n_components=min(rank, max(1, rank * len(part) // len(views), len(part) // CROWDED)))
+            """Return the components of some of the samples, with the penalties of the main fit (`sparsity`)."""
+            # Many components for few samples reconstruct them perfectly, so a part then gets fewer, too.
+            fewer = min(rank, max(1, rank * len(part) // len(views), len(part) // CROWDED))
+            model = self._plain_model(fewer)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the main fit has warned already
-                return fit_components(model, complete_views(model, part, part, scales), scales, sparsity)[0]
+                complete = complete_views(model, part, given=part, scales=scales)  # predicts views that are missing
+                return fit_components(model, complete, scales, sparsity)[0]
 
         common = np.isinf(self.view_residuals_[:, 1])  # an infinite deviation: never outlying in training
         self.view_residuals_ = limits_for_new(views, common, fit, threshold, check_random_state(self.random_state))
@@ -576,8 +576,8 @@ class MultiviewNMF(LinearModel):
     def _complete(self, views: Views, codes: Array, outlying: Array) -> Array:
         """Return `codes`, with those of samples that lack a view found again after that view was filled in.
 
-        `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are those of
-        :meth:`_judge`. Views are filled in by mean and covariance of the training codes, and the noise of the views.
+        `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are what
+        `_codes_and_outlying` returns. `_prior` predicts a view from the others: by mean and covariance of codes.
         """
         return complete_codes(views, codes, outlying, self._components(), self._prior(), self.loss)
 

@@ -21,6 +21,7 @@ def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: st
     """
     cure = f"increase max_iter={model.max_iter}"
     if penalty is not None:
+        # the second step gets the iterations that the first did not use
         cure += " (the step that finds shared and private components has what the first left of it, at least a quarter)"
     name, issued, zero = type(model).__name__, False, []
     for warning in (item.message for item in caught):
@@ -33,6 +34,7 @@ def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: st
             issued = True
             warn_not_converged(name, result, model.tol, cure=cure, stacklevel=5)
     if zero:
-        # two of them: the first step, which has no penalty, did not find codes either
+        # Two of them: the first step, which has no penalty, did not find codes either. `lost` counts samples with codes
+        # of 0, and this estimator has no parameter `zero_weight` that could be blamed.
         blamed = penalty if len(zero) == 1 else None
         warn_zero_codes(zero[-1].loss, zero[-1].lost, 5, name=name, has_zero_weight=False, penalty=blamed)

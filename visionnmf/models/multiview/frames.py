@@ -115,8 +115,9 @@ class FittedForm(NamedTuple):
         it is there. `X` are the views as the caller passed them, whose order of columns a frame of all views keeps.
         Without pandas, to which a model file may have been brought, views of training frames are arrays.
         """
-        # `form` is that of all views, `groups` (n_features,) has the view of each feature, and for each view there are
-        # `names`, the `features` it had by name, and whether it was a data frame, and its name a number
+        # `form` is "matrix", "list", "dict", or "frame": one data frame of all views, whose columns have the levels
+        # view and feature. `groups` (n_features,) has the view of each feature, and for each view there are `names`,
+        # the `features` it had by name, and whether it was a data frame, and its name a number.
         known = self.framed if find_spec("pandas") else ()
         single = self.form == "matrix"
         columns = [slice(None)] if single else [self.groups == v for v in range(len(self.names))]
@@ -132,6 +133,7 @@ class FittedForm(NamedTuple):
         numbers = {name for name, is_one in zip(self.names, self.numbered, strict=False) if is_one}
         # a file may call a name a number that is none
         keyed = {int(name) if name in numbers and name.isdecimal() else name: part for name, part in parts.items()}
+        # `_levels` joins the frames of the views to one with two levels of columns, in the order of `X`
         return _levels(keyed, X) if self.form == "frame" and any(known) else keyed
 
 

@@ -109,7 +109,7 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
                 expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ gain
                 data[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], low[~there])
     if not np.isfinite(data).all():
-        raise _beyond(data.dtype)
+        raise _overflow_error(data.dtype)
     return data
 
 
@@ -148,8 +148,8 @@ def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Vie
     codes = find_view_codes(views, components)
     kept = views.observed()  # the views to predict from: neither missing nor outlying
     prior = learn_prior(views, codes, components.H)
-    filled = fill_views(views, kept, codes, components.H, prior, least=_least(model.loss))
-    entries = _count_filled(views.entries, there, views.groups)
+    filled = fill_views(views, kept, codes, components.H, prior, least=_least_filled(model.loss))
+    entries = _count_filled(views.entries, there, views.groups)  # all entries of views that were missing count now
     # Entries that do not count must be zero in the data; this also removes the predictions of outlying views.
     return replace(views, data=filled if entries is None else filled * entries, entries=entries)
 
@@ -178,29 +178,31 @@ def complete_codes(
         rows = gaps[block]
         part = views.rows(rows)
         part = replace(part, data=dense(part.data))
-        filled = fill_views(part, kept[rows], codes[rows], components.H, prior, least=_least(loss))
+        filled = fill_views(part, kept[rows], codes[rows], components.H, prior, least=_least_filled(loss))
         entries = _count_filled(part.entries, kept[rows], views.groups)  # now all entries of these views count
         codes[rows] = find_view_codes(replace(part, data=filled, entries=entries), components)
     return codes
 
 
 def _solve(matrix: Array, right: Array) -> Array:
-    """Solve a linear system; raise ParameterError if the matrix is singular."""
+    """Solve a linear system; raise ParameterError if the matrix is singular, which a prior near overflow makes it."""
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
-        raise _beyond(right.dtype) from None
+        raise _overflow_error(right.dtype) from None
 
 
-def _beyond(dtype: Any) -> ParameterError:
+def _overflow_error(dtype: Any) -> ParameterError:
     """Return the error for codes that overflow the floating point type of the data."""
     return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
 
 
-def _least(loss: Any) -> float:
-    """Return the minimum that may be filled in for a loss, as a share of the mean code's reconstruction."""
-    # The beta divergences with beta <= 0, such as Itakura-Saito, are infinite where the data are zero.
-    record = find_loss(loss)
+def _least_filled(loss: Any) -> float:
+    """Return the minimum of what is filled in for missing views, as a share of the mean code's reconstruction.
+
+    It is above 0 for the beta divergences with beta <= 0, such as Itakura-Saito, which are infinite where data are 0.
+    """
+    record = find_loss(loss)  # `loss` is a name, or beta itself
     beta = loss if isinstance(loss, Real) or record is None else record.beta
     return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
 

@@ -1,8 +1,8 @@
 """Views that do not belong to their samples: found by the residuals of models of other samples.
 
 Two figures say how badly a view of a sample fits. The *residual* is the mean absolute residual of the sample's own
-codes. The *surprise* is the error of what the other views of the sample let expect, relative to that of the mean. A
-view that has nothing to do with the others is expected no better than by its mean, so its surprise is about 1.
+codes. The *prediction error* is that of predicting it from the other views of the sample, relative to the error of the
+mean. A view that has nothing to do with the others is predicted no better than by its mean, so this is about 1.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .missing_views import CodesPrior, fill_views, learn_prior
 from .views import Views, dense, row_slices
 
 __all__ = [
-    *("JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "limits_for_new", "strangeness"),
-    *("surprises", "usual_figures"),
+    *("JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "limits_for_new"),
+    *("prediction_errors", "strangeness", "usual_figures"),
 ]
 
 Array = NDArray[Any]
@@ -39,12 +39,12 @@ SMALL_STARTS = 2  # of such a model, for the same reason
 PASSES = 2  # the second pass leaves the outlying views of the first out of its models
 MAX_ITERATIONS = 100  # of such a model
 FEWEST = 12  # samples; fewer are not judged
-SURPRISING = 0.9  # surprise above which a view may be outlying
+UNPREDICTED = 0.9  # prediction error above which a view may be outlying
 FAR = 1.5  # times the threshold: a residual that is enough by itself
-STRICTER = 3.5 / 3  # times the threshold: a surprise that is enough; its tail is longer than that of residuals
+STRICTER = 3.5 / 3  # times the threshold: a prediction error that is enough; its tail is longer than of residuals
 TO_DEVIATION = 1.4826  # from the median absolute deviation to the standard deviation of normal residuals
 LEAST_SPREAD = 0.05, 0.01  # of a view's residuals, as shares of their median and of the mean of its data
-LEAST_SURPRISE_SPREAD = 0.1
+LEAST_ERROR_SPREAD = 0.1  # of prediction errors
 PARTS = 2  # of the samples, each judged by a model of the others as new samples are
 COMMON = 0.3  # if a larger share of a view is outlying, its figures only have long tails, and all of it is kept
 MEAN_DEVIATION = 0.8  # from the standard deviation to the mean absolute deviation of normal data
@@ -69,14 +69,14 @@ def block_residuals(views: Views, codes: Array, H: Array) -> Array:
 
 
 @one_blas_thread()
-def surprises(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
-    """Return how far each view of each sample is from what its other views let expect, of shape (n_samples, n_views).
+def prediction_errors(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
+    """Return how far each view of each sample is from what its other views predict, of shape (n_samples, n_views).
 
     `H` are the components in the units of the data, and `prior` the mean and covariance of codes and the noise of the
-    views, from which a view is expected. The surprise is the sum of the absolute differences from the expectation by
+    views, from which a view is predicted. The error is the sum of the absolute differences from the prediction by
     :func:`.fill_views`, as a share of that of the differences from the mean, or of what these are on average if that is
-    more: of a sample near the mean, hardly anything is expected better than by it. It is NaN where no entry of the view
-    counts.
+    more: of a sample near the mean, hardly anything is predicted better than by it. It is NaN where no entry of the
+    view counts.
     """
     found, centre = np.full((len(views), views.n_views), np.nan), prior.mean @ H
     # the mean absolute deviation of each feature, if it is normal
@@ -86,30 +86,31 @@ def surprises(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
         observed = part.observed()
         for v, own in enumerate(part.columns()):
             others = observed & (np.arange(views.n_views) != v)
-            expected = fill_views(part, others, codes[rows], H, prior)[:, own]
+            predicted = fill_views(part, others, codes[rows], H, prior)[:, own]
             entries = 1.0 if part.entries is None else part.entries[:, own]
-            left = (np.abs(part.data[:, own] - expected) * entries).sum(axis=1, dtype=np.float64)
+            left = (np.abs(part.data[:, own] - predicted) * entries).sum(axis=1, dtype=np.float64)
             total = np.maximum(
                 (np.abs(part.data[:, own] - centre[own]) * entries).sum(axis=1, dtype=np.float64),
-                (np.broadcast_to(typical[own], expected.shape) * entries).sum(axis=1),
+                (np.broadcast_to(typical[own], predicted.shape) * entries).sum(axis=1),
             )
             found[rows, v] = np.where(observed[:, v], left / np.where(total > 0, total, 1.0), np.nan)
     return found
 
 
 def usual_figures(figures: Array, kept: Array, means: Array) -> Array:
-    """Return median and robust standard deviation of each view's residuals and surprises, of shape (n_views, 4).
+    """Return median and robust deviation of each view's residuals and prediction errors, of shape (n_views, 4).
 
-    The columns are the median and the deviation of residuals, then those of surprises. `figures` (n_samples, n_views,
-    2) are these two, and `kept` (n_samples, n_views) says what counts. `means` (n_views,) are those of the data of each
-    view; they bound the deviation of the residuals from below.
+    The columns are the median and the deviation of residuals, then those of prediction errors (how far a view is from
+    what the sample's other views predict). `figures` (n_samples, n_views, 2) are these two, and `kept` (n_samples,
+    n_views) says what counts. `means` (n_views,) are those of the data of each view; they bound the deviation of the
+    residuals from below.
     """
     usual = np.zeros((figures.shape[1], 4))
     for v in range(len(usual)):
         own = figures[kept[:, v], v]
         middle = np.median(own, axis=0) if len(own) else np.zeros(2)
         spread = TO_DEVIATION * np.median(np.abs(own - middle), axis=0) if len(own) else np.zeros(2)
-        least = max(LEAST_SPREAD[0] * middle[0], LEAST_SPREAD[1] * means[v]), LEAST_SURPRISE_SPREAD
+        least = max(LEAST_SPREAD[0] * middle[0], LEAST_SPREAD[1] * means[v]), LEAST_ERROR_SPREAD
         usual[v, ::2], usual[v, 1::2] = middle, np.maximum(spread, least)
     return usual
 
@@ -117,15 +118,16 @@ def usual_figures(figures: Array, kept: Array, means: Array) -> Array:
 def strangeness(figures: Array, usual: Array) -> Array:
     """Return by how many robust standard deviations each view of each sample is beyond the usual, (n_samples, n_views).
 
-    `figures` (n_samples, n_views, 2) are residuals and surprises, and `usual` (n_views, 4) has the median and the
-    deviation of residuals, then those of surprises, for each view. What the other views let expect well enough, with a
-    surprise up to SURPRISING, is not outlying, however unusual its residual is, unless that is FAR times beyond.
-    Surprises have a longer tail, so they count STRICTER times less.
+    `figures` (n_samples, n_views, 2) are residuals and prediction errors, and `usual` (n_views, 4) has the median and
+    the deviation of residuals, then those of prediction errors, for each view. A view that the sample's other views
+    predict well enough, with an error of at most UNPREDICTED times that of the mean, is not outlying, however unusual
+    its residual is, unless that is FAR times beyond. Prediction errors have a longer tail, so they count STRICTER times
+    less.
     """
     above = figures - usual[:, ::2]
     above = np.divide(above, usual[:, 1::2], out=np.zeros_like(above), where=usual[:, 1::2] > 0)
-    residual, surprise = above[..., 0], above[..., 1] / STRICTER
-    return np.where(figures[..., 1] > SURPRISING, np.maximum(residual, surprise), residual / FAR)
+    residual, error = above[..., 0], above[..., 1] / STRICTER
+    return np.where(figures[..., 1] > UNPREDICTED, np.maximum(residual, error), residual / FAR)
 
 
 def find_outlying(
@@ -141,9 +143,9 @@ def find_outlying(
     codes away and so makes the sample's other views look worse. Therefore one view is left out at a time, and the
     others are judged again by codes without it. A sample keeps one.
 
-    ``judge(rows, kept)`` returns the residuals and surprises (n_rows, n_views, 2) of some samples by the views that are
-    kept. `usual` (n_views, 4) are median and deviation of the residuals of each view, then of its surprises; without
-    them those of these samples are taken, which needs `means`, the means (n_views,) of the data.
+    ``judge(rows, kept)`` returns the residuals and prediction errors (n_rows, n_views, 2) of some samples by the views
+    that are kept. `usual` (n_views, 4) are median and deviation of the residuals of each view, then of its prediction
+    errors; without them those of these samples are taken, which needs `means`, the means (n_views,) of the data.
     """
     kept = observed.copy()
     # `rows` are the samples still to be judged: all at first, then those that have just lost a view. `found` holds the
@@ -167,12 +169,12 @@ def judge_training(
 ) -> tuple[Array, Array]:
     """Return which views of training samples are outlying, and what figures of each view are usual (n_views, 4).
 
-    These are the median and the deviation of its residuals, then those of its surprises; a view with an infinite
-    deviation is never outlying. A model of all samples would have components of its own for the outlying views, and
-    reconstruct them perfectly. Therefore each half of the samples is judged by a small model of the other half, with
-    the settings of `model`. Of three such splits the smallest residual of each view counts. With too few samples
-    nothing is outlying, and the deviations are infinite. `weights` are what the views are multiplied by, in addition to
-    the scale of their samples. `progress` is called after each small model.
+    These are the median and the deviation of its residuals, then those of its prediction errors, of how far it is from
+    what the other views predict; a view with an infinite deviation is never outlying. A model of all samples would have
+    components of its own for the outlying views, and reconstruct them perfectly. Therefore each half of the samples is
+    judged by a small model of the other half, with the settings of `model`. Of three such splits the smallest residual
+    of each view counts. With too few samples nothing is outlying, and the deviations are infinite. `weights` are what
+    the views are multiplied by, in addition to the scale of their samples. `progress` is called after each small model.
     """
     observed, n_views = views.observed(), views.n_views
     if len(views) < FEWEST:
@@ -198,12 +200,13 @@ def judge_training(
 
         # `fits` is a default, so that the function keeps those of its own pass
         def judge(rows: Array, kept: Array, fits: list[tuple[Array, NMF, CodesPrior]] = fits) -> Array:
-            """Return the smallest residual and surprise of each view over the fits of other samples.
+            """Return the smallest residual and prediction error of each view over the fits of other samples.
 
             `rows` are numbers of samples, and `kept`, bool (len(rows), n_views), is false for views that are left out.
-            `fits` holds for each small model which samples it judges, because it was fitted to the others, and its
-            prior. `scaled` are the training views times ``weights / norms``, which is undone at the end: residuals are
-            in the units of the data. Of several fits that judge a sample the smallest counts.
+            `fits` holds for each small model which samples it judges, because it was fitted to the others, and the
+            prior of codes by which it predicts a view from the others. `scaled` are the training views multiplied by
+            their `weights` and divided by their typical `norms`, which is undone at the end: residuals are in the units
+            of the data. Of several fits that judge a sample the smallest counts.
             """
             least = np.full((*kept.shape, 2), np.nan)
             for judged, fitted, prior in fits:
@@ -211,9 +214,10 @@ def judge_training(
                 if here.any():
                     part = scaled.rows(rows[here]).keep(kept[here])
                     codes = fitted.transform(part.data, weights=part.weights())
-                    least[here] = np.fmin(least[here], _figures(part, codes, fitted.components_, prior))
+                    least[here] = np.fmin(least[here], _residuals_and_errors(part, codes, fitted.components_, prior))
             return np.stack([least[..., 0] * norms / weights, least[..., 1]], axis=-1)
 
+        # `means` (n_views,) of the data bound the deviations of residuals from below
         outlying, usual = find_outlying(judge, observed, threshold, means=means)
         # views that would be left out too often are kept whole
         common = outlying.sum(axis=0) > COMMON * observed.sum(axis=0)
@@ -233,11 +237,12 @@ def limits_for_new(
 ) -> Array:
     """Return the usual figures (n_views, 4) by which :func:`judge_new` judges samples that a model has not seen.
 
-    They are the median and the deviation of each view's residuals, then those of its surprises. A model reconstructs
-    its own training samples better than others, and the small models of :func:`judge_training` are not the final one.
-    So the samples are cut into parts, and each part is judged as new samples are, by ``fit(views)``, the components
-    that are learnt from the other parts. `views` are without the outlying views of training. The deviations are
-    infinite for views of which more than 30 % would be left out, and for those that `common` (n_views,) marks.
+    They are the median and the deviation of each view's residuals, then those of its prediction errors, of how far it
+    is from what the other views predict. A model reconstructs its own training samples better than others, and the
+    small models of :func:`judge_training` are not the final one. So the samples are cut into parts, and each part is
+    judged as new samples are, by ``fit(views)``, the components that are learnt from the other parts. `views` are
+    without the outlying views of training. The deviations are infinite for views of which more than 30 % would be left
+    out, and for those that `common` (n_views,) marks, because too many were outlying in training.
     """
     observed = views.observed()
     if len(views) < FEWEST:
@@ -251,16 +256,21 @@ def limits_for_new(
         fits.append((part_of == k, components, prior))
 
     def judge(rows: Array, kept: Array) -> Array:
-        """Return the figures (len(rows), n_views, 2) of the samples `rows` by the model of the other parts."""
+        """Return the residual and the prediction error of each view of some samples, (len(rows), n_views, 2).
+
+        `rows` are their numbers, and `kept` (len(rows), n_views) is false for views that are left out. `fits` has for
+        each part which samples it has, and the components and the prior of codes that were learnt from the others.
+        """
         found = np.full((*kept.shape, 2), np.nan)
         for judged, components, prior in fits:
             here = judged[rows]
             if here.any():
                 part = views.rows(rows[here]).keep(kept[here])
-                found[here] = _figures(part, find_view_codes(part, components), components.H, prior)
+                found[here] = _residuals_and_errors(part, find_view_codes(part, components), components.H, prior)
         return found
 
     means = np.array([float(views.data[:, own].mean(dtype=np.float64)) for own in views.columns()])
+    # `find_outlying` calls `judge` again for samples of which it has left out a view
     outlying, usual = find_outlying(judge, observed, threshold, means=means)
     usual[common | (outlying.sum(axis=0) > COMMON * observed.sum(axis=0)), 1::2] = np.inf
     return usual
@@ -275,9 +285,9 @@ def judge_new(
 ) -> tuple[Array, Array]:
     """Return the codes of samples by the views that belong to them, and which views do not.
 
-    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its surprises, and `prior`
-    says what views let expect of others. A view belongs up to `threshold` deviations beyond the median. Without one of
-    the three all views belong.
+    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its prediction errors: how
+    far it is from what the other views predict by `prior`, mean and covariance of codes. A view belongs up to
+    `threshold` deviations beyond the median. Without one of the three all views belong.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
     outlying = np.zeros((len(views), views.n_views), bool)
@@ -295,14 +305,15 @@ def _judge_block(
 ) -> tuple[Array, Array]:
     """Return the codes (n_samples, n_components) and the outlying views (n_samples, n_views) of some samples.
 
-    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its surprises; `threshold`
-    is in these deviations.
+    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its prediction errors: how
+    far it is from what the other views predict by `prior`. `threshold` is in these deviations.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
     def judge(rows: Array, kept: Array) -> Array:
-        """Return the residual and the surprise of each view of the samples `rows`, of shape (len(rows), n_views, 2).
+        """Return the residual and the prediction error of each view of the samples `rows`, (len(rows), n_views, 2).
 
+        The prediction is that of the sample's other views by `prior`, the mean and covariance of training codes.
         `kept`, bool (len(rows), n_views), is False for the views that are left out. The codes are found from the other
         views alone, and the figures of the views that are left out are NaN.
         """
@@ -310,15 +321,15 @@ def _judge_block(
         # for a sample stores in `codes` are those by the views that are finally kept.
         part = views.rows(rows).keep(kept)
         codes[rows] = find_view_codes(part, components)
-        return _figures(part, codes[rows], components.H, prior)
+        return _residuals_and_errors(part, codes[rows], components.H, prior)
 
     # fills `codes` as well; item 1 would be `usual` again
     return codes, find_outlying(judge, views.observed(), threshold, usual)[0]
 
 
-def _figures(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
-    """Return the residual and the surprise of each view of each sample, of shape (n_samples, n_views, 2)."""
-    return np.stack([block_residuals(views, codes, H), surprises(views, codes, H, prior)], axis=-1)
+def _residuals_and_errors(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:
+    """Return the residual and the prediction error of each view of each sample, of shape (n_samples, n_views, 2)."""
+    return np.stack([block_residuals(views, codes, H), prediction_errors(views, codes, H, prior)], axis=-1)
 
 
 def _fit_small(views: Views, model: NMF) -> tuple[NMF, CodesPrior]:

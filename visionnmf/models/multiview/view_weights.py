@@ -149,8 +149,8 @@ def choose_view_weights(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are good enough for a comparison
             found = fit(weights, shown_views)
-        codes = find_view_codes(shown_views, found)
-        residual = np.abs(X - codes @ found.H) * hidden
+        codes = find_view_codes(shown_views, found)  # by views and components that are multiplied by the weights
+        residual = np.abs(X - codes @ found.H) * hidden  # `found.H` is in the units of `X`
         left = np.bincount(groups, residual.sum(axis=0, dtype=np.float64), n_views)
         return float((left / np.where(total > 0, total, 1)).mean())
 

@@ -100,7 +100,10 @@ class Views:
         )
 
     def blocks(self) -> Iterator[tuple[slice, Array, Array | None]]:
-        """Yield slices of rows, their dense data and their entries, few enough for their residuals to be in memory."""
+        """Yield slices of rows, their dense data, and which entries of these count (bool, or None: all).
+
+        A slice has so few rows that their residuals are small in memory.
+        """
         for start in range(0, len(self), RESIDUAL_ROWS):
             rows = slice(start, start + RESIDUAL_ROWS)
             yield rows, dense(self.data[rows]), None if self.entries is None else self.entries[rows]
@@ -110,7 +113,7 @@ class Views:
         factors = factors.astype(self.data.dtype)
         if not sp.issparse(self.data):
             return replace(self, data=self.data * factors)
-        # The stored entries of a CSR array are scaled by their column. Sparse data have no `entries`: all count.
+        # The stored entries of a CSR array are scaled by their column.
         parts = self.data.data * factors[self.data.indices], self.data.indices, self.data.indptr
         return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
 
@@ -149,15 +152,19 @@ class JoinedViews(NamedTuple):
     form: str
     feature_names: Sequence[list[str] | None] = ()  # of each view, None without names; of separate views only
     absent: tuple[str, ...] = ()  # names of new views that are missing for all samples
-    framed: tuple[bool, ...] = ()  # whether each training view was a data frame
-    numbered: tuple[bool, ...] = ()  # whether the name of each training view was a whole number, if they had names
+    # Of training views, so that results get their form: whether each was a data frame, and whether its name was a
+    # whole number, if they had names.
+    framed: tuple[bool, ...] = ()
+    numbered: tuple[bool, ...] = ()
     index: Any = None  # the labels of the samples, None without a data frame
 
 
 def join_training(X: Any, groups: Any) -> JoinedViews:
     """Put the views of training samples side by side, in any of the forms that `fit` accepts.
 
-    `groups` says which features of a single matrix make a view, and is None if the views are given separately.
+    `groups` says which features of a single matrix make a view, and is None if the views are given separately. The
+    result also says which views were data frames (`framed`), whose names were whole numbers (`numbered`) and the labels
+    of the samples (`index`), so that results can have the same form.
     """
     if isinstance(X, list | tuple | Mapping) and not len(X):
         raise ParameterError("X must hold at least one view; got none")
@@ -256,9 +263,9 @@ def check_views(
 ) -> Views:
     """Return the checked views, after NaN has replaced what `observed` (n_samples, n_views) marks as missing by False.
 
-    `given` are views side by side, with the names of views and the view of each feature, `groups`. `reset` is true in a
-    fit: it sets the estimator's number of features, and needs a sample of every view. `missing` is NaN if NaN stand for
-    missing entries.
+    `given` are views side by side, with the names of views and of those that are `absent`, the view of each feature,
+    `groups`, and the `form` in which they came, such as "dict". `reset` is true in a fit: it sets the estimator's
+    number of features, and needs a sample of every view. `missing` is NaN if NaN stand for missing entries.
     """
     X = given.X
     if observed is not None or given.absent:
@@ -269,6 +276,7 @@ def check_views(
         X = dense(X) if sp.issparse(X) else _array(X)
         # the false `out` stays where nothing is there, so NaN only count where the caller says that something is
         if missing is None and np.isnan(X, where=there, out=np.zeros(X.shape, bool)).any():
+            # the error that names the view, if that can be told
             raise _refused_value(np.where(there, X, 0), given, with_nan=False) or ParameterError(
                 "X must not hold NaN where it is observed; got some; pass missing_values=numpy.nan to the estimator if "
                 "they are missing entries"
@@ -276,7 +284,7 @@ def check_views(
         # NaN now marks what the caller declared missing, even if NaN in the data themselves are not allowed.
         X, missing = np.where(there, X, np.nan), np.nan
     try:
-        data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
+        data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)  # None: all entries count
     except ValueError as error:
         raise (_refused_value(X, given, with_nan=missing is not None) or error) from None
     if reset:
@@ -572,7 +580,7 @@ def _array(view: Any) -> Array:
 
 
 def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
-    """Return the weights of the views `names` for the parameter `view_weight`; None if the data decide."""
+    """Return the weights of the views `names`, numbers > 0, by the parameter `view_weight`; None if the data decide."""
     if given is None or (isinstance(given, str) and given == "cv"):
         return None
     if isinstance(given, str):
@@ -585,4 +593,5 @@ def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
         given = [weights.get(name, 1.0) for name in names]
     if np.ndim(given) != 1 or len(given) != len(names):
         raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
-    return np.array([check_number(value, "view_weight", without_low=True) for value in given])  # each > 0
+    # `without_low` excludes the lowest number, 0
+    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
