@@ -211,8 +211,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         `method` names how components are learnt. The weight of the past is multiplied by `forget_factor` for every
         `batch_size` samples. `buffer` and `horizon` are numbers of batches for "or-nmf" and "or-nmf-is", and `volume`
         is the weight of the volume constraint of "incremental-volume" and "inmf-vc". `max_iter`, `shuffle` and
-        `callback` are for `fit`. For a name that another library uses for a parameter, `explains` raises an error with
-        the name used here.
+        `callback` are for `fit`. Other libraries' names of parameters are refused by `explains`, with the name here.
         """
         self.n_components = n_components
         self.method = method
@@ -442,10 +441,8 @@ class OnlineNMF(WithPenalties, LinearModel):
         return problem
 
     def _check_state(self) -> None:
-        """Raise ValueError if a model that was read from a file cannot continue to learn.
-
-        `state_` holds the name of the method, what it remembers of the samples, and the state of the random numbers.
-        """
+        """Raise ValueError if a model that was read from a file cannot continue to learn."""
+        # `state_` has the name of the method, what it remembers of the samples, and the state of the random numbers
         found = [method for method in self._methods() if method.name == self.method_]  # one at most
         if not found:
             raise ValueError("state_ is of another method")
