@@ -98,10 +98,10 @@ def test_the_loss_of_a_chunk_is_weighted(method, X, model, rng):
 
 def test_weighted_entries_are_replaced_by_what_lies_above(rng):
     X, P, Q, M = rng.random((4, 7, 9))
-    V, counts = record.filled(X, P, M)
+    V, largest_weights = record.filled(X, P, M)
 
     def gap(Q):
-        return (counts[:, None] * (V - Q) ** 2).sum(axis=1) - (M * (X - Q) ** 2).sum(axis=1)
+        return (largest_weights[:, None] * (V - Q) ** 2).sum(axis=1) - (M * (X - Q) ** 2).sum(axis=1)
 
     assert (gap(Q) >= gap(P)).all()
     assert (gap(P + 1e-6 * (Q - P)) - gap(P)).max() < 1e-9  # they touch

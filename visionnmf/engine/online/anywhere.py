@@ -30,7 +30,7 @@ def improve(F: Any, gram: Any, right: Any, penalty: Penalties, *, sweeps: int, s
     `gram` is (r, r), `right` (r, n_points), and `sweeps` the number of passes over the components. On a device the
     penalty may hold a box, l1 and l2 only.
     """
-    if is_not_numpy(F):  # not recorded, because that would take longer than a single call
+    if is_not_numpy(F):  # `recorded` as a CUDA graph, the sweeps would take longer than in a single call
         factors.Sweeps(penalty, sweeps, recorded=False)(F, gram, right, scale)
     else:
         quadratic.improve(F, gram, right, penalty, sweeps=sweeps, scale=scale)

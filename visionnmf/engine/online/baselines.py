@@ -82,7 +82,7 @@ FLOOR = 1e-4  # for Itakura-Saito: model entries below this share of the samples
 
 # --- OR-NMF -----------------------------------------------------------------------------------------------------------
 
-THETA = 0.1
+THETA = 0.1  # of the first batch; see `scaling`
 SETTLED = 1e-3  # relative change of the average at which an update stops (equation 9)
 STEPS = 10000  # maximum number per update; a few hundred are typical
 LEAST = 0.1  # lower bound of component entries relative to their mean, for Itakura-Saito
@@ -161,11 +161,14 @@ def _or_nmf_learn(batch: Batch, H: Array, state: _Buffer, *, least: float = LEAS
     low = _least(problem, H, least) if on_simplex else low
     X = state.samples
     iterate, mean = H.copy(), H.copy()
+    # the length of step k times sqrt(k) and the largest gradient norm; `horizon` is the number of batches after which
+    # it is 0, or None
+    length = scaling(state.steps, options.horizon) * _diameter(H, penalty, on_simplex)
+    l2 = float(np.max(penalty.l2))  # ridge of the components
     # changes `iterate` and `mean`; returns the largest gradient norm so far, and the number of steps, which is not used
     largest, _ = robust_approximation(
-        iterate, mean, X, state.codes, state.observed, batch.rng.permutation(len(X)),
-        scaling(state.steps, options.horizon) * _diameter(H, penalty, on_simplex), SETTLED, STEPS,
-        state.largest_gradient, float(np.max(penalty.l2)), low, high, on_simplex,
+        iterate, mean, X, state.codes, state.observed, batch.rng.permutation(len(X)), length, SETTLED, STEPS,
+        state.largest_gradient, l2, low, high, on_simplex,
         problem.loss.name == "itakura-saito", H.dtype.type(floor * X.mean(dtype=np.float64)),
     )  # fmt: skip
     if not np.isfinite(mean).all():
@@ -180,7 +183,11 @@ def _or_nmf_learn(batch: Batch, H: Array, state: _Buffer, *, least: float = LEAS
 
 
 def scaling(step: int, horizon: int | None) -> float:
-    """Return the relative length of step `step` >= 1: a quarter of a cosine up to `horizon`, or ``1 / sqrt(step)``."""
+    """Return theta, the length of steps as a share of the diameter of the constraint set over the largest gradient.
+
+    In batch `step` >= 1 it is :data:`THETA` times a quarter of a cosine, which is 0 after `horizon` batches, or times
+    ``1 / sqrt(step)`` if that is None.
+    """
     if horizon is None:
         return THETA / math.sqrt(step)
     return THETA * math.cos((step - 1) * math.pi / (2 * horizon)) if step <= horizon else 0.0
@@ -273,15 +280,17 @@ def _inmf_learn(batch: Batch, H: Array, state: _InmfState, *, constrained: bool,
     """Learn a batch by multiplicative updates; `constrained` selects INMF-VC.
 
     INMF-VC has a penalty on the volume of the components, and weights the past by an average in place of the forgetting
-    factor. As `printed`, the weight is in the units of the loss, and components keep their scale. An update multiplies
-    a factor by the negative part of its gradient over the positive part. `state` has the sums of products of codes,
-    `A`, and of codes and data, `B`, the number of samples, `weight`, and what :func:`_inmf_start` names. It and the
-    components `H` (r, n) change in place; the loss of the batch at the components before is returned.
+    factor. The weight of the penalty is relative to `state.energy`, the mean loss of a model of zeros, so that it does
+    not depend on the scale of the data, and components have norm 1; as `printed` in the paper, the weight is in the
+    units of the loss, and components keep their scale. An update multiplies a factor by the negative part of its
+    gradient over the positive part. `state` has the sums of products of codes, `A`, and of codes and data, `B`, the
+    number of samples, `weight`, and the mean `code` of the batch before. It and the components `H` (r, n) change in
+    place; the loss of the batch at the components before is returned.
     """
     problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
     X = problem.X
     n_samples: float = len(X)
-    counts = X.dtype.type(1) if sample_weight is None else sample_weight
+    weights = X.dtype.type(1) if sample_weight is None else sample_weight
     state.steps += 1
     forgetting, volume = batch.forgetting, 0.0  # factor of the past, and weight of the volume penalty
     if sample_weight is not None:
@@ -304,8 +313,8 @@ def _inmf_learn(batch: Batch, H: Array, state: _InmfState, *, constrained: bool,
         if loss is None:  # the first round, before the components change
             loss = batch.loss(codes, H)
         # the negative and the positive part of the gradient of the components, over the past and the batch
-        above = B + (counts * codes) @ X
-        below = (A + (counts * codes) @ codes.T) @ H
+        above = B + (weights * codes) @ X
+        below = (A + (weights * codes) @ codes.T) @ H
         if volume:
             slope = X.dtype.type(weight * volume) * _volume_slope(H)
             above += np.maximum(-slope, 0)
@@ -341,9 +350,10 @@ def _volume_slope(H: Array) -> Array:
 
 
 def _inmf(name: str, *, constrained: bool) -> Method:
-    """Return the record of INMF, or of INMF-VC if `constrained`, in batches of 256 samples.
+    """Return the record of INMF (incremental NMF, Bucak & Gunsel 2009), in batches of 256 samples.
 
-    The paper's single samples take 40 times as long and end at a higher loss.
+    If `constrained`, it is INMF-VC, with a penalty on the volume of the components (Zhou, Yang & Xie 2011). The paper's
+    single samples take 40 times as long and end at a higher loss.
     """
     return Method(
         name=name,

@@ -39,16 +39,17 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 def learn(batch: Batch, H: Array, state: Sums) -> float:
     """Learn a batch: clean it, add it to the sums and improve the components.
 
-    `state` has the sums of products of codes, `A`, and of codes and data, `B`, and the number of samples, `weight`. It
-    and the components `H` (r, n) change in place. `counts` is the largest weight in each sample; entries of less weight
-    have been replaced in part by the model. Returns the loss of the batch at the components before.
+    In the cleaned data `V` (n_samples, n) the model has replaced outliers and missing entries, and in part entries of
+    less weight than the largest of their sample. `state` has the sums of products of codes, `A`, and of codes and data,
+    `B`, and the number of samples, `weight`. It and the components `H` (r, n) change in place. Returns the loss of the
+    batch at the components before.
     """
     problem, sample_weight = batch.problem, batch.sample_weight
     Wt, V, losses = cleaned_codes(problem, H)
     features = V.T.tocsr() if problem.is_sparse else V.T
     xp = namespace_of(H)
-    counts = None if problem.weights is None else xp.max(problem.weights, axis=1)
-    state.add(Wt, features, batch.forgetting, sample_weight, counts)
+    largest_weights = None if problem.weights is None else xp.max(problem.weights, axis=1)
+    state.add(Wt, features, batch.forgetting, sample_weight, largest_weights)
     # the penalty of the components counts once for each sample
     improve(H, state.A, state.B, problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state.weight)
     if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
@@ -78,39 +79,41 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
 
     Entries further than :data:`FAR` mean residuals from the model are then replaced by it. `gram` is ``H @ H.T``, and
     `rows` are the samples that are cleaned. In ADMM the target `V` (n_rows, n) takes the place of the data in a
-    least-squares step, `U` is the scaled dual, and `bounds` (n_rows,) are ``1 / rho``.
+    least-squares step, `U` is the scaled dual, and `inverse_rho` (n_rows,) is ``1 / rho`` of each row.
     """
     xp, dtype, penalty = namespace_of(H), H.dtype, problem.penalty_W
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows, :]
     M = None if problem.weights is None else problem.weights[rows, :]
-    # (n_rows,), in double precision: the mean weight of a row's entries and the sum of their weights
-    means = xp.ones_like(in_float64(X[:, 0]))
-    counts = X.shape[1] * means
-    if M is not None:  # for each row, the sum of its weights and the mean of the nonzero ones
-        observed, counts = xp.sum(in_float64(M > 0), axis=1), xp.sum(M, axis=1, dtype=xp.float64)
-        means = xp.where(counts > 0, counts / xp.where(observed > 0, observed, means), means)
-        counts = xp.where(counts > 0, counts, xp.ones_like(counts))
+    # (n_rows,), in double precision: the mean of the nonzero weights of a row's entries, and the sum of its weights
+    mean_weights = xp.ones_like(in_float64(X[:, 0]))
+    weight_sums = X.shape[1] * mean_weights
+    if M is not None:
+        n_observed, weight_sums = xp.sum(in_float64(M > 0), axis=1), xp.sum(M, axis=1, dtype=xp.float64)
+        used = weight_sums > 0  # rows without an observed entry have the mean 1 and the sum 1, to divide by
+        mean_weights = xp.where(used, weight_sums / xp.where(n_observed > 0, n_observed, mean_weights), mean_weights)
+        weight_sums = xp.where(used, weight_sums, xp.ones_like(weight_sums))
     right = H @ X.T
     F = xp.zeros_like(right)
     penalty.feasible(F)
     improve(F, gram, right, penalty, sweeps=START_SWEEPS)
     V = F.T @ H
     # 1 / rho begins at a row's mean residual, over its mean weight so that the scale of weights has no effect
-    bounds = xp.asarray(xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64) / counts / means, dtype=dtype)
+    sums = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
+    inverse_rho = xp.asarray(sums / weight_sums / mean_weights, dtype=dtype)
     decay = GROWTH ** (-1 / ITERATIONS)
     U = xp.zeros_like(X)
     for iteration in range(ITERATIONS):
         # at first rho has not changed
-        V = elementwise_pass(problem.loss, X, V, U, M, bounds, decay if iteration else 1.0)
+        V = elementwise_pass(problem.loss, X, V, U, M, inverse_rho, decay if iteration else 1.0)
         # The objective is divided by rho, also the penalty of the codes, for which rows share the mean of 1 / rho; any
         # scale will do where all residuals are 0.
-        improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(bounds)) or 1.0)
-        bounds *= decay
+        improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(inverse_rho)) or 1.0)
+        inverse_rho *= decay
         V = model_of(F, H, V)
     losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
-    # `losses / counts` are mean residuals; entries that are not near their model are outliers
-    near = xp.abs(X - V) <= xp.asarray(FAR * losses / counts, dtype=dtype)[:, None]
-    # item 1 of what `filled` returns would be factors of the samples
+    mean_residuals = losses / weight_sums
+    near = xp.abs(X - V) <= xp.asarray(FAR * mean_residuals, dtype=dtype)[:, None]  # the others are outliers
+    # item 1 of what `filled` returns, the largest weight of each sample, is not needed
     cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
     return F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses
 

@@ -178,16 +178,17 @@ class Sums(State):
         features: Any,
         forgetting: float,
         sample_weight: Array | None = None,
-        counts: Array | None = None,
+        largest_weights: Array | None = None,
     ) -> Array:
         """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix.
 
         `Wt` (r, n_samples) are the codes of the batch, and `sample_weight` (n_samples,) says how many samples each
-        stands for. `features` (n_features, n_samples) are the data, transposed. `counts` (n_samples,) is a further
-        factor on the sums A and B, but not on the number of samples; see :func:`filled`.
+        stands for. `features` (n_features, n_samples) are the data, transposed. If the model has filled in entries of
+        less weight (:func:`filled`), `largest_weights` (n_samples,) are the largest weights of the samples' entries,
+        which multiply their share of A and B, but not their number.
         """
         n_samples: float = Wt.shape[1]
-        weighted = Wt if counts is None else Wt * counts
+        weighted = Wt if largest_weights is None else Wt * largest_weights
         if sample_weight is not None:
             xp = namespace_of(Wt)
             weighted, n_samples = weighted * sample_weight, float(xp.sum(sample_weight, dtype=xp.float64))
@@ -208,7 +209,7 @@ class Sums(State):
 
 
 def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
-    r"""Return unweighted data V that can replace the weighted data, and the factor with which each sample then counts.
+    r"""Return unweighted data V that can replace the weighted data, and the largest weight of each sample.
 
     With :math:`c = \max_j m_j`, the weighted distance of a sample is bounded by the distance to its row v of V,
 
@@ -216,9 +217,9 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
               v = \tfrac m c x + (1 - \tfrac m c) p,
 
     with equality at the model ``q = p``. A missing entry, of weight 0, is thus replaced by the model. `X`, the model
-    `P`, the weights `M` and V are (n_samples, n_features); the factors are (n_samples,).
+    `P`, the weights `M` and V are (n_samples, n_features); the largest weights c are (n_samples,).
     """
     xp = namespace_of(M)
-    counts = xp.max(M, axis=1)
-    shares = M / xp.where(counts > 0, counts, xp.ones_like(counts))[:, None]
-    return shares * X + (1 - shares) * P, counts
+    largest = xp.max(M, axis=1)
+    shares = M / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
+    return shares * X + (1 - shares) * P, largest

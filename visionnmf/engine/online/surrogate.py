@@ -59,9 +59,10 @@ def learn(batch: Batch, H: Array, state: Sums, *, diagonal: bool) -> float:
         loss = max(0.0, (sum_of_squares(problem.X, sample_weight) - 2 * inner(right, weighted) + model) / 2)
     else:
         Wt = solve_codes(problem, H)
-        # copied, so that it is contiguous; `counts` is the factor with which each sample counts
-        V, counts = filled(problem.X, product(copied(Wt.T), H), problem.weights)
-        state.add(Wt, V.T, forgetting, sample_weight, counts)
+        # The model fills in, in part, entries of less weight than the largest of their sample. All then have that one,
+        # and the batch an upper bound of its loss. Copied, so that the codes are contiguous.
+        V, largest_weights = filled(problem.X, product(copied(Wt.T), H), problem.weights)
+        state.add(Wt, V.T, forgetting, sample_weight, largest_weights)
         loss = batch.loss(Wt, H)
     if diagonal:
         _diagonal_steps(H, state, problem.penalty_H)
@@ -128,7 +129,11 @@ def least_squares_codes(gram: Array, right: Array, penalty: Penalties) -> Array:
 
 
 def _method(name: str, *, diagonal: bool) -> Method:
-    """Return the record of a surrogate method: OMF-DA, by diagonal Newton steps, if `diagonal`, else OMF."""
+    """Return the record of online matrix factorisation: with diagonal Newton steps (OMF-DA) if `diagonal`, else OMF.
+
+    Its fields say what the method supports: kinds of penalty terms of either factor, sparse data, weights of entries,
+    and data on a device, for which the diagonal steps are not written.
+    """
     return Method(
         name=name,
         losses=("frobenius",),
