@@ -130,8 +130,9 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
 def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
     """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float32 `values` (n,).
 
-    `out` may be `values` itself. :func:`power_double` explains the steps; here ``LIMIT[1]`` and ``SHIFT[1]`` are the
-    constants of single precision, for which a shorter series is enough.
+    `out` may be `values` itself. As in :func:`power_double`, the power is ``2^y = 2^k exp(z)`` with an integer k, which
+    is added to the bits of the exponent, and a small z, for which a Taylor series is enough. In single precision
+    ``LIMIT[1]`` is the largest y, and ``SHIFT[1]`` the number of mantissa bits.
     """
     factor = float32(exponent * LOG2_E)
     for i in range(values.shape[0]):

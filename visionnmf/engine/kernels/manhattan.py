@@ -390,7 +390,8 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
     zero = number(0)
     high = number(np.inf)
     for j in range(n):
-        largest = _set_residual(residual, S[j], H, j, H)  # returns the largest entry of row j of S
+        # the model is H.T @ H, so H holds the codes and the components; returns the largest entry of row j of S
+        largest = _set_residual(residual, S[j], H, j, H)
         tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
         for k in range(H.shape[0]):
             HC[k, j] = zero  # the diagonal has weight 0

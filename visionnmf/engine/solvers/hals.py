@@ -307,7 +307,7 @@ class Filled(Gram):
     def __init__(
         self, problem: Problem, weights: Array, largest: float | None = None, out: Array | None = None
     ) -> None:
-        """Allocate the filled data, or take `out`.
+        """Allocate the filled data, or take `out`; they are ``P + m / max(m) (X - P)`` for the model P and weights m.
 
         If `problem` has a block of the rows only, `largest` is the largest weight of all rows; None: that of `weights`.
         """

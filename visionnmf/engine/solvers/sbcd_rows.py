@@ -26,7 +26,10 @@ STEPS = np.float32  # low precision is enough for the change of the codes, not f
 
 
 def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
-    """Return zeros in which every row starts on a cache line, perhaps wider; others would be a third slower."""
+    """Return zeros in which every row starts on a cache line, and may be wider than asked for.
+
+    Loops over rows that start elsewhere would be a third slower.
+    """
     size = np.dtype(dtype).itemsize
     columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
     buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)

@@ -66,7 +66,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
         """Sweep over the codes of the rows ``block[0]:block[1]`` in place by medians, and write their losses before."""
         longest = _longest_row(X.indptr, *block)
         # `points` and `sums` are the components (n, r) and their sums (r,), which serve the entries that are not
-        # stored; the arrays in the last line are scratch: a row has at most `longest` stored entries
+        # stored; `rounding` is the relative error of a sum, and the arrays in the last line are scratch
         _kernels.rri_sparse_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, zero_weight, *box_l1_l2, sweeps, rounding, *block, losses,
             np.empty((len(A), longest), X.dtype), np.empty((3, longest), X.dtype), np.empty(len(A)),
