@@ -238,10 +238,13 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     images of one person resemble each other. With two people nobody can play unknown, and the threshold rejects a share
     `rate` of the known people's images instead. With one, or with nothing to judge by, it is 0, which nobody passes.
     """
+    # `found` has for each image its relative `distances`, its `noise` measures, `unlike`, how unlike other images it
+    # is, `unexplained`, what the model leaves of it, and `corrupted`, its share of corrupted pixels.
     known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     noise_limit = likeness.noise_limit(found.unexplained, found.unknown)
     corrupted = float(found.corrupted[~found.unknown].mean()) if len(known) else math.nan
-    # The last four fields of the result: unlike, faceless, unexplained, and corrupted.
+    # The last four fields of the result: `unlike`, up to which an image is named, `faceless`, beyond which it is not a
+    # face, `unexplained`, beyond which it is noise, and the mean of `corrupted`.
     of_images = *likeness.limits(found.unlike, found.unknown), noise_limit, corrupted
     acceptance = Rate()
     if len(unknown):
@@ -252,7 +255,7 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
         return Calibration(0.0, Rate(), Rate(), None, *of_images)
     else:
         threshold = float(np.quantile(known, 1 - rate))
-    noise = _noise_range(found.noise) if len(found.noise) >= ENOUGH_ALIKE else None
+    noise = _noise_range(found.noise) if len(found.noise) >= ENOUGH_ALIKE else None  # None: too few images to tell
     owners = found.people[~found.unknown]
     rejected = np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)])
     return Calibration(threshold, acceptance, rate_of(rejected, len(known)), noise, *of_images)
@@ -262,11 +265,13 @@ def _noise_range(noise: Array) -> Array:
     """Return the range (2, n_measures) of the noise measures (n_images, n_measures) of left-out images.
 
     The measures are the scale of the residuals, the shares of outlying and of missing pixels, and, if images have a
-    shape, the scale of the finest detail. The first two, of residuals, have no lower limit where the finest detail
-    tells less noise: training images are nearer to the model than any left-out one.
+    shape, the scale of the finest detail. If there is the fourth, it alone judges whether an image has too little
+    noise, and the lower limits of the first two, of residuals, are 0: residuals of training images are smaller than
+    those of left-out images, because the model was fitted to them.
     """
-    found = np.quantile(noise, ALIKE, axis=0)
-    if noise.shape[1] > MEASURES_OF_RESIDUALS + 1:
+    found = np.quantile(noise, ALIKE, axis=0)  # the least and the largest quantile that count as usual
+    has_finest_detail = noise.shape[1] > MEASURES_OF_RESIDUALS + 1
+    if has_finest_detail:
         found[0, :MEASURES_OF_RESIDUALS] = 0
     return np.asarray(found)
 

@@ -39,7 +39,9 @@ def relative_distance(distances: Array) -> Array:
 def relative_distances(distances: Array) -> Array:
     """Return distances (n_images, n_people) in units in which each image's least is :func:`relative_distance`.
 
-    A person more than a million times as far as the nearest counts as a million times as far, so all stay finite.
+    That is the least over the harmonic mean of all: near 0 if one person is much nearer than the others, and 1 if
+    nobody is. A person more than a million times as far as the nearest counts as a million times as far, so all stay
+    finite.
     """
     least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
     return np.asarray(
@@ -61,15 +63,19 @@ class ClassResidual(BaseEstimator):
     """
 
     def __init__(self, ridge: float = 0.01, *, adaptive: bool = False) -> None:
-        self.ridge = ridge  # for a gallery of 700 images of unit norm
-        self.adaptive = adaptive  # whether noisy new images get a larger ridge
+        # of the squared coefficients, for a gallery of 700 images of unit norm; grows with the number of images
+        self.ridge = ridge
+        # whether each new image gets a ridge of its own, a larger one if it is noisier (see the class)
+        self.adaptive = adaptive
 
     def fit(self, X: Array, y: Labels) -> ClassResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         check_number(self.ridge, "ridge", without_low=True)  # > 0
         check_flag(self.adaptive, "adaptive")
         images = normalize(X)
-        return self._fit(images, y, *_products(images))  # the products, and whether they are of pixels
+        # The products of all pairs of images, or of pixels if these are fewer, and which; `_fit` decomposes them.
+        products, of_pixels = _products(images)
+        return self._fit(images, y, products, of_pixels)
 
     def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
         """Yield for each fold, rows left out, a classifier fitted without it, and the people of its distances.
@@ -193,12 +199,15 @@ class Nearest(BaseEstimator):
 
     def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:
         self.cosine = cosine  # whether to compare by the cosine instead of the Euclidean distance
-        self.whiten = whiten  # share of the mean power that is added before whitening; None does not whiten
+        # Each principal direction is divided by the root of its power plus this share of the mean power, so that a
+        # larger share whitens less; None does not whiten.
+        self.whiten = whiten
 
     def fit(self, X: Array, y: Labels) -> Nearest:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         check_flag(self.cosine, "cosine")
-        # (n_features, n_features), or None: divides each principal direction by the root of its power
+        # (n_features, n_features), or None: divides each principal direction by the root of its power, to which the
+        # share `whiten` of the mean power is added
         self.transform_ = None if self.whiten is None else whitening(X, check_number(self.whiten, "whiten"))
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]  # person by person

@@ -189,8 +189,8 @@ def grain(images: Array) -> Array:
 
 
 def grain_of_rows(data: Array, image_shape: tuple[int, int] | None) -> Array:
-    """Return :func:`grain` of images as rows (n_images, 1), or (n_images, 0) without a shape to see it in."""
-    if image_shape is None or min(image_shape) < 3:
+    """Return :func:`grain`, the strength of the noise, of images as rows (n_images, 1); (n_images, 0) if unknown."""
+    if image_shape is None or min(image_shape) < 3:  # it is that of second differences, which take three pixels
         return np.empty((len(data), 0), data.dtype)
     return grain(as_images(data, image_shape))[:, None]
 

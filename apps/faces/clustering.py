@@ -100,10 +100,10 @@ def cluster_faces(
         raise ParameterError("mask must leave pixels of the images; got True for all of them")
     if image_shape is not None:
         check_image_shape(image_shape, n_pixels=data.shape[1])
-        seen = hidden(data, given).reshape(-1, *image_shape)
-        white = white_of(float(np.nanmax(seen, initial=0)))
+        seen = hidden(data, given).reshape(-1, *image_shape)  # NaN under the mask
+        white = white_of(float(np.nanmax(seen, initial=0)))  # 1, 255 or 65535: the largest value in these units
         given = given | _missing(seen, "blocks", white).reshape(data.shape)
-    data = hidden(data, given, 0)
+    data = hidden(data, given, value=0)
     check_values(data)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)

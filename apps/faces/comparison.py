@@ -26,7 +26,9 @@ class Comparison:
     """
 
     def __init__(self, rule: str, model: Any, image_shape: tuple[int, int] | None) -> None:
-        self.rule, self._model, self.image_shape = rule, model, image_shape  # (height, width), or None
+        # `rule` says what of images is compared and how, such as "residual" or "codes"; the shape is (height, width)
+        self.rule, self._model, self.image_shape = rule, model, image_shape
+        # Components of unit norm, because NMF leaves their scale arbitrary; codes are multiplied by the norms instead.
         norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
         self._norms = np.where(norms > 0, norms, 1)  # (n_components, 1); components of zeros stay zeros
         self.components = model.components_ / self._norms

@@ -7,7 +7,7 @@ from typing import Any
 
 from .identities import Identity
 from .input_checks import named_alike
-from .likeness import IN_WORDS
+from .likeness import UNLIKE_IN_WORDS
 
 
 class DoubtfulImageWarning(UserWarning):
@@ -36,7 +36,7 @@ def doubts_of(
     judged = (number for number in range(len(found)) if number not in skipped)
     faceless = [names[number] for number in judged if found[number].reason == "unlike"]
     if faceless:
-        doubts.append(f"{_some(faceless)} {IN_WORDS}; remove what shows no face, and add the others again")
+        doubts.append(f"{_some(faceless)} {UNLIKE_IN_WORDS}; remove what shows no face, and add the others again")
     for person, images in people.items():
         others: dict[Any, list[str]] = {}
         for number in images:

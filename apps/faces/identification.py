@@ -26,7 +26,7 @@ from visionnmf.io import check_outputs, output_folder, read_image, stem_of, take
 
 from .figures import residual_picture
 from .identities import Identity
-from .likeness import IN_WORDS
+from .likeness import UNLIKE_IN_WORDS
 from .reading import Box, ProbeFaces, Source, find_faces, name_of, read_probe
 from .recognizer import FaceRecognizer
 from .settings import FaceIdentification
@@ -104,7 +104,7 @@ def _sentence(found: Identity) -> str:
             but += f": unlikeness {found.unlikeness:.3f}, at most {found.unlikeness_limit:.3f}"
         who = f"nobody known (nearest: {found.nearest}{but})"
     elif found.reason == "unlike":
-        who = f"unknown: {IN_WORDS} (nearest: {found.nearest})"
+        who = f"unknown: {UNLIKE_IN_WORDS} (nearest: {found.nearest})"
     # The first of the ranking is the nearest person, who has been named.
     then = "".join(f"; then {person} {distance:.3f}" for person, distance in found.ranking[1:])
     return (

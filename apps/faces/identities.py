@@ -52,31 +52,32 @@ class Measures(NamedTuple):
     """What is known of new images, a row or an item for each.
 
     `distances` are the relative distances (n_images, n_people), `corrupted` the shares of pixels that were judged
-    corrupted, and `unlike` and `unexplained` the results of :func:`.likeness.unlikeness`. `empty` are the numbers
-    of images that show nothing, and `alike` marks those as noisy as the training images; None if that is not known.
+    corrupted, and `unlikeness` and `unexplained` the results of :func:`.likeness.unlikeness`. `empty` are the numbers
+    of images that show nothing, and `as_noisy` marks those as noisy as the training images; None if that is not known.
     """
 
     distances: Array
     corrupted: Array
-    unlike: Array
+    unlikeness: Array
     unexplained: Array
     empty: NDArray[np.intp]
-    alike: Mask | None
+    as_noisy: Mask | None
 
 
 class Limits(NamedTuple):
     """Up to where an image is named, and shows a face; see the attributes of :class:`.FaceRecognizer`."""
 
-    threshold: float
-    unlike: Array  # (n_people,)
-    faceless: float
-    unexplained: float
+    threshold: float  # of relative distances
+    unlikeness: Array  # (n_people,), with which an image may be named as a person
+    faceless: float  # unlikeness beyond which an image is probably not a face
+    unexplained: float  # share of an image beyond which it is noise
 
 
 def identities(people: Array, found: Measures, limits: Limits, top: int) -> list[Identity]:
     """Return who of the `people` (n_people,), which are labels, is on each image, with the `top` nearest ones.
 
-    NaN measures, of what is not known, are beyond no limit.
+    `unlikeness` says how unlike the training images an image is, with a limit for each person; beyond `faceless` it is
+    probably not a face. NaN measures, of what is not known, are beyond no limit.
     """
     # Images that show nothing: of noise alone, of which the model explains too little, and even ones.
     nothing = found.unexplained > limits.unexplained
@@ -85,13 +86,13 @@ def identities(people: Array, found: Measures, limits: Limits, top: int) -> list
     for row, nearest in enumerate(np.argsort(found.distances, axis=1, kind="stable")[:, :top]):
         ranking = tuple(zip(people[nearest].tolist(), found.distances[row, nearest].tolist(), strict=True))
         person, distance = ranking[0]
-        unlike, allowed = found.unlike[row], limits.unlike[nearest[0]]  # with which the nearest person may be named
-        reason = "unknown" if unlike > allowed or distance > limits.threshold else None
-        reason = "unlike" if nothing[row] or unlike > max(allowed, limits.faceless) else reason
-        like = None if found.alike is None else bool(found.alike[row])
+        unlikeness, allowed = found.unlikeness[row], limits.unlikeness[nearest[0]]  # for the nearest person
+        reason = "unknown" if unlikeness > allowed or distance > limits.threshold else None
+        reason = "unlike" if nothing[row] or unlikeness > max(allowed, limits.faceless) else reason
+        calibrated = None if found.as_noisy is None else bool(found.as_noisy[row])
         # NaN and infinity, measures and limits that are not known, become None.
-        numbers = (float(value) for value in (unlike, allowed, found.unexplained[row]))
+        numbers = (float(value) for value in (unlikeness, allowed, found.unexplained[row]))
         coarse = [value if math.isfinite(value) else None for value in numbers]
         share, named = float(found.corrupted[row]), person if reason is None else None
-        result.append(Identity(named, person, distance, limits.threshold, share, like, ranking, reason, *coarse))
+        result.append(Identity(named, person, distance, limits.threshold, share, calibrated, ranking, reason, *coarse))
     return result

@@ -254,13 +254,15 @@ def check_one_scale(images: Array, white: float) -> None:
     which white is 1. The warning is for images that were probably divided by 255 twice.
     """
     largest = images.max(axis=1, initial=0)
+    # Images of fractions have values up to about 1 (at most ABOVE), and TWICE, about 1 / 255, if they were divided by
+    # 255 twice. Beyond the share LIT of white, the brightest image is bright enough to tell.
     brightest, small = float(largest.max(initial=0)), (largest > 0) & (largest <= ABOVE)
     if brightest > LIT * white > ABOVE:  # bright enough to tell, and white is 255 or 65535
         for number in np.flatnonzero(small & (images % 1 > 0).any(axis=1))[:1]:
             raise ParameterError(
                 f"X must have images of one unit of grey values; got values up to {largest[number]:.3g} in image "
                 f"{number}, and up to {brightest:g} in others; multiply all images of that unit by "
-                f"{white * _divided(float(largest[number])):g}"
+                f"{white * _division_to_undo(float(largest[number])):g}"
             )
     if 0 < brightest <= TWICE and images.shape[1] >= FEW_PIXELS:
         warnings.warn(
@@ -271,8 +273,9 @@ def check_one_scale(images: Array, white: float) -> None:
         )
 
 
-def _divided(largest: float) -> float:
-    """Return by what images in fractions up to `largest` were divided again: 255 if nothing else explains it, or 1."""
+def _division_to_undo(largest: float) -> float:
+    """Return by what images in fractions up to `largest` were divided once too often: 255, or 1 if by nothing."""
+    # Fractions are near 1 in bright places; values up to TWICE, about 1 / 255, come from dividing by 255 twice.
     return 255.0 if largest <= TWICE else 1.0
 
 
@@ -292,6 +295,8 @@ def check_scale(images: Array, white: float, brightest: float) -> None:
     New images that are too dark may also show a dark scene, unless their values are fractions. `white` and `brightest`
     are the value of white and the largest value of the training images.
     """
+    # Values up to ABOVE times white may come from scaling images. Those up to TWICE, about 1 / 255, were probably
+    # divided by 255 twice. Beyond the share LIT of white, training images are bright enough to compare with.
     largest = float(images.max(initial=0))
     if largest > ABOVE * white and white != WHITES[-1]:
         raise ParameterError(
@@ -309,7 +314,7 @@ def check_scale(images: Array, white: float, brightest: float) -> None:
     if 0 < largest <= ABOVE and brightest > LIT * white > ABOVE and (images % 1).any():
         warnings.warn(
             f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is "
-            f"{1 / _divided(largest):.3g} in X, multiply X by {white * _divided(largest):g}",
+            f"{1 / _division_to_undo(largest):.3g} in X, multiply X by {white * _division_to_undo(largest):g}",
             UserWarning,
             stacklevel=4,
         )

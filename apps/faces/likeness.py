@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
-IN_WORDS = "unlike the training images, probably not a face"
+UNLIKE_IN_WORDS = "unlike the training images, probably not a face"
 
 # Chosen on ORL; docs/decisions/faces.md has the tables.
 CELLS = 8  # along each side
@@ -58,7 +58,12 @@ def unlikeness(
     hidden = seen < LEAST_SHOWN * sizes  # too little of the cell is seen, so it does not count
 
     def medians(values: Array) -> Array:
-        """Return the medians (n_cells, n_images) of values (n_images, n_pixels) without missing ones."""
+        """Return the medians (n_cells, n_images) of values (n_images, n_pixels) without missing ones.
+
+        `pixels` (n_cells, largest size) has the pixels of each cell, and `unseen` (n_images, n_cells, largest size)
+        marks those that are missing. The visible ones, once sorted, end at place `last` (n_images, n_cells). A cell of
+        which too little is seen is `hidden` (n_images, n_cells), and its median NaN.
+        """
         ordered = np.sort(np.where(unseen, np.nan, values[:, pixels]), axis=2)  # NaN are sorted to the end
         # The median is the mean of the two middle values, which are one if the number of values is odd.
         middle = [np.take_along_axis(ordered, half[..., None], axis=2)[..., 0] for half in (last // 2, -(-last // 2))]
@@ -89,10 +94,11 @@ def unlikeness_of(
     grain: Array,
     pixels: Any = slice(None),
 ) -> tuple[Array, Array]:
-    """Return :func:`unlikeness` of images, of which only some `pixels` may be given; NaN without a shape.
+    """Return how unlike the training images each image is, and which share of it is unexplained, (n_images,) each.
 
-    `grain` (n_images, 1) is the noise of each image by its finest detail, over `white`, or (n_images, 0) if it is not
-    known. `images`, `missing` and `reconstructions` have a column for each of the `pixels`, numbers in the whole image.
+    See :func:`unlikeness`; both are NaN without a shape. `grain` (n_images, 1) is the noise of each image by its finest
+    detail, over `white`, or (n_images, 0) if it is not known. `images`, `missing` and `reconstructions` have a column
+    for each of the `pixels`, numbers in the whole image, which is divided into square cells.
     """
     if image_shape is None or not grain.shape[1]:
         return np.full(len(images), np.nan), np.full(len(images), np.nan)

@@ -141,7 +141,8 @@ class RobustResidual(BaseEstimator):
         # `weights` (n_pixels,) say which pixels seem visible, and `noise` is the variance of the pixels' noise over the
         # mean square of the image.
         near = np.unique([np.argsort(some, kind="stable")[:NEAREST] for some in rough])
-        # Squares of residuals that count half, and that cost as much as a usual difference; images have norm 1.
+        # The square of a residual that counts half (`scale`), and of one that costs as much as a usual difference
+        # (`usual`). Noise beyond CALM**2 raises both. The constants are for a mean square of 1; images have norm 1.
         more = max(noise - CALM**2, 0)
         scale, usual = (LIMIT**2 + NOISY**2 * more) / len(image), (USUAL**2 + more) / len(image)
         # For each of these people, the mean image and the differences, (n_near, 1 + n_differences, n_pixels).
@@ -160,6 +161,7 @@ class RobustResidual(BaseEstimator):
             weighted = basis * weights[:, None]
             normal = weighted @ basis.transpose(0, 2, 1) + diagonals
             coefficients = np.linalg.solve(normal, (weighted @ image)[..., None])[..., 0]
+            # averaged over neighbours, because covers are connected
             squares = self._smoothed((image - (coefficients[:, None] @ basis)[:, 0]) ** 2 * visible)
             weights = visible / (1 + squares / scale) ** 2  # half the derivative of the cost by the square
         costs = (visible * squares / (1 + squares / scale)).sum(axis=1)
@@ -174,9 +176,11 @@ class RobustResidual(BaseEstimator):
     def _unweighted(self, image: Array, visible: Array) -> Array:
         """Return squared distances from all people (n_people,): what the mean image and common differences leave.
 
-        `image` and `visible` are (n_pixels,). `means_` (n_people, n_pixels) are the mean images, and `differences_`
-        (n_differences, n_pixels) the directions in which images of anybody differ, with the variances `spread_`.
+        `image` and `visible` are (n_pixels,); the image is 0 where nothing is visible. `means_` (n_people, n_pixels)
+        are the mean images, and `differences_` (n_differences, n_pixels) the directions in which images of anybody
+        differ, with the variances `spread_`.
         """
+        # The ridge of a direction is the variance of the noise over that of the direction.
         seen = self.differences_ * visible
         normal = seen @ seen.T + np.diag(_ridge(self.spread_, USUAL**2 / len(image)))
         images = np.concatenate([image[None], self.means_ * visible])
@@ -190,7 +194,8 @@ class RobustResidual(BaseEstimator):
         """Return distances from all people (n_people,), weights of the pixels, and the noise, by all images together.
 
         The image is explained by all images of the gallery, by iteratively reweighted ridge regression. A person's
-        distance is the residual of that person's part over the norm of its coefficients.
+        distance is the residual of that person's part over the norm of its coefficients. The noise is its variance in a
+        pixel times the number of pixels: the sum of squares that noise alone would have in the whole image, of norm 1.
         """
         # `_images` (n_images, n_pixels) is the gallery, on which `people_` are, and `_directions` (r, n_pixels) are its
         # principal directions, whose coefficients have the ridges `_ridges`, a diagonal matrix, and which `_mixing`
@@ -231,9 +236,10 @@ class RobustResidual(BaseEstimator):
 
 
 def _ridge(spread: Array, usual: float) -> Array:
-    """Return the costs of squared coefficients with the variances `spread`: `usual` for one of the usual size.
+    """Return the costs of squared coefficients with the variances `spread`, which are ``usual / spread``.
 
-    Directions without variance are rows of 0 that only fill up an array. Any positive cost, here 1, leaves them out.
+    So a coefficient as large as its standard deviation costs `usual`, whatever the direction. Directions without
+    variance are rows of 0 that only fill up an array. Any positive cost, here 1, leaves them out.
     """
     return np.asarray(usual / np.where(spread > 0, spread, usual), spread.dtype)
 

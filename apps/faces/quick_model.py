@@ -46,7 +46,8 @@ class QuickModel:
     ) -> None:
         self.n_components, self.iterations, self.random_state = n_components, iterations, random_state
         self.callback = callback  # called as ``callback(iteration, objective)`` after each iteration of a fit
-        self._fixed: dict[Any, FixedComponents] = {}  # the components in each dtype of images, ready to find codes
+        # By dtype of images: the components in it and what `transform` computes from them alone, such as products.
+        self._fixed: dict[Any, FixedComponents] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again, and the callback, which could not be pickled."""
@@ -92,7 +93,8 @@ class QuickModel:
     def as_nmf(self) -> NMF:
         """Return the fitted :class:`~visionnmf.NMF` of which this is the quick form; its optimality is not measured.
 
-        Its components have unit norm, and it keeps the norms by which they were divided.
+        Its components have unit norm, and it keeps the norms by which they were divided. NMF turns its parameter
+        ``nuclear``, the weight of a nuclear norm, into the same ridge on both factors as `fit_transform` does.
         """
         settings = {"max_iter": self.iterations, "tol": 0, "random_state": self.random_state}
         model = NMF(self.n_components, nuclear=1.0, **settings)

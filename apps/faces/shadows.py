@@ -105,6 +105,7 @@ def remove_shadows(
             f"shadows in common that could be told from the face; got {len(data)}; give more images or a smaller "
             "n_components"
         )
+    # in the Manhattan loss, the default, whose outliers are the shadows; always 200 iterations, which are enough here
     model = NMF(min(n_components, data.shape[1]), max_iter=200, tol=0, random_state=random_state)
     faces = model.inverse_transform(model.fit_transform(data))
     return faces, data - faces

@@ -89,7 +89,7 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
             "more people"
         )
     threshold = f"threshold {recognizer.threshold_:.3f}"
-    if people < UNKNOWN_LEAST:
+    if people < UNKNOWN_LEAST:  # nobody can play unknown, so the threshold is the quantile 1 - rate of known people's
         return (
             f"{threshold}, passed by {1 - rate:.0%} of the known; two people do not show how many unknown people pass"
         )

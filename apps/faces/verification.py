@@ -24,7 +24,7 @@ from .calibration import some_people
 from .classifiers import Labels
 from .identification import doubtful
 from .identities import Identity
-from .likeness import IN_WORDS
+from .likeness import UNLIKE_IN_WORDS
 from .reading import Source, name_of, read_probe
 from .recognizer import FaceRecognizer
 from .store import FaceModel, loaded
@@ -86,11 +86,12 @@ class PairSpace:
 def distances_of_strangers(images: Array, people: Labels) -> Array:
     """Return the sorted distances (n_pairs,) of pairs of different people, compared without the images of either.
 
-    `images` (n_images, n_pixels) are cleaned, and `people` (n_images,) says who is on them. With fewer than four people
-    nobody is left out, and the comparison does not use who they are.
+    `images` (n_images, n_pixels) are cleaned, and `people` (n_images,) says who is on them. A :class:`PairSpace` learns
+    in which directions images of one person vary, which then count less. With fewer than four people nobody is left
+    out, and the comparison does not use who they are.
     """
     some = some_people(people, MOST_IMAGES) if len(people) > MOST_IMAGES else np.arange(len(people))
-    images, people = _coordinates(images[some]), np.unique(people[some], return_inverse=True)[1]
+    images, people = _coordinates(images[some]), np.unique(people[some], return_inverse=True)[1]  # fewer columns
     n_people = int(people.max()) + 1
     if n_people < ENOUGH_PEOPLE:
         return np.sort(_of_strangers(PairSpace(images, None), images, people))
@@ -162,9 +163,9 @@ class VerificationReport(Report):
         return "\n".join([f"{' and '.join(who)}: {verdict}; {reason}", *self._notes_and_outputs()])
 
     def _not_faces(self) -> str:
-        """Return which images are probably not faces."""
+        """Return which images are probably not faces: those without a name because they are unlike the training's."""
         images = [source for source, reason in zip(self.inputs, self.reasons, strict=True) if reason == "unlike"]
-        return f"{' and '.join(images)} {'is' if len(images) == 1 else 'are'} {IN_WORDS}"
+        return f"{' and '.join(images)} {'is' if len(images) == 1 else 'are'} {UNLIKE_IN_WORDS}"
 
 
 class Verifier:
@@ -300,7 +301,8 @@ class Verifier:
         """
         inputs = [name_of(source, name) for source, name in zip(pair, ("first array", "second array"), strict=True)]
         people = [identity.person for identity in found]
-        # Fields of the report that have an item for each of the two images.
+        # Fields of the report that have an item for each of the two images: who is nearest, why an image has no name,
+        # and whether it is as noisy as the training images, for which error rates hold.
         each: dict[str, Any] = {
             name: [getattr(identity, attribute) for identity in found]
             for name, attribute in (("nearest", "nearest"), ("reasons", "reason"), ("calibrated", "calibrated"))
@@ -321,6 +323,7 @@ class Verifier:
             notes.append(
                 f"{few} little of how alike different people are; train {PEOPLE_LEAST} or more, or give a threshold"
             )
+        # An image that is unlike the training images is probably not a face, about which nothing can be said.
         verdict = None if "unlike" in each["reasons"] else distance <= limit
         return VerificationReport(verdict, "images", people, distance, limit, alike, inputs=inputs, notes=notes, **each)
 

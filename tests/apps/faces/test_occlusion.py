@@ -151,7 +151,7 @@ def test_small_products_take_one_thread(rng, monkeypatch):
     seen, start = [], model._start
 
     def spy(*arguments):
-        seen.append(blocks._limit(os.getpid()).depth)  # callers inside `one_blas_thread`
+        seen.append(blocks._blas_limit(os.getpid()).depth)  # callers inside `one_blas_thread`
         return start(*arguments)
 
     monkeypatch.setattr(model, "_start", spy)

@@ -470,7 +470,12 @@ def test_a_fit_and_an_image_hold_blas_to_one_thread(rng, monkeypatch):
 
     def watched(function):
         """Return a function that also notes whether BLAS is held to one thread."""
-        return lambda *given, **named: (held.append(blocks._limit(os.getpid()).depth > 0), function(*given, **named))[1]
+
+        def call(*given, **named):
+            held.append(blocks._blas_limit(os.getpid()).depth > 0)
+            return function(*given, **named)
+
+        return call
 
     monkeypatch.setattr(np.linalg, "eigh", watched(np.linalg.eigh))
     monkeypatch.setattr(ClassResidual, "distances", watched(ClassResidual.distances))
