@@ -19,7 +19,7 @@ FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the 
 
 
 def product(A: Any, B: Any) -> Any:
-    """Return ``A @ B``; of arrays of NumPy in our own threads, because OpenBLAS's stall when a core is occupied."""
+    """Return ``A @ B``; for NumPy's arrays in our own threads, because OpenBLAS's stall if another process is busy."""
     if is_not_numpy(A):
         return namespace_of(A).matmul(A, B)
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)

@@ -118,7 +118,10 @@ class Stopping:
         return self.converged and self._is_confirmed(n_iter)
 
     def _judge_path(self, objective: float, residual: float) -> None:
-        """Set `change` to the weighted residual of a path plus the relative decrease over the last iterations."""
+        """Set `change` to the weighted residual of a path plus the relative decrease over the last iterations.
+
+        ADMM follows a path of growing penalties; its `residual` says how far the iterates are from the model.
+        """
         decrease = 0.0
         if objective > 0:
             n_iter = len(self.history) - 1

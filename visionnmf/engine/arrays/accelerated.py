@@ -50,6 +50,8 @@ def accelerate(F: Any, gram: Any, right: Any, penalty: Penalties, tol: float) ->
 
     Component k moves by ``1 / curvatures[k]`` times its gradient, which does not raise the objective: the diagonal
     matrix of :func:`..quadratic.separate_curvatures` is at least `gram`, and the largest l2 weight is added to all.
+    `ahead` is the extrapolated point, `Q` and `Q_ahead` are the gradients at `best` and at `ahead` without their
+    constant part, and `t` is Nesterov's sequence; at 1 the next step has no momentum.
     """
     xp = namespace_of(F)
     l1, l2 = factors.penalty_weights(penalty, F)

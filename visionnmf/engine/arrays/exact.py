@@ -124,7 +124,7 @@ def _exchange(box: _Box, start: Any) -> Any:
     the box is `wrong`, and so is one at a bound from which the objective falls into the box.
     """
     xp = namespace_of(start)
-    result = start + 0
+    result = copied(start)
     active = start[:, 0] == start[:, 0]  # rows that are not solved: all
     minus, plus = -xp.ones_like(start), xp.ones_like(start)
     zero = xp.zeros_like(start)

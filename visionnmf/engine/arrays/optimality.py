@@ -118,7 +118,7 @@ class _Balance:
         xp, unit, penalty = namespace_of(G), self.unit, self.penalty
         slope = _penalty_gradient(penalty, F)
         fixed = (G + slope) / self.norms
-        at_low, at_high = F <= penalty.low, (F >= penalty.high) & (F > penalty.low)
+        at_low, at_high = F <= penalty.low, F >= penalty.high
         signs = ahead = xp.zeros_like(bounds)
         t = 1.0
         for _ in range(STEPS):

@@ -216,9 +216,8 @@ class Block:
         """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
 
         `_codes` keeps the result as `new_extrapolated`, which :meth:`accept` or :meth:`reject` settles; `_halves` does
-        the sweeps.
-        Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes, their product
-        with the data (r, n), their penalty, and the largest code of each component (r,).
+        the sweeps. Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes,
+        their product with the data (r, n), their penalty, and the largest code of each component (r,).
         """
         self._mapped.load(self._written)  # the pages of an array that the step writes, in one call and not one by one
         self._codes.step(self._halves, H, momentum)

@@ -106,6 +106,7 @@ class _Buffer(State):
         return cls(samples, codes, None, np.empty(0, np.int64))
 
     def check(self, H: Array) -> None:
+        # the buffer has a row for each sample, and `sizes` are the numbers of samples of its batches
         (n_components, n_features), n_samples = H.shape, int(self.sizes.sum())
         check_array(self.samples, "samples", (n_samples, n_features), H)
         check_array(self.codes, "codes", (n_samples, n_components), H)
@@ -130,7 +131,7 @@ class _Buffer(State):
         """Keep the samples of the last `length` batches only; None keeps all."""
         if length is None or len(self.sizes) <= length:
             return
-        n_dropped = int(self.sizes[:-length].sum())
+        n_dropped = int(self.sizes[:-length].sum())  # `sizes` are the numbers of samples of the batches
         self.sizes = self.sizes[-length:]
         self.samples, self.codes = self.samples[n_dropped:].copy(), self.codes[n_dropped:].copy()
         if self.observed is not None:
