@@ -59,8 +59,8 @@ def learn(batch: Batch, H: Array, state: Sums, *, diagonal: bool) -> float:
         loss = max(0.0, (sum_of_squares(problem.X, sample_weight) - 2 * inner(right, weighted) + model) / 2)
     else:
         Wt = solve_codes(problem, H)
-        # The model fills in, in part, entries of less weight than the largest of their sample. All then have that one,
-        # and the batch an upper bound of its loss. Copied, so that the codes are contiguous.
+        # The model fills in, in part, entries of less weight than the largest of their sample. All then count with that
+        # weight, and the squared error is an upper bound of the loss. Copied, so that the codes are contiguous.
         V, largest_weights = filled(problem.X, product(copied(Wt.T), H), problem.weights)
         state.add(Wt, V.T, forgetting, sample_weight, largest_weights)
         loss = batch.loss(Wt, H)
