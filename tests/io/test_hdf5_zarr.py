@@ -161,6 +161,24 @@ def test_hdf5_chunks_are_bounded_by_their_declared_size(tmp_path, monkeypatch):
         assert not rows.at(0, 1).any()
 
 
+def test_lzf_chunks_are_bounded_by_their_declared_size(tmp_path, monkeypatch, rng):
+    """h5py unpacked 88 bytes from each byte, and began again each time that its memory was too small."""
+    monkeypatch.setattr("visionnmf.io.chunks.hdf5.SMALL", 1 << 20)
+    parts = rng.integers(0, 99, 1000, np.uint8), np.zeros(1 << 21, np.uint8), np.tile(np.arange(7, dtype=np.uint8), 999)
+    data = np.concatenate(parts)[None]
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        y = file.create_dataset("y", data=data, chunks=data.shape, compression="lzf")
+        x = file.create_dataset("x", (2, data.size - 8), "u1", chunks=(1, data.size - 8), compression="lzf")
+        x.id.write_direct_chunk((0, 0), y.id.read_direct_chunk((0, 0))[1])
+    with open_chunks(tmp_path / "x.h5", dataset="y") as rows:
+        np.testing.assert_array_equal(rows.at(0, 1), data)
+    with (
+        open_chunks(tmp_path / "x.h5", dataset="x") as rows,
+        pytest.raises(UnreadableError, match="a chunk unpacks to more than its declared size"),
+    ):
+        rows.at(0, 1)
+
+
 @pytest.mark.parametrize("compression", ["gzip", "lzf", "szip", None])
 def test_filters_of_hdf5_stay_readable(tmp_path, compression):
     numbers = np.arange(920).reshape(23, 40)

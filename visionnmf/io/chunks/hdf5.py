@@ -26,7 +26,8 @@ LINKS = 10  # soft links that lead to each other
 DEPTH = 32  # groups within each other
 OBJECTS = 10_000  # groups and datasets that are looked at
 CHECKSUM = 4  # bytes that the Fletcher-32 checksum takes of a chunk
-DEFLATE_RATIO = 1032  # deflate packs no better than this
+DEFLATE_RATIO = 1032  # deflate packs no better than this ...
+LZF_RATIO = 88  # ... and LZF not better than this, 264 bytes in 3
 SMALL = 256 << 20  # bytes that a chunk may unpack to without being looked at before
 COMPRESSORS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SZIP, h5py.h5z.FILTER_LZF}
 COUNTING = {h5py.h5z.FILTER_NBIT, h5py.h5z.FILTER_SCALEOFFSET}  # HDF5 allocates what their third option says
@@ -47,7 +48,8 @@ class HDF5Rows(StoredRows):
                 name = dataset or only_dataset(self._path, _matrices(self._path, self._file))
                 self._dataset = _dataset(self._path, self._file, name)
                 self._filters = _filters(self._path, self._dataset)
-                self._large = _large_chunks(self._path, self._dataset)
+                ratio = LZF_RATIO if h5py.h5z.FILTER_LZF in self._filters else DEFLATE_RATIO
+                self._large = _large_chunks(self._path, self._dataset, ratio)
                 super().__init__(self._dataset, f"{path}: {name}")
         except BaseException:
             self._file.close()
@@ -72,11 +74,14 @@ class HDF5Rows(StoredRows):
         used = [code for number, code in enumerate(self._filters) if not skipped >> number & 1]
         if used[-1:] == [h5py.h5z.FILTER_FLETCHER32]:  # the last filter is undone first
             used, packed = used[:-1], packed[:-CHECKSUM]
-        if used[-1:] == [h5py.h5z.FILTER_DEFLATE]:  # the only compressor that is checked
-            # a checksum may also have been added before the chunk was deflated
-            most = math.prod(self._dataset.chunks) * self._dataset.dtype.itemsize + CHECKSUM
-            if len(zlib.decompressobj().decompress(packed, most + 1)) > most:
-                raise ValueError("a chunk unpacks to more than its declared size")
+        # a checksum may also have been added before the chunk was compressed
+        most, size = math.prod(self._dataset.chunks) * self._dataset.dtype.itemsize + CHECKSUM, 0
+        if used[-1:] == [h5py.h5z.FILTER_DEFLATE]:
+            size = len(zlib.decompressobj().decompress(packed, most + 1))
+        elif used[-1:] == [h5py.h5z.FILTER_LZF]:
+            size = _lzf_size(packed, most)
+        if size > most:
+            raise ValueError("a chunk unpacks to more than its declared size")
 
     def close(self) -> None:
         """Close the file."""
@@ -158,8 +163,25 @@ def _filters(path: Path, dataset: h5py.Dataset) -> list[int]:
     return codes
 
 
-def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int, ...]]]:
-    """Return the offsets of chunks that could unpack to more than `SMALL`, by their first row; refuse wrong indices."""
+def _lzf_size(packed: bytes, most: int) -> int:
+    """Return how many bytes LZF data unpack to, or some number above `most` if that is more."""
+    place = size = 0
+    while place < len(packed) and size <= most:
+        head = packed[place]
+        if head < 32:  # head + 1 bytes follow as they are
+            place, size = place + head + 2, size + head + 1
+        elif head < 224:  # two bytes stand for 3 to 8 earlier ones
+            place, size = place + 2, size + (head >> 5) + 2
+        else:  # three bytes stand for 9 to 264 earlier ones
+            place, size = place + 3, size + packed[place + 1] + 9
+    return size
+
+
+def _large_chunks(path: Path, dataset: h5py.Dataset, ratio: int) -> dict[int, list[tuple[int, ...]]]:
+    """Return the offsets of chunks that could unpack to more than `SMALL`, by their first row; refuse wrong indices.
+
+    The compressor packs data to ``1 / ratio`` at best, so the size of a chunk in the file bounds its unpacked size.
+    """
     large: dict[int, list[tuple[int, ...]]] = {}
     if dataset.chunks is None:
         return large
@@ -167,11 +189,8 @@ def _large_chunks(path: Path, dataset: h5py.Dataset) -> dict[int, list[tuple[int
     end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
 
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk
-        """Return whether the chunk's place is impossible; note it in `large` if it may be large.
-
-        Deflate packs to 1/1032 at best, so the size of a chunk in the file bounds its unpacked size.
-        """
-        if chunk.size * DEFLATE_RATIO > SMALL:
+        """Return whether the chunk's place in the file is impossible; note it in `large` if it may be large."""
+        if chunk.size * ratio > SMALL:
             large.setdefault(chunk.chunk_offset[0], []).append(chunk.chunk_offset)
         begins = all(start < length for start, length in zip(chunk.chunk_offset, dataset.shape, strict=True))
         return None if begins and chunk.size >= least and chunk.byte_offset + chunk.size <= end else True
