@@ -229,8 +229,8 @@ def floor() -> None:
                 products = _cpu_ms(lambda: np.matmul(W, H, out=P))  # noqa: B023
                 products += _cpu_ms(lambda: np.matmul(H, P.T))  # noqa: B023
                 products += _cpu_ms(lambda: np.matmul(Wt, P))  # noqa: B023
-                args = (X, P, U, None, one, bounds, one, 0, len(X), sums, sums)
-                once = _cpu_ms(lambda: _admm_kernels.manhattan_pass(*args))  # noqa: B023
+                args = (X, P, U, None, None, None, None, bounds, one, 0, len(X), sums, sums)
+                once = _cpu_ms(lambda: _admm_kernels.entries_pass(*args))  # noqa: B023
                 steps = admm.iterate(Problem(X, Loss("manhattan")), Wt, H, max_iter=200)
                 iteration = _cpu_ms(lambda: next(steps), 150)  # noqa: B023
             least = products + once

@@ -295,6 +295,21 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
     return SparseForm(value, deviation, derivative_scale, zeros=False)  # entries that are not stored are missing, not 0
 
 
+def _entries_pass(*, alpha: bool = False, delta: bool = False, kullback_leibler: bool = False) -> Callable[..., None]:
+    """Return the function `rows` of a :class:`ProximalForm`; its loss is the Manhattan loss unless one flag is set.
+
+    `alpha` and `delta` say that the parameter of the loss is that of the elastic net, or of the Huber loss.
+    """
+
+    def rows(X: Array, P: Array, U: Array, M: Array | None, parameter: float, *others: Any) -> None:
+        """Run the pass; the kernel has no branch at run time for what is None."""
+        _admm_kernels.entries_pass(
+            X, P, U, M, parameter if alpha else None, parameter if delta else None, kullback_leibler or None, *others
+        )
+
+    return rows
+
+
 # --- the records ------------------------------------------------------------------------------------------------------
 
 _RECORDS = (
@@ -306,7 +321,7 @@ _RECORDS = (
         kink=1.0,
         values=_values_of(lambda E, parameter: namespace_of(E).abs(E)),
         derivative=_manhattan,
-        proximal=ProximalForm(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
+        proximal=ProximalForm(_entries_pass(), valued=True, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=lambda x, p, floor, parameter: float(np.abs(x - p).sum()),
             deviation=lambda x, p, floor, weight, parameter: np.sign(p - x) - weight,
@@ -351,7 +366,7 @@ _RECORDS = (
         values=_values_of(_huber_entries),
         derivative=_huber,
         proximal=ProximalForm(
-            _admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
+            _entries_pass(delta=True), valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
         ),
         codes="admm",
     ),
@@ -363,9 +378,7 @@ _RECORDS = (
         kink=1.0,
         values=_values_of(_elastic_net_entries),
         derivative=_elastic_net,
-        proximal=ProximalForm(
-            _admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size
-        ),
+        proximal=ProximalForm(_entries_pass(alpha=True), valued=True, slope=lambda size, n, alpha: 1 + alpha * size),
         codes="admm",
     ),
     LossRecord(
@@ -376,7 +389,7 @@ _RECORDS = (
         beta=1.0,
         values=lambda X, P, M, parameter: divergence.row_values(X, P, M, 1.0),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 1, tiny),
-        proximal=ProximalForm(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
+        proximal=ProximalForm(_entries_pass(kullback_leibler=True), valued=False, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=_stored_kullback_leibler,
             deviation=lambda x, p, floor, weight, parameter: (1 - weight) - x / np.maximum(p, floor),

@@ -1,4 +1,4 @@
-"""The elementwise part of one ADMM iteration, with one numba kernel for each loss.
+"""The elementwise part of one ADMM iteration: one kernel for losses of entries, and one for norms of rows.
 
 Write S for the split residual X - W H, U for the scaled dual variable, b = 1 / rho for the inverse of the ADMM penalty,
 and a = X - P + U. One iteration computes
@@ -10,12 +10,11 @@ through its prox (see docs/derivations/admm.md). The private functions process a
 overwrite u with U+ and p with V, and return the loss of x - p and the l1 norm of the primal residual X - P - S = U+ -
 U. Where the weight of an entry is 0, U stays 0 and V = P.
 
-All public kernels share one signature, ``(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)``, and
-process rows ``start:stop``. `X` and `U` (n_rows, n) are the data and the dual, which is updated in place. `P`
-(stop - start, n) holds ``W H`` of these rows and receives V. `M` (n_rows, n), >= 0, holds the entry weights, or is
-None. `parameter` is the parameter of the loss. `bounds` (n_rows,) holds ``1 / rho`` of each row. The dual is first
-multiplied by `decay`, which is ``1 / gamma`` after rho has grown by the factor gamma. `losses` and `residuals`
-(n_rows,) receive each row's loss of ``X - P`` (0 for Kullback-Leibler) and the l1 norm of its primal residual.
+Both public kernels process rows ``start:stop``. `X` and `U` (n_rows, n) are the data and the dual, which is updated in
+place. `P` (stop - start, n) holds ``W H`` of these rows and receives V. `M` (n_rows, n), >= 0, holds the entry weights,
+or is None. `bounds` (n_rows,) holds ``1 / rho`` of each row. The dual is first multiplied by `decay`, which is
+``1 / gamma`` after rho has grown by the factor gamma. `losses` and `residuals` (n_rows,) receive each row's loss of
+``X - P`` (0 for Kullback-Leibler) and the l1 norm of its primal residual.
 """
 
 from __future__ import annotations
@@ -214,13 +213,14 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Manhattan loss, on rows ``start:stop``.
+def entries_pass(  # type: ignore[no-untyped-def]
+    X, P, U, M, alpha, delta, kullback_leibler, bounds, decay, start, stop, losses, residuals
+):
+    """Run the elementwise part of one ADMM iteration for a loss that is a sum over entries, on rows ``start:stop``.
 
-    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
-    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    `parameter` is unused.
+    The loss is the elastic net if `alpha` is a number, the Huber loss if `delta` is one, the Kullback-Leibler
+    divergence if `kullback_leibler` is True, and otherwise the Manhattan loss; the arguments that do not belong to it
+    are None, which removes their branches at compile time. The others are those of all public kernels.
     """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
@@ -228,66 +228,14 @@ def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, re
             last = first + CHUNK
             m = None if M is None else M[j, first:last]
             x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
-            loss, primal = _manhattan(x, p, u, m, bounds[j], decay)
-            losses[j] += loss
-            residuals[j] += primal
-
-
-@kernel
-def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the elastic net (`parameter` alpha), on rows ``start:stop``.
-
-    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
-    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    """
-    for j in range(start, stop):
-        losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
-            last = first + CHUNK
-            m = None if M is None else M[j, first:last]
-            x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
-            loss, primal = _elastic_net(x, p, u, m, X.dtype.type(parameter), bounds[j], decay)
-            losses[j] += loss
-            residuals[j] += primal
-
-
-@kernel
-def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the Huber loss (`parameter` delta), on rows ``start:stop``.
-
-    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
-    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    """
-    for j in range(start, stop):
-        losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
-            last = first + CHUNK
-            m = None if M is None else M[j, first:last]
-            x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
-            loss, primal = _huber(x, p, u, m, X.dtype.type(parameter), bounds[j], decay)
-            losses[j] += loss
-            residuals[j] += primal
-
-
-@kernel
-def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for Kullback-Leibler, on rows ``start:stop``.
-
-    `X` (n_rows, n) are the data and `M` their weights, or None. `P` (stop - start, n), the model of these rows,
-    receives the target of least squares, and the scaled dual `U` (n_rows, n) is updated in place. `bounds` (n_rows,)
-    are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has changed. `residuals` (n_rows,) receive
-    the l1 norm of each row's primal residual. `losses` (n_rows,) receive 0: the loss needs a logarithm for each entry,
-    and the caller computes it elsewhere. `parameter` is unused.
-    """
-    for j in range(start, stop):
-        losses[j] = residuals[j] = 0.0
-        for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
-            last = first + CHUNK
-            m = None if M is None else M[j, first:last]
-            x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
-            loss, primal = _kullback_leibler(x, p, u, m, bounds[j], decay)
+            if alpha is not None:
+                loss, primal = _elastic_net(x, p, u, m, X.dtype.type(alpha), bounds[j], decay)
+            elif delta is not None:
+                loss, primal = _huber(x, p, u, m, X.dtype.type(delta), bounds[j], decay)
+            elif kullback_leibler is not None:
+                loss, primal = _kullback_leibler(x, p, u, m, bounds[j], decay)
+            else:
+                loss, primal = _manhattan(x, p, u, m, bounds[j], decay)
             losses[j] += loss
             residuals[j] += primal
 
@@ -299,6 +247,7 @@ def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residual
     `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
     updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
     changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
+    `parameter` is unused.
     """
     for j in range(start, stop):
         m = None if M is None else M[j]
