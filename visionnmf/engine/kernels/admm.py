@@ -220,7 +220,13 @@ def entries_pass(  # type: ignore[no-untyped-def]
 
     The loss is the elastic net if `alpha` is a number, the Huber loss if `delta` is one, the Kullback-Leibler
     divergence if `kullback_leibler` is True, and otherwise the Manhattan loss; the arguments that do not belong to it
-    are None, which removes their branches at compile time. The others are those of all public kernels.
+    are None, which removes their branches at compile time.
+
+    The data `X`, their weights `M`, or None, and the scaled dual `U`, which is updated in place, are (n_rows, n). `P`
+    (stop - start, n), the model of these rows, receives the target of least squares. `bounds` (n_rows,) are ``1 / rho``
+    of the rows, and `decay` rescales the dual because rho has changed. `losses` and `residuals` (n_rows,) receive each
+    row's loss and the l1 norm of its primal residual. For Kullback-Leibler the losses are 0: they would need a
+    logarithm for each entry, and the caller computes them elsewhere.
     """
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
