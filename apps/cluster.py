@@ -59,6 +59,7 @@ def open_workers() -> Iterator[Executor | None]:
         raise VisionNMFError(f"a scheduler needs Dask, which is not installed; {installed_by('dask')}") from error
     with _quiet(), _client(scheduler) as client:
         _check_workers(scheduler, client)
+        # Workers that do not see the files of this machine are sent them, if the caller has asked for that.
         with closing(_Uploads(scheduler, client) if files_travel() else _Workers(scheduler, client)) as workers:
             yield workers
 
@@ -133,31 +134,34 @@ class _Workers(Executor):
     def __init__(self, scheduler: str, client: Any) -> None:
         self._scheduler, self._client = scheduler, client  # its address, and a client of Dask
         self._process = _Process(__version__, os.getcwd(), time.time())
-        self._sent: dict[int, tuple[partial[Any], Any]] = {}  # by id: partial functions, and those on the cluster
+        # by the id of a partial function: it, kept so that no other gets this id, and the task that has it on a worker
+        self._sent: dict[int, tuple[partial[Any], Any]] = {}
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call. What is bound to a partial function is sent once for all its calls."""
+        """Submit a call. What is bound to a partial function is sent once for all its calls, by `_start`."""
+        # The worker must see the files and folders that the arguments name; otherwise it does not share this disk.
         needed: list[str] = []
         if upload.takes_files(fn):
             names = upload.names_of(fn, args, kwargs)
             needed = [name for name in (*names.inputs, *names.outs) if os.path.lexists(name)]
-        found: Future[T] = Future()
-        self._start(found, self._hand_on, _do, replace(self._process, needed=needed), fn, args, kwargs)
-        return found
+        future: Future[T] = Future()
+        # The worker calls `_do`, which calls `fn` there; `_hand_on` gives the outcome to the future.
+        self._start(future, self._hand_on, _do, replace(self._process, needed=needed), fn, args, kwargs)
+        return future
 
     def close(self) -> None:
         """Give up what the pool holds besides its client."""
 
     def _start(
         self,
-        found: Future[Any],
+        future: Future[Any],
         hand_on: Callable[[Future[Any], Future[Any]], None],
         do: Callable[..., Any],
         process: _Process,
         fn: Callable[..., Any],
         *more: Any,
     ) -> None:
-        """Let a worker call ``do(process, fn, *more)``, then ``hand_on(found, outcome)`` with its outcome."""
+        """Let a worker call ``do(process, fn, *more)``, then ``hand_on(future, outcome)`` here with its outcome."""
         # `do` prepares the worker and calls `fn` there. The outcome is awaited on the loop of Dask's client. Dask would
         # send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the cluster.
         # `pure=False` keeps Dask from taking equal calls for one.
@@ -171,7 +175,7 @@ class _Workers(Executor):
                 sent = self._sent[id(fn)][1]
             task = self._client.submit(do, process, sent, *more, pure=False)
         outcome = asyncio.run_coroutine_threadsafe(self._outcome(task), self._client.loop.asyncio_loop)
-        outcome.add_done_callback(partial(hand_on, found))
+        outcome.add_done_callback(partial(hand_on, future))
 
     async def _outcome(self, task: Any) -> Any:
         """Return the result of a task of Dask, or raise its error, or ClusterError if the scheduler is lost.
@@ -189,20 +193,20 @@ class _Workers(Executor):
         """Return the error of a scheduler that is gone."""
         return ClusterError(f"scheduler {self._scheduler}: was lost; start it and the run again")
 
-    def _hand_on(self, found: Future[T], task: Future[T]) -> None:
+    def _hand_on(self, future: Future[T], outcome: Future[T]) -> None:
         """Give the outcome of a task of Dask to the future that `submit` has returned, with errors of ours."""
         try:
-            found.set_result(self._result(task))
+            future.set_result(self._result(outcome))
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
-    def _result(self, task: Future[T]) -> T:
+    def _result(self, outcome: Future[T]) -> T:
         """Return the result of a task of Dask, or raise an error of ours."""
         # UnseenError says that a worker does not see a file; if the file is gone here too, only this job is lost.
         from distributed import KilledWorker
 
         try:
-            return task.result()
+            return outcome.result()
         except CancelledError as error:
             raise self._lost() from error
         except KilledWorker:
@@ -262,16 +266,19 @@ class _Uploads(_Workers):
             raise VisionNMFError("upload=True is not possible on Windows; use a shared path")
         super().__init__(scheduler, client)
         self._process = replace(self._process, folder=None)  # jobs work in private folders
+        # two threads: one reads the files of jobs and sends them, the other writes the files that come back
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._gate = _Gate()
-        self._contents: dict[str, Any] = {}  # by name: inputs of several jobs, on the cluster; None after the first
-        self._fit_gate(PATIENCE)
+        # by the name of an input: None once a first job has used it, from the second on the task that keeps it there
+        self._contents: dict[str, Any] = {}
+        self._fit_gate(PATIENCE)  # opens the gate for as many jobs as the workers can hold
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call, whose files are read when its turn has nearly come."""
-        found: Future[T] = Future()
-        self._reader.submit(self._send, found, fn, args, kwargs)
-        return found
+        """Submit a call; the files that its arguments name are read and sent when its turn has nearly come."""
+        # One thread sends all calls in turn, and `_send` waits until few enough are under way.
+        future: Future[T] = Future()
+        self._reader.submit(self._send, future, fn, args, kwargs)
+        return future
 
     def close(self) -> None:
         """Send and write nothing more; a job whose results are being written is completed."""
@@ -279,13 +286,15 @@ class _Uploads(_Workers):
         self._reader.shutdown(cancel_futures=True)
         self._writer.shutdown(cancel_futures=True)
 
-    def _send(self, found: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Send a call and its files once the gate lets it through; `found` gets its outcome, or the error."""
+    def _send(self, future: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Send a call and its files once the gate lets it through; `future` gets its outcome, or the error."""
+        # A function says by the attribute `takes_files` that its arguments name files. `_hand_on` gives an outcome to
+        # the future, and `_hand_on_later` first writes the files that came back.
         try:
             limit = self._gate.enter()
-            found.add_done_callback(self._gate.leave)
+            future.add_done_callback(self._gate.leave)
             if not upload.takes_files(fn):
-                self._start(found, self._hand_on, _do, self._process, fn, args, kwargs)
+                self._start(future, self._hand_on, _do, self._process, fn, args, kwargs)
                 return
             try:
                 names = upload.names_of(fn, args, kwargs)
@@ -294,16 +303,17 @@ class _Uploads(_Workers):
                 sent = upload.parcel(names, args, kwargs, limit)
             except (MediaError, OSError) as error:
                 raise LostJobError(one_line(error)) from error
-            self._start(found, self._hand_on_later, _do_uploaded, self._process, fn, sent, *contents)
+            self._start(future, self._hand_on_later, _do_uploaded, self._process, fn, sent, *contents)
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     def _fit_gate(self, patience: float) -> None:
         """Fit the gate to the workers that are there now; OSError if the scheduler does not answer in `patience` s."""
+        # AHEAD jobs for each worker may be under way, and each may take a part of the least memory of a worker.
         found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
         workers = found["workers"].values()
         memory = min((each["memory_limit"] or math.inf for each in workers), default=math.inf)
-        self._gate.open(AHEAD * max(1, len(workers)), memory / upload.SHARE)
+        self._gate.open(AHEAD * max(1, len(workers)), memory / upload.PARTS_OF_MEMORY)
 
     def _content(self, name: str) -> Any:
         """Return the content of an input, or the task that keeps it on the cluster from the second job on."""
@@ -316,15 +326,18 @@ class _Uploads(_Workers):
             self._contents[name] = None  # an input of a single job need not be kept
         return content
 
-    def _hand_on_later(self, found: Future[Any], task: Future[Any]) -> None:
-        """Let the writing thread take back what a task has sent; this thread is that of the client."""
-        with suppress(RuntimeError):  # after `close` nobody waits for it
-            self._writer.submit(self._take_back, found, task)
+    def _hand_on_later(self, future: Future[Any], outcome: Future[Any]) -> None:
+        """Let the writing thread take back what a task has sent; this thread is that of the client.
 
-    def _take_back(self, found: Future[Any], task: Future[Any]) -> None:
+        `future` is the caller's, and `outcome` that of Dask's task, which has just ended.
+        """
+        with suppress(RuntimeError):  # after `close` nobody waits for it
+            self._writer.submit(self._take_back, future, outcome)
+
+    def _take_back(self, future: Future[Any], outcome: Future[Any]) -> None:
         """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
         try:
-            returned = self._result(task)
+            returned = self._result(outcome)
             with suppress(OSError):  # of a scheduler that was lost meanwhile
                 self._fit_gate(BRIEFLY)  # workers may have come or gone
             try:
@@ -333,9 +346,9 @@ class _Uploads(_Workers):
                 raise LostJobError(one_line(problem)) from problem
             if error is not None:
                 raise error
-            found.set_result(result)
+            future.set_result(result)
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
 
 def _itself(function: T) -> T:
@@ -359,6 +372,8 @@ class _Process:
 
 def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Call a function on a worker, in one thread and in the folder of the process that has submitted it."""
+    # Files that `process.needed` names exist where the job was submitted. A job may replace those written since
+    # `began`: results of this run, perhaps of a worker that was lost before it could report them.
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 
@@ -386,7 +401,8 @@ def _do_uploaded(
     process: _Process, function: Callable[..., Any], sent: upload.Parcel, *contents: dict[str, bytes]
 ) -> upload.Returned:
     """Call a function on a worker, on files that were sent to it; return what it has returned and written."""
-    # `contents` has the content of each input by file name.
+    # `sent` has the packed arguments and what else the job needs, `contents` the content of each input by file name.
+    # `work_in_private` lays the files into a private folder, and `_do` restricts threads, as for all jobs.
     from distributed import get_worker
 
     work = partial(upload.work_in_private, function, sent, contents, get_worker().local_directory)

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from visionnmf.exceptions import TooLargeError
 from visionnmf.io import expand_inputs, is_live, output_file, output_folder, stem_of, transaction
 
-SHARE = 8  # A worker holds what travels up to twice each way, so an eighth of its memory leaves half of it to the job.
+# What travels may take one such part of a worker's memory. It is held up to twice each way: half is left to the job.
+PARTS_OF_MEMORY = 8
 
 
 class Names(NamedTuple):
@@ -108,8 +109,8 @@ def check_size(names: Iterable[str], limit: float) -> None:
 def _too_much(size: float, limit: float) -> str:
     """Return the end of a message about `size` bytes that a worker must not hold."""
     return (
-        f"{size / 1e6:.1f} MB are more than the {limit / 1e6:.1f} MB that may be uploaded, 1/{SHARE} of a worker's "
-        "memory; use a shared path or workers with more memory"
+        f"{size / 1e6:.1f} MB are more than the {limit / 1e6:.1f} MB that may be uploaded, 1/{PARTS_OF_MEMORY} of a "
+        "worker's memory; use a shared path or workers with more memory"
     )
 
 

@@ -209,7 +209,7 @@ def test_without_upload_one_line_says_what_is_missing(images, photographs, tmp_p
 
 def test_an_input_that_is_too_large_fails_alone(images, tmp_path, monkeypatch, workers):
     (tmp_path / "b.png").write_bytes((tmp_path / "b.png").read_bytes() + bytes(10**6))
-    monkeypatch.setattr(upload, "SHARE", 10**4)  # of 1 GB
+    monkeypatch.setattr(upload, "PARTS_OF_MEMORY", 10**4)  # of 1 GB
     found = run("segment", *images, "-o", "two", "--scheduler", workers.scheduler_address, "--upload")
     assert found.exit_code == 1 and "2 of 5 images failed" in found.stderr
     assert "b.png: 1.0 MB are more than the 0.1 MB that may be uploaded, 1/10000 of a worker's memory" in found.stderr
