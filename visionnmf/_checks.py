@@ -146,10 +146,10 @@ def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.
     check_number(start, "start")
     if end is not None:
         check_number(end, "end", start, without_low=True)  # later than `start`
+    check_number(scale, "scale", 0, 1, without_low=True)  # above 0, at most 1
     check_count(every, "every")
     if max_frames is not None:
         check_count(max_frames, "max_frames")
-    check_number(scale, "scale", 0, 1, without_low=True)  # above 0, at most 1
 
 
 def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array:
@@ -218,7 +218,8 @@ def check_sparse(matrix: Any, name: str) -> None:
 
 def shown(value: Any) -> str:
     """Return a value as it is quoted in a message: on one line and shortened."""
-    return f"{' '.join(repr(value)[:1000].split()):.80}"  # splitting all of a large text takes ten times its memory
+    # splitting all of a large text takes ten times its memory
+    return f"{' '.join(repr(value)[:1000].split()):.80}"
 
 
 def _is_whole(value: Any) -> bool:

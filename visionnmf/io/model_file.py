@@ -83,7 +83,8 @@ class _Members(dict[str, Any]):
         """Take the open archive `file`; `unread` has the names of the members that nothing has asked for."""
         super().__init__()
         self._file = file
-        self.unread = {member.filename for member in file.infolist()}  # names of members that nothing has asked for
+        # names of members that nothing has asked for
+        self.unread = {member.filename for member in file.infolist()}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Read an array of the archive; raise KeyError if it is missing or was read before, StateError if damaged."""

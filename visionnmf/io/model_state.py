@@ -75,7 +75,8 @@ class Field:
 
     def pack(self, value: Any, place: Place) -> Any:
         """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON."""
-        return self.unpack(value, place)  # a value that is JSON already is stored as it is; unpack checks it
+        # a value that is JSON already is stored as it is; unpack checks it
+        return self.unpack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:
         """Check what :meth:`pack` returned, the JSON `item` at this place, and give the value back."""

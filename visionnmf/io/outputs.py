@@ -147,7 +147,8 @@ def _remove(path: Path) -> None:
     """Remove a temporary file if possible. An error is ignored, because the one that led here matters more."""
     with suppress(OSError):
         path.unlink()
-    _unfinished.discard(path)  # so not again at the end of the process
+    # so that it is not removed again at the end of the process
+    _unfinished.discard(path)
 
 
 def _create(temporary: Path, path: Path) -> None:
@@ -271,6 +272,7 @@ def _check_free(path: Path, force: bool) -> None:
 
 def _must_stay(path: Path) -> bool:
     """Return whether there is a file that is not a result of this run; see :func:`replacing_since`."""
+    # `_own_since` is the time from which on files are results of this run, infinite if there is no such time
     try:
         return path.lstat().st_mtime < _own_since.get()
     except OSError:

@@ -63,7 +63,8 @@ def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None)
             scans += 1
             if scans > MOST_SCANS:
                 raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it again")
-        place += int.from_bytes(data[place : place + 2])  # to the end of the segment
+        # to the end of the segment
+        place += int.from_bytes(data[place : place + 2])
 
 
 def turn_upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:

@@ -151,7 +151,8 @@ class _LineSplitter:
     def __init__(self) -> None:
         """Begin at the start of a line; after a beginning within one, the caller sets `skipping` to leave it out."""
         self.rest = b""  # the beginning of a line whose end has not come
-        self.skipping = False  # the first line is skipped, because its beginning was not seen
+        # the first line is skipped, because its beginning was not seen
+        self.skipping = False
 
     def feed(self, data: bytes) -> Iterator[str]:
         """Yield the lines that `data` completes; `skipping` leaves out the rest of a line that was not begun here."""

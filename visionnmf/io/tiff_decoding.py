@@ -90,7 +90,8 @@ def _declared_sizes(page: tifffile.TiffPage, n_segments: int, name: str, max_pix
     # tiles are always whole; only the last strip of a plane may have fewer rows
     last = row_size * (rows if page.is_tiled else height - (down - 1) * rows)
     plane = [row_size * rows] * (down * across - 1) + [last]
-    return plane * planes + [0] * (n_segments - needed)  # nothing is needed of surplus segments
+    # nothing is needed of surplus segments
+    return plane * planes + [0] * (n_segments - needed)
 
 
 def _has_second_picture(tiff: tifffile.TiffFile) -> bool:

@@ -105,7 +105,8 @@ class BlockSamples(Samples):
         if not data.is_sparse:  # Dask does not know how many entries sparse blocks store
             need = AT_ONCE * largest * self.shape[1] * X.dtype.itemsize
             check_memory(f"blocks of {largest} samples", need, "pass smaller blocks by X.rechunk")
-        self._held: dict[int, Future[Any]] = {}  # blocks that were read, or are being read, by their numbers
+        # blocks that were read, or are being read, by their numbers
+        self._held: dict[int, Future[Any]] = {}
 
     def order(self, kept: Array, rng: RandomState | None) -> Array:
         """Return the samples in their order, or the blocks in random order and the samples of each shuffled."""

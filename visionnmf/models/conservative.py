@@ -185,7 +185,8 @@ class ConservativeNMF(LinearModel):
         self.last_encoder_, self.last_components_ = found
         self.errors_, self.best_error_ = np.empty(0), float("inf")  # mean error of each full batch, and the least one
         self.n_samples_seen_ = self.n_iter_ = 0
-        self._open_batch = (0, 0.0)  # samples in the unfinished batch, and the sum of their errors
+        # samples in the unfinished batch, and the sum of their errors
+        self._open_batch = (0, 0.0)
 
     def _learn(self, X: Any) -> None:
         """Learn samples in their order, and record the error of each batch that they complete."""

@@ -206,7 +206,8 @@ def fit_on_device(
             # `weighted`, the problem with weighted samples
             Wt, H = start_factors(weighted, start, codes, row_scale)
             found = fitting.fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
-            return found, H  # which the fit has changed in place
+            # the fit has changed `H` in place
+            return found, H
 
         result, H = fit_best(model, solver, fit_once, report)
         norms = normalise(problem, H)

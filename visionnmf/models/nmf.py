@@ -333,7 +333,8 @@ class NMF(WithPenalties, LinearModel):
             # `weighted`, the problem with weighted samples
             factors = start_factors(weighted, start, codes, row_scale, self.init)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
-            return found, factors  # which `fit` has changed in place
+            # `fit` has changed the factors in place
+            return found, factors
 
         with one_blas_thread():
             result, (Wt, H_) = fit_best(self, solver, fit_once, report)
@@ -411,7 +412,8 @@ class NMF(WithPenalties, LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        check_parameters(self)  # the model-file reader calls this method
+        # the model-file reader calls this method
+        check_parameters(self)
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
         """Return the checked data, with 0 for missing entries, and which entries are observed (None: all)."""

@@ -447,7 +447,8 @@ class OnlineNMF(WithPenalties, LinearModel):
         if not found:
             raise ValueError("state_ is of another method")
         self._memory(found[0]).check(self.components_)
-        RandomState().set_state(self.state_["generator"])  # only for its error
+        # only for its error
+        RandomState().set_state(self.state_["generator"])
 
     def _memory(self, method: Method) -> State:
         """Return what the method remembers of the samples, from the items of `state_` that are its own."""

@@ -280,7 +280,8 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
             f"{name} must be symmetric; got entries that differ by up to {abs(graph - graph.T).max():g} from their "
             "mirror images; take the mean or the maximum of it and its transpose"
         )
-    return (graph + graph.T) / 2  # remove the small differences that are allowed
+    # without the small differences that are allowed
+    return (graph + graph.T) / 2
 
 
 def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:

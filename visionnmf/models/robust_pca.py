@@ -167,8 +167,8 @@ class RPCA(_RobustPCA):
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         if self.sparse_weight is not None:
             check_number(self.sparse_weight, "sparse_weight", without_low=True)  # > 0
-        check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol", without_low=True)  # > 0
+        check_count(self.max_iter, "max_iter")
 
 
 class GoDec(_RobustPCA):

@@ -158,7 +158,8 @@ class _Stream:
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
-        self.done = 0  # samples learnt in all passes
+        # samples learnt in all passes
+        self.done = 0
 
     def run(self, epochs: int, checkpoint: Checkpoint | None, callback: StreamCallback | None) -> None:
         """Learn for `epochs` passes, or until the callback returns True, with checkpoints; refuse an empty source."""
@@ -250,7 +251,8 @@ class _Stream:
         restore(self.model, saved)
         self.done = stream["done"]  # samples learnt in all; `samples` only those of this epoch
         self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
-        self.skip = 0 if live else self.samples  # samples left out at the beginning of the source
+        # samples left out at the beginning of the source
+        self.skip = 0 if live else self.samples
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:

@@ -62,7 +62,8 @@ class Chunks(ABC):
     def __init__(self) -> None:
         """Begin with empty lists of sentences; a subclass then opens its source and sets the other attributes."""
         self.skipped: list[str] = []  # a sentence for each sample that could not be read
-        self.notes: list[str] = []  # what else is to be said about the samples
+        # what else is to be said about the samples
+        self.notes: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -198,7 +199,8 @@ class NpyRows(Indexed):
         self.name = str(path)
         array = self._mapped()
         self._set_shape(array.shape, array.dtype)
-        self._shape = array.shape  # as it was when the file was opened, to notice that it has changed
+        # as it was when the file was opened, to notice that it has changed
+        self._shape = array.shape
 
     def _mapped(self) -> Array:
         """Return the array of the file as a new memory map."""
@@ -276,7 +278,8 @@ class DaskRows(_InBlocks):
             )
         self._source = source
         self._set_shape(source.shape, source.dtype)
-        self.block = self._bounded(max(source.chunks[0]), source.dtype)  # chunks[0]: the lengths of the blocks of rows
+        # chunks[0]: the lengths of the blocks of rows
+        self.block = self._bounded(max(source.chunks[0]), source.dtype)
 
     def at(self, start: int, stop: int) -> Any:
         """Compute the samples ``start:stop`` of the Dask array `_source`; return rows (stop - start, n_features)."""

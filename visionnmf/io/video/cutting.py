@@ -168,7 +168,8 @@ class _Part:
         self._path, self._end, self._files, self._force = path, end, files, force
         self._last = -math.inf  # the latest time of a picture that was written
         self._container: Any = None  # the open output
-        self._targets: dict[int, Any] = {}  # output streams by the index of the stream they copy
+        # output streams by the index of the stream they copy
+        self._targets: dict[int, Any] = {}
 
     def offer(self, packet: Packet, number: int, streams: list[Any]) -> None:
         """Write a packet if it belongs to the part, and close the part after the last one.
@@ -191,7 +192,8 @@ class _Part:
         if wanted:
             self._write(packet, streams)
         if self.closed:
-            self._files.close()  # finishes the file of this part
+            # finishes the file of this part
+            self._files.close()
 
     def _write(self, packet: Packet, streams: list[Any]) -> None:
         """Copy a packet into its output stream; its times count from the beginning of the part."""

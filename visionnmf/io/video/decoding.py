@@ -88,7 +88,8 @@ class Decoder:
         self.bad_packets = 0  # corrupt packets and frames, and errors of reading and decoding
         self.end = 0.0  # the latest end of a packet of any stream, in seconds
         self.first_error: str | None = None  # what the first error said, on one line
-        self.reading_error: Exception | None = None  # the error that ended the packets
+        # the error that ended the packets
+        self.reading_error: Exception | None = None
 
     def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[VideoFrame]:
         """Yield the frames that can be decoded, up to the end, an error of reading, or a true `until()`.
@@ -174,7 +175,8 @@ class Clock:
         # seconds of a tick of the time stamps
         self._unit = decoder.stream.time_base  # not that of the frames, because the last ones have none
         self._step = step  # is added to the time before where a frame has no valid time
-        self._last: float | None = None  # the time that was returned last
+        # the time that was returned last
+        self._last: float | None = None
 
     def read(self, frame: VideoFrame) -> float:
         """Return the time of the next frame in seconds from the beginning of the file; times always increase.

@@ -115,7 +115,8 @@ class VideoWriter:
         self._converter = VideoReformatter()
         self._lifetime: AbstractContextManager[None] | None = None  # of the open file (`_open`); None outside `with`
         self._container: Any = None  # the output file of PyAV, set by `_open`
-        self._stream: Any = None  # its video stream, set by `_start`
+        # its video stream, set by `_start`
+        self._stream: Any = None
 
     def __enter__(self) -> VideoWriter:
         """Open the file. It is written within the context manager `_open`, which `__exit__` leaves."""

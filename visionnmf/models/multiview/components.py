@@ -270,7 +270,8 @@ def second_iterations(max_iter: int, n_iter: int) -> int:
     The second fit, with penalties of whole views, starts from the solution of the first. It gets what that has left,
     but at least 1/SHORTER of `max_iter`.
     """
-    return max(-(-max_iter // SHORTER), max_iter - n_iter)  # divided and rounded up
+    # divided and rounded up
+    return max(-(-max_iter // SHORTER), max_iter - n_iter)
 
 
 def _without_traces(H: Array, columns: list[Array]) -> Array:

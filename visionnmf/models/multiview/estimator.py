@@ -252,8 +252,7 @@ class MultiviewNMF(LinearModel):
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
             The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; a data frame whose
             columns have the levels view and feature; or one matrix with `groups`. Data frames must have the same index,
-            unless it only numbers the rows. float32 stays float32. Of Dask arrays, scales and noise of the views are
-            those of 10,000 samples.
+            unless it only numbers the rows. float32 stays float32. Of Dask arrays 10,000 samples give scales and noise.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
@@ -279,7 +278,7 @@ class MultiviewNMF(LinearModel):
         if dask_views.in_dask(X):  # of which `_fit` returns the codes of some samples only
             return self.fit(X, None, observed, progress).transform(X, observed)
         views, codes, outlying = self._fit(X, observed, progress)
-        return labelled_codes(self._complete(views, codes, outlying), X, self)
+        return labelled_codes(self._recode(views, codes, outlying), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -295,7 +294,8 @@ class MultiviewNMF(LinearModel):
             return dask_views.transform_blocks(self, X, observed)
         views = self._new(X, observed)
         codes, outlying = self._codes_and_outlying(views)
-        return labelled_codes(self._complete(views, codes, outlying), X, self)
+        codes = self._recode(views, codes, outlying)  # again, after views that are missing or outlying were filled in
+        return labelled_codes(codes, X, self)
 
     def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return which views of new samples :meth:`transform` leaves out, given what it takes.
@@ -334,8 +334,9 @@ class MultiviewNMF(LinearModel):
             frames keep their index and columns. Views that were data frames in training are data frames.
         """
         views = self._new(X, observed)
-        # without missing entries there is nothing to fill in, and the codes are not needed
-        codes = np.empty(0) if views.entries is None else self._complete(views, *self._codes_and_outlying(views))
+        codes = np.empty(0)
+        if views.entries is not None:  # otherwise nothing is missing, and the codes are not needed
+            codes = self._recode(views, *self._codes_and_outlying(views))
         filled = fill_entries(views, codes, self.components_)
         given = given_views(X, self.views_.tolist())
         return self._fitted_form().restore(filled, labels_of(given.values()), given, X)
@@ -392,7 +393,6 @@ class MultiviewNMF(LinearModel):
         Three records of the same samples appear below: `given` holds the views as the caller passed them, `views` is
         without the outlying ones, and `complete` also has predictions in place of missing views. The components are
         learnt from `complete`. The codes returned are found from the entries that count, before anything is filled in.
-
         Of views in Dask arrays `complete` has all samples and the others a part of them, which judges the views.
         """
         self._check_parameters()
@@ -573,7 +573,7 @@ class MultiviewNMF(LinearModel):
         """Return the mean and covariance of the training codes and the noise of the views as one record."""
         return CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
 
-    def _complete(self, views: Views, codes: Array, outlying: Array) -> Array:
+    def _recode(self, views: Views, codes: Array, outlying: Array) -> Array:
         """Return `codes`, with those of samples that lack a view found again after that view was filled in.
 
         `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are what
