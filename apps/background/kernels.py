@@ -347,9 +347,13 @@ def find_candidates(clip, weights, rules, distances, support, asked, start):  # 
     """Write to `asked` (m,) which of the m pixels from `start` on may have another level than the modelled one.
 
     Where the answer is no, `find_levels` would find none. This is faster than `find_levels`, because it goes over many
-    pixels at a time. `weights` (k, m) belong to the picked frames of the `clip`; see :class:`ModelledFrames` and, for
-    `rules`, :class:`LevelRules`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all
-    samples, of those near the present level and of those apart from it, and a distance.
+    pixels at a time. `weights` (k, m) belong to the picked frames of the `clip`; see :class:`ModelledFrames`. By the
+    `rules`, samples up to `near` grey levels from the modelled level support it, and those further than `apart` support
+    another one. The modelled level is replaced only if it has less than the share `held` of the weight, and a second
+    level needs the share `second`; see :class:`LevelRules`.
+
+    `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all samples, of those near the present
+    level and of those apart from it, and a distance.
     """
     frames, picks, H, codes = clip
     near, apart, held, _, second = rules
@@ -379,7 +383,8 @@ def find_candidates(clip, weights, rules, distances, support, asked, start):  # 
             total[p] += w[p]
             present[p] += w[p] if distance[p] <= near else np.float32(0)
             other[p] += w[p] if distance[p] > apart else np.float32(0)
-    # None if the present level has nearly all weight; else there may be a second (`enough`), or one that replaces it.
+    # No other level is possible if the present one has nearly all of the weight. Otherwise there may be a second one,
+    # if other values have `enough`, or one that replaces the present level.
     for p in range(m):
         enough = other[p] >= 0.999 * second * total[p]  # sums in another order differ by less
         asked[p] = (present[p] < (1 - second) * total[p]) & (enough | (present[p] < held * total[p]))

@@ -95,7 +95,7 @@ class FacePlan:
 
     @property
     def splitting(self) -> FaceEvaluation:
-        """How the application splits a data set in the same way."""
+        """The settings by which the application makes the splits of this plan; `both` also corrupts the test images."""
         return FaceEvaluation(
             both=self.both, per_person=self.per_person, most_test=self.most_test, random_state=self.random_state
         )
@@ -150,7 +150,11 @@ class Factorisation:
             return FittedFactorisation(self, model, model.fit_transform(self.seen(split.train, split)), split)
 
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
-        """Fit the model of this rank, and return the rows of :meth:`FittedFactorisation.score` for the plan's rules."""
+        """Fit the model of this rank, and return the rows of :meth:`FittedFactorisation.score`.
+
+        A rule of the plan says how test images are classified by their codes, such as "codes" or "pseudo-inverse";
+        `clean` are the training images before corruption.
+        """
         assert rank is not None
         return self.fit(split, rank, plan.iterations).score(tuple(dict.fromkeys(plan.rules)), clean)
 
@@ -166,9 +170,10 @@ class FittedFactorisation(NamedTuple):
     def score(self, rules: tuple[str, ...], clean: Array) -> Rows:
         """Classify the test sets by these rules; `clean` are the training images before corruption.
 
-        Errors are the squared distance of the reconstructions from the clean images over the square of these. A row has
-        ``rule``, ``test``, ``accuracy`` (%), ``train_error`` and ``test_error``. `gallery` returns the codes of
-        training images to compare with.
+        Some rules compare projections of test images on the components, which are linear, and the others the codes that
+        the model finds by its own loss. `gallery` returns the same of the training images. Errors are the squared
+        distance of the reconstructions from the clean images over the square of these. A row has ``rule``, ``test``,
+        ``accuracy`` (%), ``train_error`` and ``test_error``.
         """
         split = self.split
         train_error = _error(self.model.inverse_transform(self.codes), clean)
@@ -209,7 +214,8 @@ class FittedFactorisation(NamedTuple):
 
     def encode(self, images: Array) -> tuple[Array, Array]:
         """Return the codes of images by the model's own loss, for components of unit norm, and reconstructions."""
-        # `seen` hides pixels of opaque blocks from some models. `_norms` are those of the components.
+        # `seen` hides pixels of opaque blocks from some models; `split` has the training images, from which it learns
+        # what is an even background and no block. `_norms` are those of the components.
         with _without_convergence_warnings():
             codes = self.model.transform(self.method.seen(images, self.split))
         return codes * self._norms, self.model.inverse_transform(codes)
@@ -223,7 +229,12 @@ class FittedFactorisation(NamedTuple):
 
 
 def nearest_by(rule: str) -> Nearest:
-    """Return the classifier of a rule: the nearest code, Euclidean if tests are projected, else by cosine."""
+    """Return the classifier of a rule: the nearest code, by Euclidean distance or by the cosine.
+
+    Rules in PROJECTED project test images on the components and take the former; those that compare codes of the model
+    take the cosine, "whitened" after directions in which all codes vary were divided by the root of their power.
+    """
+    # WHITENING is the share of the mean power that is added before that
     return Nearest(cosine=rule not in PROJECTED, whiten=WHITENING if rule == "whitened" else None)
 
 

@@ -176,11 +176,11 @@ def reproduce(
         if progress is not None:
             progress("experiments", len(outcomes), len(wanted))
 
-    if files_travel():
+    if files_travel():  # the caller has put this into a block of on_cluster(upload=True)
         raise ParameterError("upload must be False for experiments, which read their data sets themselves; got True")
     jobs = {one.name: (one.name, Path(out), quick, data, force, stop_at_error) for one in wanted}
     run_parallel(jobs, _run, n_jobs, keep)
-    with _environment(data):
+    with _environment(data):  # the page says which data sets are in the folder `data`
         command = ["visionnmf reproduce", *names, *(["--quick"] if quick else [])]
         outputs = write_page(out, found, outcomes, command=" ".join(command), quick=quick)
         return Reproduction(

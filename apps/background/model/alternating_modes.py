@@ -81,6 +81,8 @@ def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
 
     `weights` (n, n_pixels), bytes, say how still each pixel is.
     """
+    # Values within `near` grey levels are one level, beyond `apart` they are two. The modelled level stays the main one
+    # if it has the share `held` of the weight, else one of `stronger` times its weight replaces it.
     modes = tuning.TUNING.alternating_modes
     rules = LevelRules(modes.near, modes.apart, modes.held, modes.stronger, modes.second_share)
     picks, H = clip.picks, clip.H

@@ -314,7 +314,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._notice_new_scene(moved, explained, seconds)  # as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         kept = math.exp(-online.rows * seconds / self.forgetting)
-        steps = OnlineSteps(kept, online.value_seconds * self.frame_rate, noise.floor, noise.ceiling)
+        longest = online.value_seconds * self.frame_rate  # weight beyond which steps do not shrink, to follow changes
+        steps = OnlineSteps(keep=kept, longest=longest, low=noise.floor, high=noise.ceiling)
         known = OnlineScene(self._scene, self._alternative, self._support, self._alternative_support, self._noise)
         image = frame.reshape(self._scene.shape)
         update_rows(image, change, moved, self.gain_, known, steps, index % online.rows, online.rows)
