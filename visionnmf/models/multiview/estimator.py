@@ -408,7 +408,7 @@ class MultiviewNMF(LinearModel):
         if whole is not None:
             whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
-        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # forms and kinds of names
+        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # frames, numbers as names
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if weights is None:
@@ -558,7 +558,7 @@ class MultiviewNMF(LinearModel):
 
         def fit(part: Views) -> Components:
             """Return the components of some of the samples, with the penalties of the main fit (`sparsity`)."""
-            # Many components for few samples reconstruct them perfectly, so a part then gets fewer, too.
+            # Many components for few samples would reconstruct them perfectly: a part gets its share, or one per CROWDED
             fewer = min(rank, max(1, rank * len(part) // len(views), len(part) // CROWDED))
             model = self._plain_model(fewer)
             with warnings.catch_warnings():
