@@ -271,7 +271,8 @@ class _Uploads(_Workers):
         self._gate = _Gate()
         # by the name of an input: None once a first job has used it, from the second on the task that keeps it there
         self._contents: dict[str, Any] = {}
-        self._fit_gate(PATIENCE)  # opens the gate for as many jobs as the workers can hold
+        # opens the gate for as many jobs as the workers can hold
+        self._fit_gate(PATIENCE)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Submit a call; the files that its arguments name are read and sent when its turn has nearly come."""

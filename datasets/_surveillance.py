@@ -139,7 +139,8 @@ class _Scene:
         self._pattern = _light_pattern(self.height, self.width, light_rng)  # (height, width), strength of the drift
         self._phase = light_rng.uniform(0, 2 * np.pi)  # of the wave of the illumination, in radians
         self.objects = [_Object(self, index, object_rng) for index in range(n_objects)]
-        self.objects.sort(key=lambda o: o.bottom)  # nearer objects hide farther ones
+        # nearer objects hide farther ones
+        self.objects.sort(key=lambda o: o.bottom)
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
         """Yield each frame (height, width, 3) as grey levels 0 to 255, and the mask of its objects (height, width)."""

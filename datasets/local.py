@@ -135,7 +135,8 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
         raise
     except Exception as error:  # zipfile raises many kinds of errors for damaged files
         raise UnreadableError(f"{path} cannot be read: {error}.") from error
-    return MaskedVideo(name, frames, np.arange(len(frames)), masks, background)  # every frame has a mask
+    # every frame has a mask
+    return MaskedVideo(name, frames, np.arange(len(frames)), masks, background)
 
 
 def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:

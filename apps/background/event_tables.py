@@ -243,7 +243,8 @@ class EventTable:
         """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones."""
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
-        self._thumbnails: list[FrameArray] = []  # of the first events, captioned, for the picture of all events
+        # of the first events, captioned, for the picture of all events
+        self._thumbnails: list[FrameArray] = []
 
     @staticmethod
     def paths(stem: Path) -> list[Path]:

@@ -184,7 +184,8 @@ class _Run:
         self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = 0  # masked in this run
-        self.foreground_pixels = 0  # in all of these frames
+        # in all of these frames
+        self.foreground_pixels = 0
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame.

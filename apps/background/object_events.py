@@ -111,7 +111,8 @@ class ObjectFinder:
         """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
         self._builder = EventBuilder(settings, step)  # opens, extends and ends events
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
-        self._tracks: list[_Track] = []  # the objects that are in sight or may come back
+        # the objects that are in sight or may come back
+        self._tracks: list[_Track] = []
 
     def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
         """Take the next frame and the boxes of its mask; return the events that have ended by `time`.

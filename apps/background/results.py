@@ -309,7 +309,8 @@ class ResultWriter:
         """
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()  # closes the videos and tables at the end
-        self.events: list[dict[str, Any]] | None = None  # rows of the events that have ended; None if none are wanted
+        # rows of the events that have ended; None if none are wanted
+        self.events: list[dict[str, Any]] | None = None
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""

@@ -236,7 +236,8 @@ def main() -> NoReturn:
     except KeyboardInterrupt as late:  # a signal that arrived after the end of the run
         _ignore_signals()
         code = ending_code(late)
-    raise SystemExit(code if _flush() else code or 1)  # output that is lost turns success into failure
+    # output that is lost turns success into failure
+    raise SystemExit(code if _flush() else code or 1)
 
 
 def _say_that_it_compiles() -> None:

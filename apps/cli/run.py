@@ -330,7 +330,8 @@ class Run:
         with self.attempt(source, entry):
             regular_file(source, kind)
             return True
-        return False  # `attempt` has reported the error
+        # `attempt` has reported the error
+        return False
 
     def _json_entry(self, source: str) -> dict[str, Any]:
         """Return the entry of an input in the JSON document; the first call makes it, so calls set the order."""

@@ -122,7 +122,8 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     """
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name
-    return name, max(name, face)  # what may be named is never called no face
+    # what may be named is never called no face
+    return name, max(name, face)
 
 
 def noise_limit(unexplained: Array, unknown: Mask) -> float:

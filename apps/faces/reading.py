@@ -187,4 +187,5 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
 
 def read_face(path: str | Path) -> NDArray[Any]:
     """Read a photograph and cut out its largest face."""
-    return read_faces(path)[0][1]  # of the first, which is the largest, the pixels without the box
+    # of the first, which is the largest, the pixels without the box
+    return read_faces(path)[0][1]

@@ -104,7 +104,8 @@ def parse_corruption(text: str) -> tuple[str, float | None]:
         raise ParameterError(f"corruptions must be KIND or KIND:SEVERITY; got {text!r}") from None
     if not severity:
         return kind, None
-    return kind, whole if whole == number else number  # the side of a block must be an int
+    # the side of a block must be an int
+    return kind, whole if whole == number else number
 
 
 def _check_severity(text: str) -> None:

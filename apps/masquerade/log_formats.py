@@ -277,7 +277,8 @@ def _read_acct(line: str) -> _Found | None:
         time = datetime.strptime(f"1972 {match[3].strip()}", "%Y %a %b %d %H:%M").replace(tzinfo=UTC).timestamp()
     except ValueError:
         time = None
-    return _Found(match[1], match[2], time, is_program=True)  # a name, not a command line to be parsed
+    # a name, not a command line to be parsed
+    return _Found(match[1], match[2], time, is_program=True)
 
 
 class _AuditReader:

@@ -187,7 +187,8 @@ class _Cutter:
         self.changed: dict[str, None] = {}  # users with new commands since the last call of `grown`
         self.shared: dict[str, str] = {}  # readers make a new string of some 60 bytes for each command
         self.origin: Origin | None = None  # of the last line, which may hold many commands
-        self.held = 0  # characters of the lines that are kept with unfinished sessions, to bound the memory
+        # characters of the lines that are kept with unfinished sessions, to bound the memory
+        self.held = 0
 
     def greet(self, user: str, known: bool) -> Session | None:
         """Make room for a user; return the unfinished session, if any, of one who is forgotten for that.

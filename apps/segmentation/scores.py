@@ -42,7 +42,8 @@ def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]
         )
     (rows, n_rows), (columns, n_columns) = _places(labels), _places(truth)
     table = np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns).reshape(n_rows, n_columns)
-    return table[table.any(axis=1)][:, table.any(axis=0)]  # without rows and columns of labels that do not occur
+    # without rows and columns of labels that do not occur
+    return table[table.any(axis=1)][:, table.any(axis=0)]
 
 
 def _places(labels: NDArray[Any]) -> tuple[NDArray[np.int64], int]:

@@ -51,7 +51,8 @@ _here = threading.local()
 
 def _mark_worker() -> None:
     """Mark the current thread as a worker of the pool: :func:`map_blocks` then runs nested work in it alone."""
-    _here.is_worker = True  # thread-local
+    # thread-local
+    _here.is_worker = True
 
 
 class _Keeper:
@@ -144,7 +145,8 @@ def _controller(pid: int) -> ThreadpoolController:
     """Return the threadpoolctl controller of BLAS in process `pid`; a forked process must not use its parent's."""
     import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be limited
 
-    return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond
+    # looks through all loaded libraries, which takes a millisecond
+    return ThreadpoolController()
 
 
 @contextmanager

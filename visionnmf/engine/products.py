@@ -90,4 +90,5 @@ def floors(X: Any) -> Array:
     A smaller entry of the model is raised to the level of its row before it is divided by or its logarithm taken.
     """
     levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
-    return np.maximum(levels, 1e-30).astype(X.dtype)  # the minimum is for rows of zeros
+    # the minimum is for rows of zeros
+    return np.maximum(levels, 1e-30).astype(X.dtype)

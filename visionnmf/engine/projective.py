@@ -66,7 +66,8 @@ class _LeastSquares:
                 now = chunks[first : first + threads]
                 for part in map_blocks(self._gram, now, parallel=X.size > BLOCK_ELEMENTS):
                     self.gram += part
-        self.size = self.square / 2  # scale of the loss: its value for H = 0
+        # scale of the loss: its value for H = 0
+        self.size = self.square / 2
 
     def _gram(self, chunk: tuple[int, int]) -> Array:
         """Return the Gram matrix ``X.T @ X`` (n_features, n_features) of the rows ``chunk[0]:chunk[1]``, as doubles."""
@@ -96,7 +97,8 @@ class _Divergence:
         """Compute the sums of the features and of all data; the latter, `size`, is the scale of the loss."""
         self.X = X
         self.sums = X.sum(axis=0, dtype=np.float64)  # (n_features,)
-        self.size = float(self.sums.sum())  # scale of the loss: sum of the data
+        # scale of the loss: sum of the data
+        self.size = float(self.sums.sum())
 
     def __call__(self, H: Array) -> _Slope:
         """Return the Kullback-Leibler loss of the model ``X H^T H`` and its gradient at `H`, as plus and minus.
@@ -164,7 +166,8 @@ class _Log:
         Its `size` is the scale of the loss, such as the loss of a model of zeros: far below that a fit is exact.
         """
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
-        self.converged = False  # also true after the callback has asked to stop
+        # also true after the callback has asked to stop
+        self.converged = False
 
     @property
     def history(self) -> list[float]:

@@ -112,7 +112,8 @@ class PrintedProgress:
     def __init__(self, callback: Callback | None, verbose: int) -> None:
         """Keep the user's callback or None, and the number of iterations between two lines; 0 prints nothing."""
         self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
-        self.held = ""  # line of the last iteration if its number is no multiple of `interval`; `finish` prints it
+        # line of the last iteration if its number is no multiple of `interval`; `finish` prints it
+        self.held = ""
 
     def __call__(self, iteration: int, objective: float) -> Any:
         """Print or hold the line of an iteration; a true result, that of the user's callback, stops the fit."""

@@ -60,7 +60,8 @@ class Registration:
 
     def shift(self, frame: FrameArray) -> tuple[float, float]:
         """Return how many pixels right and down a frame (height, width[, channels]) is displaced from the scene."""
-        return self.compare(frame)[0]  # the other items are the differences without and with this shift
+        # the other items are the differences without and with this shift
+        return self.compare(frame)[0]
 
     def compare(self, frame: FrameArray) -> tuple[tuple[float, float], float, float]:
         """Return the displacement (right, down), and the mean difference at gradients without and with it.

@@ -142,7 +142,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Raise ParameterError for a parameter that is out of its range."""
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
-        check_number(self.threshold, "threshold", without_low=True)  # > 0
+        # > 0: `without_low` excludes 0 itself
+        check_number(self.threshold, "threshold", without_low=True)
 
     def _restored(self) -> None:
         """Check what was read from a file, and compute everything that the file does not hold."""

@@ -99,7 +99,8 @@ class _Rows:
         new = xp.where(moving & xp.isfinite(new), new, x)
         self.residual = _compiled(_moved, a)(self.residual, a, new - x)
         self.moved = self.moved | (new != x)
-        self.codes[k, :] = new  # last, because `x` may be a view of it
+        # last, because `x` may be a view of it
+        self.codes[k, :] = new
 
 
 def _sums(E: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any, Any, Any, Any]:

@@ -173,7 +173,8 @@ class ClusterCrew(Crew):
         while not future.done():
             time.sleep(0.01)
         if future.status == "error":
-            future.result()  # raises the error
+            # raises the error
+            future.result()
 
     def _parts(self, data: dict[int, Any], workers: dict[str, int]) -> dict[str, list[int]]:
         """Return the numbers of the blocks that each worker (address) gets.

@@ -20,7 +20,8 @@ class Crew(ABC):
     def __init__(self, sizes: Sequence[int]) -> None:
         """Keep the numbers of rows of the blocks; `_waiting` has messages without answers, sent with the next one."""
         self.sizes = list(sizes)
-        self._waiting: list[Message] = []  # messages without an answer, which travel with the next one
+        # messages without an answer, which travel with the next one
+        self._waiting: list[Message] = []
 
     @property
     def starts(self) -> list[int]:

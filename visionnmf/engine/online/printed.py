@@ -79,7 +79,8 @@ def _diagonal(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
     """
     curvatures = A.diagonal()[:, None]
     H -= np.divide(A @ H - B, curvatures, out=np.zeros_like(H), where=curvatures > 0)
-    penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
+    # the prox of step length 0 is the projection
+    penalty.prox(H, 0.0)
 
 
 def _conjugate(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
@@ -88,7 +89,8 @@ def _conjugate(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
     Conjugate gradients solve ``A Q = A H - B`` for the step Q.
     """
     H -= _solution(A, A @ H - B)
-    penalty.prox(H, 0.0)  # the prox of step length 0 is the projection
+    # the prox of step length 0 is the projection
+    penalty.prox(H, 0.0)
 
 
 def _solution(A: Array, G: Array) -> Array:

@@ -558,7 +558,7 @@ class MultiviewNMF(LinearModel):
 
         def fit(part: Views) -> Components:
             """Return the components of some of the samples, with the penalties of the main fit (`sparsity`)."""
-            # Many components for few samples would reconstruct them perfectly: a part gets its share, or one per CROWDED
+            # Many components for few samples reconstruct them perfectly: a part gets its share, or one per CROWDED
             fewer = min(rank, max(1, rank * len(part) // len(views), len(part) // CROWDED))
             model = self._plain_model(fewer)
             with warnings.catch_warnings():

@@ -211,7 +211,8 @@ def svd(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Ite
             values = values * size
         left, right = svd_flip(left, right, u_based_decision=False)
         Wt[:count], H[:count] = (left * values).T, right
-    yield Iteration(before, done=True)  # the minimum in closed form, so there is no other iteration
+    # the minimum in closed form, so there is no other iteration
+    yield Iteration(before, done=True)
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:

@@ -55,7 +55,8 @@ class _Half:
         """Keep the factor, which :meth:`improve` changes in place, and its penalty."""
         self.F, self.penalty = F, penalty
         self.l1 = penalty.weights(len(F), F.dtype)[0][:, None]  # the second item holds the l2 weights
-        self.curvature = penalty.curvature()  # the largest one of the smooth penalties, l2 and graph
+        # the largest one of the smooth penalties, l2 and graph
+        self.curvature = penalty.curvature()
 
     def at(self, gram: Array, right: Array) -> tuple[Array, Array]:
         """Return the factor and the gradient of ``<F, gram F> / 2 - <right, F>`` and the penalties.
