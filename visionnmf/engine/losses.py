@@ -162,6 +162,11 @@ class LossRecord:
         return self.sparse is not None and (self.sparse.zeros or zero_weight == 0)
 
     @property
+    def is_divergence(self) -> bool:
+        """Whether the loss is a beta-divergence."""
+        return self.beta is not None
+
+    @property
     def is_named(self) -> bool:
         """Whether users pass the name of the loss; for a beta-divergence they pass the exponent, a number, instead."""
         return self.beta != "parameter"

@@ -58,14 +58,14 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
         return 0.0
     with one_blas_thread():
         if problem.loss.record.kink and not problem.is_sparse:
-            G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
+            found = _kinked_gradients(problem, W64, H64)
         else:
-            G_W, G_H, derivative = gradients(problem, W64, H64)
+            found = gradients(problem, W64, H64)
     # curvature of the loss, which sets the step length: the size of its derivative over that of the data
-    sigma = derivative / size or 1.0  # 1 if the data are all 0
+    sigma = found.scale / size or 1.0  # 1 if the data are all 0
     changes = (
-        moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
-        moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
+        moved_squares(W64, found.codes, norms_H, problem.penalty_W, sigma),
+        moved_squares(H64, found.components, norms_W, problem.penalty_H, sigma),
     )
     return float(np.sqrt(max(changes))) / size
 
@@ -101,12 +101,18 @@ def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: f
     return float(np.linalg.norm(norms[:, None] * (F - moved))) ** 2
 
 
-def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss or of sparse data by `Wt` and by `H`, and the size of the derivative.
+class Gradients(NamedTuple):
+    """The gradients of the loss with respect to both factors, without penalties."""
 
-    `Wt` (r, n_samples) and `H` (r, n) are in double precision. The size is the norm of the derivative at the model 0
-    (for a divergence, of its positive part at this model), which the record of the loss returns as `at_zero`. Rows are
-    processed in chunks, which threads share, and a chunk in blocks that stay in cache.
+    codes: Array  # (r, n_samples)
+    components: Array  # (r, n)
+    scale: float  # norm of the derivative at the model 0; for a divergence, of its positive part at this model
+
+
+def gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
+    """Return the gradients of a smooth loss, or of sparse data, at factors in double precision.
+
+    Rows are processed in chunks, which threads share, and a chunk in blocks that stay in cache.
     """
     if problem.is_sparse:
         return _sparse_gradients(problem, Wt, H)
@@ -133,7 +139,8 @@ def gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, floa
         return G, derivative_squares
 
     parts = map_blocks(rows, blocks(len(X), per_chunk), parallel=X.size > BLOCK_ELEMENTS)
-    return G_W, np.sum([part[0] for part in parts], axis=0), float(np.sqrt(sum(part[1] for part in parts)))
+    shares, squares = zip(*parts, strict=True)
+    return Gradients(G_W, np.sum(shares, axis=0), float(np.sqrt(sum(squares))))
 
 
 # --- losses with a kink -----------------------------------------------------------------------------------------------
@@ -195,7 +202,7 @@ class Derivatives(NamedTuple):
             yield part, *self.rows(part, F, A)
 
 
-def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
+def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
     """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
 
     The norm is that of the derivative at the model 0. `Wt` (r, n_samples) and `H` (r, n) are in double precision. At
@@ -208,7 +215,7 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     # the accuracy of the choice is relative to `row_squares`, the mean squared derivative of a row or feature
     G_W = kinked_half(derivatives, Wt, H, problem.penalty_W, row_squares=squares / len(problem.X))
     G_H = kinked_half(derivatives.transposed, H, Wt, problem.penalty_H, row_squares=squares / problem.X.shape[1])
-    return G_W, G_H, float(np.sqrt(squares))
+    return Gradients(G_W, G_H, float(np.sqrt(squares)))
 
 
 def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties, row_squares: float) -> Array:
@@ -282,7 +289,7 @@ class _Balance:
 # --- sparse data: Gram matrices and the stored entries ----------------------------------------------------------------
 
 
-def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
+def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
     """Return the gradients by `Wt` (r, n_samples) and `H` (r, n), and the norm of the loss's derivative at the model 0.
 
     `form` is the loss of sparse data, whose `derivative_scale` gives that derivative at the stored entries. Entries
@@ -293,7 +300,8 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     # what entries that are not stored add to the squared derivative at the model 0
     not_stored = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
     derivative_squares = sum_of_squares(form.derivative_scale(X.data, problem.loss.parameter)) + not_stored
-    return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(derivative_squares))
+    G_W, G_H = _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt)
+    return Gradients(G_W, G_H, float(np.sqrt(derivative_squares)))
 
 
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:

@@ -492,6 +492,15 @@ class Penalties:
         """The kinds of the active terms."""
         return frozenset(term.kind for term in self.active_terms)
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether there is an l1 or l2 penalty, which makes the entries of the factor smaller."""
+        return bool(self.kinds & {"l1", "l2"})
+
+    def with_ridge(self, ridge: float) -> Penalties:
+        """Return the same penalty with a further l2 weight, of all components."""
+        return replace(self, l2=self.l2 + ridge)
+
     def beyond(self, known: tuple[type[Term], ...]) -> list[str]:
         """Return the sorted kinds of active terms that are not among the classes `known`, for solvers to refuse."""
         return sorted(term.kind for term in self.active_terms if not isinstance(term, known))
@@ -523,13 +532,11 @@ class Penalties:
 
     def weights(self, n_components: int, dtype: DTypeLike) -> tuple[Array, Array]:
         """Return `l1` and `l2`, each one number or one per component, as arrays of shape (n_components,)."""
-        shape = (n_components,)
-        l1 = np.array(np.broadcast_to(self.l1, shape), dtype)
-        return l1, np.array(np.broadcast_to(self.l2, shape), dtype)
+        l1, l2 = (np.array(np.broadcast_to(weight, n_components), dtype) for weight in (self.l1, self.l2))
+        return l1, l2
 
     def rescaled(self, scale: Array) -> Penalties:
         """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0, if a cone."""
-        # a cone: the weights of all terms can make up for the scale; `l1` and `l2` are one number or one per component
         if not self.active_terms:
             return self  # without terms, not even l1 or l2, there is no weight to adapt
         terms = tuple(term.rescaled(scale) for term in self.terms)

@@ -179,7 +179,7 @@ def exact_objective(problem: Problem) -> float:
 def _loss_of_small_residuals(X: Any, M: Any, loss: Loss) -> float:
     """Return the loss of some rows, with the entry weights `M` or None, for residuals of ``EXACT * X``."""
     xp = namespace_of(X)
-    if loss.record.beta is None:
+    if not loss.record.is_divergence:
         return total(loss.record.values(X * EXACT, xp.zeros_like(X), M, loss.parameter)[None, :])
     # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
     positive = X > 0

@@ -129,15 +129,17 @@ class DenseHue(OnGrid, HueWords):
         Patches have `scales` in pixels and lie `step` scales apart; the words are learnt from `n_samples` of them.
         `layout` has the rows and columns of cells with a bag each.
         """
-        self.n_words = n_words
-        self.n_bins = n_bins
-        self.grey = grey
+        super().__init__(
+            n_words,
+            n_bins=n_bins,
+            grey=grey,
+            layout=layout,
+            n_samples=n_samples,
+            max_pixels=max_pixels,
+            random_state=random_state,
+        )
         self.scales = scales
         self.step = step
-        self.layout = layout
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
 
 
 class HarrisHue(AtCorners, HueWords):

@@ -108,13 +108,9 @@ class DenseSift(OnGrid, SiftWords):
 
         `layout` has the rows and columns of cells with a bag each.
         """
-        self.n_words = n_words
+        super().__init__(n_words, layout=layout, n_samples=n_samples, max_pixels=max_pixels, random_state=random_state)
         self.scales = scales
         self.step = step
-        self.layout = layout
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
 
 
 class HarrisSift(AtCorners, SiftWords):

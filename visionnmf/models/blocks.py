@@ -349,8 +349,7 @@ def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
         )
     features = np.broadcast_to(np.zeros(1, data.dtype), (1, data.X.shape[1]))  # only their number counts
     sides["H"] = components.resolve("H", features, data.dtype)
-    ridge = model.ridge_
-    return {side: replace(penalty, l2=penalty.l2 + ridge) for side, penalty in sides.items()}
+    return {side: penalty.with_ridge(model.ridge_) for side, penalty in sides.items()}
 
 
 def refuse_coupled(penalty: Any, resolved: Any) -> None:

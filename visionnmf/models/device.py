@@ -127,7 +127,7 @@ def _penalties(model: Any, X: Any) -> dict[str, Any]:
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
             )
         resolved = given.resolve(side, None, numpy_dtype(X))
-        sides[side] = replace(resolved, l2=resolved.l2 + getattr(model, "ridge_", 0.0))
+        sides[side] = resolved.with_ridge(getattr(model, "ridge_", 0.0))
     return sides
 
 

@@ -445,7 +445,7 @@ class NMF(WithPenalties, LinearModel):
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             # l2 on both factors stands for the nuclear norm of the model
-            sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
+            sides[side] = resolved.with_ridge(self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
@@ -503,7 +503,7 @@ class NMF(WithPenalties, LinearModel):
         `ridge_` is the l2 penalty that stands for the parameter `nuclear` in a fit.
         """
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
-        return replace(penalty, l2=penalty.l2 + self.ridge_)
+        return penalty.with_ridge(self.ridge_)
 
 
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:

@@ -8,6 +8,7 @@ from scipy.optimize import lsq_linear
 from visionnmf.engine import divergence
 from visionnmf.engine.kernels import divergence_descent as _kernels, divergences
 from visionnmf.engine.losses import LOSSES, Loss
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import newton, sbcd
 
@@ -250,7 +251,8 @@ def test_newton_ends_where_the_derivatives_say(beta, bounds, rng):
     M[1, 2] = 0
     l1, l2 = 0.1 * rng.random(3), 0.2 * rng.random(3)
     F = np.full((3, 2), 0.5)
-    newton.improve(X, M, F, A, beta, *bounds, l1, l2)
+    penalty = Penalties(*bounds, l1=l1, l2=l2)
+    newton.improve(Problem(X, Loss("beta", beta), penalty, weights=M), F, A)
     P = F.T @ A
     gradient = A @ (M * P ** (beta - 2) * (P - X)).T + l1[:, None] + l2[:, None] * F
     assert np.abs(F - np.clip(F - gradient, *bounds)).max() < 1e-8

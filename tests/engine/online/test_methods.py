@@ -252,7 +252,7 @@ def test_outliers_and_missing_entries_enter_the_sums_as_the_model(rng):
     wrong, missing = rng.random((2, *clean.shape)) < 0.05
     X = np.where(missing, 0, np.where(wrong, 5 * clean.max(), clean))
     problem = Problem(X, Loss("manhattan"), weights=1.0 - missing)
-    Wt, V, losses = manhattan.cleaned_codes(problem, H)
+    Wt, V, losses = manhattan.clean(problem, H)
     np.testing.assert_allclose(V, clean, atol=0.02 * clean.max())
     assert not (V == X)[wrong | missing].any() and (V == X)[~wrong & ~missing].mean() > 0.99
     assert losses.sum() == pytest.approx(np.abs(X - Wt.T @ H)[~missing].sum())

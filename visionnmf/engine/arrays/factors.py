@@ -68,7 +68,7 @@ class Sweeps:
         # dividing by the squared norm of a component of (nearly) zero would overflow, so only its penalty counts
         system, right = xp.where(used & used.T, gram, 0 * gram), xp.where(used, right, 0 * right)
         diagonal = xp.linalg.diagonal(system)
-        if penalty.kinds & {"l1", "l2"}:
+        if penalty.shrinks:
             l1, l2 = penalty_weights(penalty, F, scale)
             system = system + xp.eye(F.shape[0], dtype=F.dtype, device=F.device) * l2
             diagonal, right = diagonal + l2[:, 0], right - l1

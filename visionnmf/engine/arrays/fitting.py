@@ -42,11 +42,11 @@ def solve_codes(problem: Problem, H: Any) -> Any:
     Wt = xp.zeros((H.shape[0], problem.X.shape[0]), dtype=H.dtype, device=H.device)
     # a loss with the same minimiser that is easier to minimise (least squares for L21); not with l1 or l2
     same = problem.loss.record.codes_as
-    if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
+    if same is not None and not problem.penalty_W.shrinks:
         problem = replace(problem, loss=Loss(same))
     if problem.loss.name == "frobenius":
         exact.least_squares(problem, Wt, H)
-    elif problem.loss.record.beta is not None:
+    elif problem.loss.record.is_divergence:
         exact.divergence(problem, Wt, H)
     else:
         admm.codes(problem, Wt, H)

@@ -81,7 +81,7 @@ class _Update:
         `units` (n_points,) are what the data of each point were divided by, so the penalties are scaled to match.
         """
         xp = namespace_of(F)
-        if penalty.kinds & {"l1", "l2"}:
+        if penalty.shrinks:
             l1, l2 = factors.penalty_weights(penalty, F)
             positive = positive + units ** (1 - self.beta) * (l1 + l2 * F)
         return F * (negative / xp.clip(positive, self.smallest, None)) ** exponent(self.beta)

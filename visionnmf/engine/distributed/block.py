@@ -74,6 +74,15 @@ class Sums(NamedTuple):
     largest_weight: Largest  # of an entry; 1 without weights
 
 
+class CodesUpdate(NamedTuple):
+    """What an update of the codes of some rows tells the update of the components; of several blocks, the sums."""
+
+    gram: Array  # (r, r), of the extrapolated codes
+    right: Array  # (r, n), their product with the data
+    penalty: float
+    largest: Largest  # (r,) largest code of each component
+
+
 class Block:
     """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
 
@@ -212,18 +221,18 @@ class Block:
             self._halves = hals.Clipped(self.problem, largest_weight, self._large_zeros())
         self._codes = hals.ExtrapolatedCodes(self.Wt, self.problem.penalty_W)
 
-    def improve_codes(self, H: Array, momentum: float) -> tuple[Array, Array, float, Largest]:
+    def improve_codes(self, H: Array, momentum: float) -> CodesUpdate:
         """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
 
         `_codes` keeps the result as `new_extrapolated`, which :meth:`accept` or :meth:`reject` settles; `_halves` does
-        the sweeps. Return what the update of the components needs: the Gram matrix (r, r) of the extrapolated codes,
-        their product with the data (r, n), their penalty, and the largest code of each component (r,).
+        the sweeps. Return what the update of the components needs.
         """
         self._mapped.load(self._written)  # the pages of an array that the step writes, in one call and not one by one
         self._codes.step(self._halves, H, momentum)
         new = self._codes.new_extrapolated
         penalty = self.problem.penalty_W.value(new)
-        return *self._halves.statistics(new), penalty, Largest(new.max(axis=1, initial=0))
+        gram, right = self._halves.statistics(new)
+        return CodesUpdate(gram, right, penalty, Largest(new.max(axis=1, initial=0)))
 
     def next_loss(self, H: Array) -> tuple[float]:
         """Return, in a tuple, the loss of the last update of the codes, which is not yet accepted, with `H` (r, n)."""
@@ -295,8 +304,9 @@ class Block:
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:
-            self._gradient, G_H, derivative = gradients(problem, W, H)
-            return G_H, derivative**2
+            found = gradients(problem, W, H)
+            self._gradient = found.codes
+            return found.components, found.scale**2
         derivatives = Derivatives.of(problem, tiny)
         self._gradient = kinked_half(derivatives, W, H, problem.penalty_W, row_squares)
         G_H = np.zeros_like(H)

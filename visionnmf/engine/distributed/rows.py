@@ -23,7 +23,7 @@ from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.starts import absolute_normal, factor_to_match, scale_of
 from visionnmf.engine.stopping import Iteration
 
-from .block import Sums
+from .block import CodesUpdate, Sums
 from .crew import Crew
 
 Array = NDArray[Any]
@@ -166,14 +166,13 @@ class DescentRowsInBlocks:
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
         """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
 
-        The blocks extrapolate their codes by the share `momentum` of the last change, and return the sums `gram` (r,
-        r), of the codes with themselves, and `right` (r, n), with the data, and `largest`, not a sum, the largest code
-        of each component. Without weights (`_kind` "gram") the loss follows from these, unless it is so small that
-        rounding would show; otherwise the blocks evaluate it. `_scale` is the factor of the penalties that belongs to
-        the loss that is majorised, and `_halves` knows how many sweeps pay.
+        The blocks extrapolate their codes by the share `momentum` of the last change. Without weights (`_kind` "gram")
+        the loss follows from the products that they return, unless it is so small that rounding would show; otherwise
+        the blocks evaluate it. `_scale` is the factor of the penalties that belongs to the loss that is majorised, and
+        `_halves` knows how many sweeps pay.
         """
-        gram, right, penalty, largest = self._crew.update_and_sum("improve_codes", H, momentum)
-        gram, right, self._largest_codes = gram.astype(H.dtype), right.astype(H.dtype), largest.value
+        found = CodesUpdate(*self._crew.update_and_sum("improve_codes", H, momentum))
+        gram, right, self._largest_codes = found.gram.astype(H.dtype), found.right.astype(H.dtype), found.largest.value
         penalty_H = self._rows.problem.penalty_H
         sweeps = self._halves.sweeps(len(H), self._rows.n_samples)
         quadratic.improve(H_new, gram, right, penalty_H, sweeps=sweeps, scale=self._scale)
@@ -182,7 +181,7 @@ class DescentRowsInBlocks:
             loss = hals.loss_from_products(H_new, gram, right, self._rows.sums.squares)
         if loss is None:
             (loss,) = self._crew.sum_of("next_loss", H_new)  # of the codes of this step, which are not yet accepted
-        return float(loss + (penalty + penalty_H.value(H_new)))
+        return float(loss + (found.penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
         """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.

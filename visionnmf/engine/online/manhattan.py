@@ -10,7 +10,7 @@ For sparse data, zeros count like other values, and a tile of rows at a time is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -45,36 +45,44 @@ def learn(batch: Batch, H: Array, state: Sums) -> float:
     batch at the components before.
     """
     problem, sample_weight = batch.problem, batch.sample_weight
-    Wt, V, losses = cleaned_codes(problem, H)
-    features = V.T.tocsr() if problem.is_sparse else V.T
+    cleaned = clean(problem, H)
+    features = cleaned.data.T.tocsr() if problem.is_sparse else cleaned.data.T
     xp = namespace_of(H)
     largest_weights = None if problem.weights is None else xp.max(problem.weights, axis=1)
-    state.add(Wt, features, batch.forgetting, sample_weight, largest_weights)
+    state.add(cleaned.codes, features, batch.forgetting, sample_weight, largest_weights)
     # the penalty of the components counts once for each sample
     improve(H, state.A, state.B, problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state.weight)
     if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
         state.normalise(H)
-    return float(xp.sum(losses if sample_weight is None else losses * sample_weight))
+    return float(xp.sum(cleaned.losses if sample_weight is None else cleaned.losses * sample_weight))
 
 
-def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
-    """Return approximate robust codes, cleaned data (sparse if the data are), and the loss of each sample.
+class Cleaned(NamedTuple):
+    """Samples in which the model has replaced outliers and missing entries."""
 
-    In the cleaned data the model replaces outliers and missing entries. Rows are cleaned in blocks, in threads unless
-    they are arrays of another library than NumPy (`not_numpy`). `H` is (r, n), and the codes are (r, n_rows).
+    codes: Array  # (r, n_samples), robust but approximate
+    data: Any  # (n_samples, n), sparse if the samples were
+    losses: Array  # (n_samples,)
+
+
+def clean(problem: Problem, H: Array) -> Cleaned:
+    """Clean the samples of a problem by the components `H` (r, n).
+
+    Rows are cleaned in blocks, in threads unless
+    they are arrays of another library than NumPy (`not_numpy`).
     """
     gram, work, not_numpy = product(H, H.T), blocks(problem.X.shape[0], TILE), is_not_numpy(H)
     # Larger blocks are faster on a device. With a penalty they stay as with NumPy, because all rows of a block share a
     # step, which depends on which rows these are.
-    if not_numpy and not problem.penalty_W.kinds & {"l1", "l2"}:
+    if not_numpy and not problem.penalty_W.shrinks:
         work = [(piece.start, piece.stop) for piece in chunks(problem.X)]
-    parts = map_blocks(lambda block: _clean(problem, H, gram, slice(*block)), work, parallel=not not_numpy)
+    parts = map_blocks(lambda block: _clean_rows(problem, H, gram, slice(*block)), work, parallel=not not_numpy)
     codes, rows, losses = (list(values) for values in zip(*parts, strict=True))
-    cleaned = sp.vstack(rows, format="csr") if problem.is_sparse else stacked(rows)
-    return stacked(codes, axis=1), cleaned, stacked(losses)
+    data = sp.vstack(rows, format="csr") if problem.is_sparse else stacked(rows)
+    return Cleaned(stacked(codes, axis=1), data, stacked(losses))
 
 
-def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array, Any, Array]:
+def _clean_rows(problem: Problem, H: Array, gram: Array, rows: slice) -> Cleaned:
     """Return the codes of some rows by a few iterations of ADMM, the cleaned rows, and their losses.
 
     Entries further than :data:`FAR` mean residuals from the model are then replaced by it. `gram` is ``H @ H.T``, and
@@ -115,7 +123,7 @@ def _clean(problem: Problem, H: Array, gram: Array, rows: slice) -> tuple[Array,
     near = xp.abs(X - V) <= xp.asarray(FAR * mean_residuals, dtype=dtype)[:, None]  # the others are outliers
     # item 1 of what `filled` returns, the largest weight of each sample, is not needed
     cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
-    return F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses
+    return Cleaned(F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses)
 
 
 def _residuals(X: Any, V: Any, M: Any) -> Any:

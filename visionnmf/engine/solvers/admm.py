@@ -76,7 +76,7 @@ class Totals(NamedTuple):
         X, M = problem.X, problem.weights
         xp, n_entries = namespace_of(X), float(X.shape[0] * X.shape[1])
         largest = 0.0
-        if problem.loss.record.beta is None:  # not a divergence, for which :meth:`scale` needs the loss of model 0
+        if not problem.loss.record.is_divergence:  # which is infinite at the model 0
             largest = problem.loss_value(xp.zeros_like(X[:, :1].T), xp.zeros_like(X[:1, :]))
         if M is None:
             n_observed = weight = n_entries
@@ -99,7 +99,7 @@ class Totals(NamedTuple):
         weight = (self.weight / n_observed or 1.0) ** loss.record.weight_degree
         # a divergence from the model 0 is infinite; the mean of the data times that of the weights, for each entry,
         # takes its place
-        largest = self.largest if loss.record.beta is None else mean * weight * self.n_entries
+        largest = self.largest if not loss.record.is_divergence else mean * weight * self.n_entries
         return mean / (weight * float(_slope(loss, mean, n_features))), largest or 1.0
 
 
@@ -395,7 +395,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         return
     same = problem.loss.record.codes_as
     # `hals.codes` solves least squares exactly; with l1 or l2 the codes of both losses differ
-    if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
+    if same is not None and not problem.penalty_W.shrinks:
         hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
     FixedComponents(problem.penalty_W, H).codes(problem, Wt)
@@ -476,7 +476,7 @@ class FixedComponents:
         model = self._product(copy, unit)
         # Codes shrunk by l1 or l2 leave residuals as large as the data. rho then starts from the residuals of a model
         # of 0, unless coordinate descent finishes the codes, as it does for `rri.LOSSES`.
-        shrunk = self.penalty.kinds & {"l1", "l2"} and loss.name not in rri.LOSSES
+        shrunk = self.penalty.shrinks and loss.name not in rri.LOSSES
         inverse_rho = _row_scales(loss, X, xp.zeros_like(model) if shrunk else model, M)
         decay = CODES_GROWTH ** (-1 / self.iterations)
         F = copy

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.divergence import curvatures, floor_of, powers_of, row_means, values
 from visionnmf.engine.kernels import divergence_descent as _kernels
+from visionnmf.engine.problem import Problem
 
 Array = NDArray[Any]
 
@@ -49,15 +50,15 @@ class _ScaledRows:
         return np.einsum("ij,ij->i", codes, self.l1 + self.l2 * codes / 2)
 
 
-def improve(
-    X: Array, M: Array | None, Ft: Array, A: Array, beta: float, low: float, high: float, l1: Array, l2: Array
-) -> None:
+def improve(problem: Problem, Ft: Array, A: Array) -> None:
     """Move codes `Ft` to the minimum, or a stationary point if the problem is not convex, in place.
 
-    `X` and its entry weights `M` (None: all are 1) are (n_rows, n), the fixed factor `A` (r, n), and `Ft` (r, n_rows)
-    must hold good starting codes, within `low` and `high`. All arrays are float64, and `l1` and `l2` (r,) are
-    penalties.
+    The loss of the problem is a beta-divergence, the fixed factor `A` is (r, n), and `Ft` (r, n_rows) must hold good
+    starting codes, within their bounds. All arrays are float64.
     """
+    X, M, beta = problem.X, problem.weights, problem.loss.beta
+    low, high = problem.penalty_W.box(np.float64)
+    l1, l2 = problem.penalty_W.weights(len(A), np.float64)
     means, scale = row_means(X, M), A.max(axis=1, initial=0)
     live, index = scale > 0, np.flatnonzero(means > 0)  # components, and rows, that are not all zero; others stay
     units = A / np.where(live, scale, 1)[:, None]

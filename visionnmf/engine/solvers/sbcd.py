@@ -271,17 +271,15 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     """Return the codes (r, n_rows) after Newton's method in double precision, from the start `Ft`."""
-    X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
-    M = None if problem.weights is None else problem.weights.astype(np.float64)
-    low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
-    l1, l2 = problem.penalty_W.weights(len(A), np.float64)
-    A, beta = A.astype(np.float64), problem.loss.beta
+    weights = None if problem.weights is None else problem.weights.astype(np.float64)
+    problem = replace(problem, X=problem.X.astype(np.float64), weights=weights)
+    codes, A = Ft.astype(np.float64), A.astype(np.float64)
 
     def improve(block: tuple[int, int]) -> None:
-        """Run Newton's method on the codes of some rows, in place and in double precision."""
+        """Run Newton's method on the codes of some rows, in place."""
         rows = slice(*block)
-        newton.improve(X[rows], None if M is None else M[rows], codes[:, rows], A, beta, low, high, l1, l2)
+        newton.improve(problem.samples(rows), codes[:, rows], A)
 
     with one_blas_thread():
-        map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+        map_blocks(improve, row_blocks(problem.X), parallel=problem.X.size > BLOCK_ELEMENTS)
     return codes

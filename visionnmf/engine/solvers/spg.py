@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,29 +139,36 @@ class _Side:
         """
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
-        # losses of the points, negative and positive part of the gradient, and the mean by which the data were divided
-        losses, negative, slope, means = gradient_parts(self.problem, F, A, vanishing)
-        slope -= negative
-        slope *= (means ** (self.beta - 1) / self.gradient_unit).astype(F.dtype)
+        parts = gradient_parts(self.problem, F, A, vanishing)
+        slope = parts.positive
+        slope -= parts.negative
+        slope *= (parts.units ** (self.beta - 1) / self.gradient_unit).astype(F.dtype)
         if penalty.smooth:
             slope += (penalty.gradient(F) / self.gradient_unit).astype(F.dtype)
         if self.linear:  # the l1 norm counts as smooth, because it is linear on F >= 0
             slope += (self.l1 / self.gradient_unit).astype(F.dtype)[:, None]
         # independent points have no other penalties than l1 and l2, which add up point by point
         if not self.independent:
-            return np.array([losses.sum() + penalty.value(F)]), self._sum(vanishing), slope
-        return losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
+            return np.array([parts.losses.sum() + penalty.value(F)]), self._sum(vanishing), slope
+        return parts.losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
 
 
-def gradient_parts(
-    problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None
-) -> tuple[Array, Array, Array, Array]:
-    """Return the loss of each row and the gradient with respect to its codes, as a difference of two parts.
+class GradientParts(NamedTuple):
+    """The loss of each row, and the gradient with respect to its codes as a difference of two non-negative parts.
 
-    `Ft` (n_components, n_rows) are the codes, `A` (n_components, n) is fixed; penalties are ignored. Returns `losses`
-    (n_rows,), `negative` and `positive`, which are non-negative in the shape of `Ft`, and `units` (n_rows,). The
-    gradient is ``(positive - negative) * units**(beta - 1)``: dividing each row by its unit prevents overflow in
-    powers. `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
+    It is ``(positive - negative) * units**(beta - 1)``: data divided by their unit keep powers in range.
+    """
+
+    losses: Array  # (n_rows,)
+    negative: Array  # (r, n_rows)
+    positive: Array  # (r, n_rows)
+    units: Array  # (n_rows,), by which rows were divided: their means
+
+
+def gradient_parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None) -> GradientParts:
+    """Return losses and gradients for the codes `Ft` (r, n_rows) and fixed `A` (r, n), without penalties.
+
+    `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
     """
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
@@ -196,7 +203,7 @@ def gradient_parts(
 
     with one_blas_thread():
         map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-    return losses, negative, positive, units
+    return GradientParts(losses, negative, positive, units)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:

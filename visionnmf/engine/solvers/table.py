@@ -122,7 +122,7 @@ def _only(names: Collection[str]) -> Callable[[LossRecord], bool]:
 
 def _divergence(record: LossRecord) -> bool:
     """Return whether a loss is a beta-divergence."""
-    return record.beta is not None
+    return record.is_divergence
 
 
 # data that are not arrays of NumPy: the engine's packages :mod:`..distributed` and :mod:`..arrays`

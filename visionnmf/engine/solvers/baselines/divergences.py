@@ -45,10 +45,10 @@ FIRST_CHANGE = 0.01  # of a factor in the first step of gradient descent
 def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     """Multiply all codes in place by ``(G_minus / G_plus)^power``; return the loss before, without penalties."""
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
-    # of each row the loss, the parts G_minus and G_plus of its gradient, and the mean by which it was divided
-    losses, numerator, denominator, units = gradient_parts(problem, Ft, A)
-    # the gradient parts are in units of each row's mean, so the penalties' gradients are scaled to match
-    scale = units.astype(dtype) ** dtype.type(1 - beta)
+    parts = gradient_parts(problem, Ft, A)
+    numerator, denominator = parts.negative, parts.positive
+    # the parts are in units of each row's mean, so the penalties' gradients are scaled to match
+    scale = parts.units.astype(dtype) ** dtype.type(1 - beta)
     if penalty.kinds:
         l1, l2 = (value[:, None] for value in penalty.weights(len(A), dtype))
         # the gradient of a graph penalty is F D - F S, with the affinity S (`graph`) and its row sums D (`degrees`)
@@ -59,7 +59,7 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     ratio = numerator / np.maximum(denominator, np.finfo(dtype).tiny)
     power = dtype.type(exponent(beta))  # with this exponent the loss never rises (Fevotte & Idier 2011)
     Ft *= ratio if power == 1 else ratio**power
-    return float(losses.sum())
+    return float(parts.losses.sum())
 
 
 def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
