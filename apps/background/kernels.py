@@ -284,13 +284,13 @@ def rank_residuals(clip, rank, pixels, usual):  # type: ignore[no-untyped-def]
     The residual is the root mean square over channels of the frame less its background; see :class:`ModelledFrames`.
     """
     k, n_channels = len(clip.picks), clip.frames.shape[2]
-    size = np.empty(k, np.float32)
+    y, size = np.empty((k, n_channels), np.float32), np.empty(k, np.float32)
     for pixel in pixels:
+        _pixel_residuals(clip, clip.picks, pixel, y)
         for i in range(k):
             square = np.float32(0)
             for c in range(n_channels):
-                y = _residual(clip, clip.picks[i], pixel, c)
-                square += y * y
+                square += y[i, c] * y[i, c]
             square /= np.float32(n_channels)
             j = i  # insertion sort: the frames are few
             while j > 0 and size[j - 1] > square:
@@ -311,12 +311,10 @@ def count_returns(clip, pixels, distances, parts, shares):  # type: ignore[no-un
     """
     n, _, n_channels = clip.frames.shape
     near, far = np.float32(distances[0] ** 2 * n_channels), np.float32(distances[1] ** 2 * n_channels)
-    y = np.empty((n, n_channels), np.float32)
+    y, every = np.empty((n, n_channels), np.float32), np.arange(n)
     for place, pixel in enumerate(pixels):
         away = returned = 0
-        for t in range(n):
-            for c in range(n_channels):
-                y[t, c] = _residual(clip, t, pixel, c)
+        _pixel_residuals(clip, every, pixel, y)
         for t in range(n):
             total = np.float32(0)
             for c in range(n_channels):
@@ -406,14 +404,13 @@ def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ign
     order = np.empty(k, np.int64)  # sorts `grey`
     level = np.empty(n_channels, np.float32)
     for at in range(len(pixels)):
-        pixel = pixels[at]
+        _pixel_residuals(clip, clip.picks, pixels[at], y)
         total = np.float32(0)  # weight of all samples
         present = np.float32(0)  # weight of those near the modelled background
         for i in range(k):
             inside = True
             mean = np.float32(0)
             for c in range(n_channels):
-                y[i, c] = _residual(clip, clip.picks[i], pixel, c)
                 inside = inside and abs(y[i, c]) <= near
                 mean += y[i, c]
             grey[i] = mean / np.float32(n_channels)
@@ -525,12 +522,16 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _residual(clip, t, pixel, c):  # type: ignore[no-untyped-def]
-    """Return a value of frame `t` of a clip less its background, which is at most white."""
-    b = np.float32(0)
-    for component in range(clip.codes.shape[0]):
-        b += clip.codes[component, t] * clip.H[component, pixel, c]
-    return np.float32(clip.frames[t, pixel, c]) - min(b, np.float32(255))
+def _pixel_residuals(clip, picks, pixel, y):  # type: ignore[no-untyped-def]
+    """Write to `y` (k, n_channels) a pixel of the frames `picks` less its background, which is at most white."""
+    frames, _, H, codes = clip
+    for i in range(len(picks)):
+        t = picks[i]
+        for c in range(y.shape[1]):
+            b = np.float32(0)
+            for component in range(codes.shape[0]):
+                b += codes[component, t] * H[component, pixel, c]
+            y[i, c] = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
 
 
 @kernel(part=True)
