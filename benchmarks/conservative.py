@@ -33,7 +33,7 @@ def mixtures() -> None:
     print("| start | passes | mean norm of the error | match: least | mean | above .99 | CPU s |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for seed in range(MIXTURE_STARTS):
-        X, parts = made_mixtures(seed, N_MIXTURES, N_PARTS, ACTIVE, N_IMAGES)
+        X, parts = made_mixtures(seed, N_MIXTURES, N_PARTS, ACTIVE)
         model = ConservativeNMF(N_PARTS, w=1.0, batch_size=len(X), random_state=seed)
         begin = time.process_time()
         for passes in range(1, MIXTURE_PASSES + 1):
@@ -82,7 +82,7 @@ def readings() -> None:
         "| decoder in step 9 | step 11 | mean norm of the error | negative entries of the decoder | matches above .99 |"
     )
     print("| --- | --- | --- | --- | --- |")
-    X, parts = made_mixtures(0, N_MIXTURES, N_PARTS, ACTIVE, N_IMAGES)
+    X, parts = made_mixtures(0, N_MIXTURES, N_PARTS, ACTIVE)
     X = np.ascontiguousarray(X / np.linalg.norm(X, axis=1)[:, None])
     for after in (False, True):
         for clip in (True, False):

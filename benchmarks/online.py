@@ -382,12 +382,12 @@ def _table(name: str, X: Array, r: int, settings: tuple[Setting, ...], loss: str
     print(f"| method | {' | '.join(f'{mark} samples' for mark in marks)} | CPU s | lowest of a start |")
     print("| --- " * (len(marks) + 3) + "|")
     tracks = objective_tracks(X, r, settings, loss, n_starts, marks)
-    ends = np.array([track[:, -1, 1] for track in tracks.values()])
+    ends = np.array([runs.losses[:, -1] for runs in tracks.values()])
     lowest = np.bincount(ends.argmin(axis=0), minlength=len(settings))
-    for (method, values), wins in zip(tracks.items(), lowest, strict=True):
-        means, spread = values[:, :, 1].mean(axis=0), values[:, :, 1].std(axis=0)
+    for (method, runs), wins in zip(tracks.items(), lowest, strict=True):
+        means, spread = runs.losses.mean(axis=0), runs.losses.std(axis=0)
         cells = [f"{mean:.4g} ± {deviation:.1g}" for mean, deviation in zip(means, spread, strict=True)]
-        print(f"| {method} | {' | '.join(cells)} | {values[:, -1, 0].mean():.2f} | {wins} |", flush=True)
+        print(f"| {method} | {' | '.join(cells)} | {runs.seconds[:, -1].mean():.2f} | {wins} |", flush=True)
 
 
 def recognition(splits: int = 0) -> None:

@@ -34,12 +34,11 @@ def digits(n_images: int = N_IMAGES) -> Array:
 
 
 def mixtures(
-    seed: int, n_mixtures: int = N_MIXTURES, n_parts: int = N_PARTS, active: int = ACTIVE, n_images: int = N_IMAGES
+    seed: int, n_mixtures: int = N_MIXTURES, n_parts: int = N_PARTS, active: int = ACTIVE
 ) -> tuple[Array, Array]:
     """Return mixtures of `active` out of `n_parts` images with uniform coefficients, and the images, all as rows."""
-    # The images are drawn from the first `n_images` of MNIST.
     rng = np.random.default_rng(seed)
-    pixels = digits(n_images)
+    pixels = digits()  # the images are drawn from these
     parts = pixels[rng.choice(len(pixels), n_parts, replace=False)]
     codes = np.zeros((n_mixtures, n_parts))
     for row in codes:
@@ -69,19 +68,18 @@ def made_mixtures(sizes: Sizes) -> Result:
 
 def found_images(sizes: Sizes) -> Result:
     """Repeat figure 3 of Elser's notes: the error by the number of data, and how many of the mixed images are found."""
-    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
-    n_mixtures, passes, n_parts, active = sizes.pick((N_MIXTURES, 200, N_PARTS, ACTIVE), (1000, 60, 16, 4))
+    n_mixtures, passes, n_parts, active = sizes.pick(full=(N_MIXTURES, 200, N_PARTS, ACTIVE), quick=(1000, 60, 16, 4))
     X, parts = mixtures(0, n_mixtures, n_parts, active)
     model = ConservativeNMF(n_parts, w=1.0, batch_size=len(X), max_iter=passes, random_state=0).fit(X)
     found = match(parts, model.components_)
     curve = {"w = 1": (len(X) * np.arange(1, passes + 1), model.errors_)}
-    # the last two arguments make both axes logarithmic
-    panel = Panel(f"Mixtures of {active} images", "data processed", "mean norm of the error", curve, True, True)
+    title, x_label, y_label = f"Mixtures of {active} images", "data processed", "mean norm of the error"
+    panel = Panel(title, curve, x_label=x_label, y_label=y_label, log_x=True, log_y=True)
     rows = [
-        Row("images found, cosine above .99", n_parts, int((found > 0.99).sum())),
-        Row("mean cosine of an image and its component", "indistinguishable", float(found.mean())),
-        Row("mean norm of the error, first pass", "", float(model.errors_[0])),
-        Row("mean norm of the error, last pass", "falls towards 0", float(model.errors_[-1])),
+        Row("images found, cosine above .99", paper=n_parts, ours=int((found > 0.99).sum())),
+        Row("mean cosine of an image and its component", paper="indistinguishable", ours=float(found.mean())),
+        Row("mean norm of the error, first pass", ours=float(model.errors_[0])),
+        Row("mean norm of the error, last pass", paper="falls towards 0", ours=float(model.errors_[-1])),
     ]
     sheet = components_picture(model.components_, SHAPE, most=N_PARTS, across=16)
     pictures = {
@@ -109,17 +107,13 @@ def last_error(model: ConservativeNMF) -> float:
 
 
 def mnist_errors(sizes: Sizes) -> Result:
-    """Repeat the errors in the text of Elser's notes: by the number of components, and of two starts.
-
-    The norm of an error is divided by 28, the root of the number of pixels, which agrees with the published ones. A row
-    has what is compared, the published error, and ours.
-    """
+    """Repeat the errors in the text of Elser's notes: by the number of components, and of two starts."""
     rows = []
     for n_components, published in REPORTED.items():
-        # in a quick run one start instead of two
-        errors = [last_error(learnt(n_components, seed, sizes.quick)) for seed in sizes.pick((0, 1), (0,))]
-        for seed, error in enumerate(errors):
-            rows.append(Row(f"f = {n_components}, start {seed}: norm / 28", published, error / SHAPE[0]))
+        for seed in range(sizes.pick(full=2, quick=1)):
+            error = last_error(learnt(n_components, seed, sizes.quick))
+            # divided by the root of the number of pixels, norms agree with the published ones
+            rows.append(Row(f"f = {n_components}, start {seed}: norm / 28", paper=published, ours=error / SHAPE[0]))
     return Result(rows)
 
 
@@ -134,8 +128,7 @@ def features(sizes: Sizes) -> Result:
 
 def detectors(sizes: Sizes) -> Result:
     """Repeat figure 5 of Elser's notes: the detectors of 100 features, positive in red and negative in blue."""
-    # A detector is a row of the encoder, which maps an image to the code of one feature.
-    E = learnt(100, 0, sizes.quick).encoder_
+    E = learnt(100, 0, sizes.quick).encoder_  # a row maps an image to the code of one feature
     scaled = (E / np.maximum(np.abs(E).max(axis=1, keepdims=True), 1e-300)).reshape(-1, *SHAPE)
     colours = np.full((*scaled.shape, 3), 255.0)
     # from white, positive values take away green and blue, negative ones red and green
@@ -146,21 +139,16 @@ def detectors(sizes: Sizes) -> Result:
 
 def starts(sizes: Sizes) -> Result:
     """Compare the features of two random starts, which the notes only look at."""
-    # A row has what is compared, what the notes say of it, and our figure.
     first, second = (learnt(100, seed, sizes.quick).components_ for seed in (0, 1))
     cosines = match(first, second)
-    mean = float(cosines.mean())
+    by_chance = match(first, digits(len(first)))
+    survey = "a quick survey supports reproducibility"
     rows = [
-        Row("mean cosine of matched features of two starts", "a quick survey supports reproducibility", mean),
-        Row("features with a cosine above .9", "", f"{int((cosines > 0.9).sum())} of 100"),
-        Row("mean cosine after matching with random features of MNIST images", "", _chance(first)),
+        Row("mean cosine of matched features of two starts", float(cosines.mean()), paper=survey),
+        Row("features with a cosine above .9", f"{int((cosines > 0.9).sum())} of 100"),
+        Row("mean cosine after matching with random features of MNIST images", float(by_chance.mean())),
     ]
     return Result(rows)
-
-
-def _chance(H: Array) -> float:
-    """Return the mean cosine of features `H`, as rows, matched with as many images of MNIST, for comparison."""
-    return float(match(H, digits(len(H))).mean())
 
 
 def _in_rows(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:

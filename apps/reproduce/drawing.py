@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ class Panel:
     """Axes with curves: name to x, y and, if there is one, the deviation of y, which is drawn as a band."""
 
     title: str
-    x: str
-    y: str
     curves: Mapping[str, Sequence[ArrayLike]]
+    _: KW_ONLY
+    x_label: str
+    y_label: str
     log_x: bool = False
     log_y: bool = False
 
@@ -31,8 +32,7 @@ class Panel:
 def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) -> Any:
     """Return a figure with these panels, `across` in a row, and one legend of `columns` below.
 
-    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels. A panel's
-    curves are x, y and perhaps the deviation of y, which is drawn as a band, by name.
+    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
     """
     across = min(across, len(panels))
     down = -(-len(panels) // across)
@@ -50,7 +50,7 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
             if deviation:
                 low, high = np.asarray(y) - deviation[0], np.asarray(y) + deviation[0]
                 axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
-        axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axes.set_xscale("log" if panel.log_x else "linear")
         if panel.log_x:  # labels between powers of ten would overlap
             axes.xaxis.set_minor_formatter("")

@@ -21,13 +21,13 @@ class Sizes:
 
     quick: bool = False
 
-    def pick(self, full: T, quick: T) -> T:
+    def pick(self, *, full: T, quick: T) -> T:
         """Choose a value by the kind of run.
 
         Parameters
         ----------
         full, quick : object
-            The value of a whole run, and that of a quick one.
+            The value in a full run, and that in a quick one.
 
         Returns
         -------
@@ -38,34 +38,31 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the comparison: what the paper has, what we have, and the difference.
+    """One line of the comparison with a paper: numbers or texts.
 
-    `paper` and `ours` are numbers or texts. `deviation` is the standard deviation of `ours` over starts or splits. The
-    difference of two numbers is computed where none is given.
+    `deviation` is the standard deviation of `ours` over starts or splits. `verdict` is what the comparison says, such
+    as "confirmed"; where there is none, the difference of two numbers is shown.
     """
 
     what: str
-    paper: float | str
     ours: float | str
-    difference: str = ""
+    paper: float | str = ""
+    verdict: str = ""
     deviation: float | None = None
 
     def cells(self) -> list[str]:
         """Format the row as texts.
 
-        The difference of two numbers, ours minus the paper's, is computed if none is given. `deviation` is that of ours
-        over starts or splits, or None.
-
         Returns
         -------
         list of str
-            What is compared, the paper, ours, and the difference.
+            What is compared, the paper, ours, and the verdict or difference.
         """
         ours = f"{_shown(self.ours)} ± {self.deviation:.1g}" if self.deviation is not None else _shown(self.ours)
-        difference = self.difference
-        if not difference and not isinstance(self.paper, str) and not isinstance(self.ours, str):
-            difference = f"{self.ours - self.paper:+.3g}"
-        return [self.what, _shown(self.paper), ours, difference]
+        verdict = self.verdict
+        if not verdict and not isinstance(self.paper, str) and not isinstance(self.ours, str):
+            verdict = f"{self.ours - self.paper:+.3g}"
+        return [self.what, _shown(self.paper), ours, verdict]
 
 
 @dataclass(frozen=True)
@@ -191,7 +188,7 @@ def compared(what: str, better: ArrayLike, worse: ArrayLike, *, higher: bool = F
     mean = float(gains.mean())
     verdict = "confirmed" if mean > 2 * error else "reversed" if mean < -2 * error else "level"
     runs = f"{int((gains > 0).sum())} of {n} runs" if n > 1 else "one run"
-    return Row(what, "yes", f"{first.mean():.4g} against {second.mean():.4g} ({runs})", verdict)
+    return Row(what, paper="yes", ours=f"{first.mean():.4g} against {second.mean():.4g} ({runs})", verdict=verdict)
 
 
 def _shown(value: float | str) -> str:

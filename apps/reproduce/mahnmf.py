@@ -5,7 +5,7 @@ Section 5.4, background and shadows, is in :mod:`.mahnmf_outliers`, section 5.5 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -27,10 +27,10 @@ from visionnmf.engine.problem import Problem
 from .drawing import Panel, curve_figure, sheet_figure
 from .experiments import Experiment, Result, Row, Sizes, compared, drawn_each
 from .face_clusters import cluster_people
-from .face_methods import Condition, FacePlan, compare, means_of
+from .face_methods import Condition, FacePlan, Rows, compare, means_of
 from .mahnmf_outliers import EXPERIMENTS as OUTLIERS
 from .multiview_words import EXPERIMENTS as WORDS
-from .tracks import Track, arrival_rows, compile_solvers, end_table, solver_track, track_panels
+from .tracks import Tracks, arrival_rows, compile_solvers, end_table, solver_track, track_panels
 
 __all__ = ["EXPERIMENTS", "FIGURE", "TABLE1"]
 
@@ -48,19 +48,19 @@ TABLE1: tuple[Condition, ...] = (
 FIGURE: tuple[Condition, ...] = (
     ("none", None), ("occlusion", 12), ("laplace", 50), ("salt_and_pepper", 0.3), ("gaussian", 80), ("poisson", 0.05)
 )  # fmt: skip
-# Of table 1, Yale B: EucNMF, KLNMF, MahNMF on the training set, and the same on the test set. The KLNMF error after
-# occlusion is .117; the paper has .0117, a slip beside a deviation of .005 and a test error of .120.
+# Of table 1, Yale B: errors of EucNMF, KLNMF and MahNMF. The KLNMF error of the training set after occlusion is .117;
+# the paper has .0117, a slip beside a deviation of .005 and a test error of .120.
 PUBLISHED = {
-    "none": (0.023, 0.032, 0.039, 0.055, 0.058, 0.060),
-    "occlusion": (0.080, 0.117, 0.089, 0.095, 0.120, 0.097),
-    "laplace": (0.155, 0.157, 0.127, 0.140, 0.146, 0.122),
-    "salt_and_pepper": (0.245, 0.228, 0.082, 0.133, 0.134, 0.079),
-    "gaussian": (0.241, 0.263, 0.246, 0.185, 0.194, 0.183),
-    "poisson": (0.028, 0.034, 0.044, 0.059, 0.060, 0.062),
+    "none": {"training": (0.023, 0.032, 0.039), "test": (0.055, 0.058, 0.060)},
+    "occlusion": {"training": (0.080, 0.117, 0.089), "test": (0.095, 0.120, 0.097)},
+    "laplace": {"training": (0.155, 0.157, 0.127), "test": (0.140, 0.146, 0.122)},
+    "salt_and_pepper": {"training": (0.245, 0.228, 0.082), "test": (0.133, 0.134, 0.079)},
+    "gaussian": {"training": (0.241, 0.263, 0.246), "test": (0.185, 0.194, 0.183)},
+    "poisson": {"training": (0.028, 0.034, 0.044), "test": (0.059, 0.060, 0.062)},
 }
 HEAVY = ("laplace", "salt_and_pepper")  # kinds of noise at which the paper's claims for MahNMF are clearest
 BASES, RANK = 5, 50  # shown in figures 6 and 8
-FIRST = 2  # split: settings of the application were chosen on splits 0 and 1
+FIRST_SPLIT = 2  # settings of the application were chosen on splits 0 and 1
 
 
 def load(name: str, n_people: int | None = None) -> Faces:
@@ -73,13 +73,22 @@ def load(name: str, n_people: int | None = None) -> Faces:
 # --- section 5.1 ------------------------------------------------------------------------------------------------------
 
 
+Claim = tuple[str, str, str]  # the first method arrives before the second along "iterations" or "seconds"
+SMALL_CLAIMS: tuple[Claim, ...] = (("RRI", "OGM", "iterations"), ("RRI", "OGM", "seconds"))
+LARGE_CLAIMS: tuple[Claim, ...] = (("RRI", "OGM", "iterations"), ("OGM", "RRI", "seconds"))
+
+
 class Race(NamedTuple):
-    """A problem on which RRI and OGM are compared: data for a seed, the rank, and the CPU seconds of each method."""
+    """A problem on which RRI and OGM are compared.
+
+    `make` returns the data for a seed, `seconds` are the CPU seconds of each method, and `claims` are the paper's.
+    """
 
     title: str
-    make: Any
+    make: Callable[[int], Array]
     rank: int
-    budget: float
+    seconds: float
+    claims: tuple[Claim, ...]
 
 
 def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
@@ -90,52 +99,42 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
     return Wt, H
 
 
-def race(cases: Sequence[Race], n_starts: int, claims: Sequence[Sequence[tuple[str, str, str]]]) -> Result:
-    """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case.
-
-    `claims` has, for each case, methods of which the first arrives before the second along "iterations" or "seconds".
-    Objectives are shares of the sum of the data. One arrives at most RACE_NEAR above the lowest. `track_panels` draws
-    objectives unchanged (`np.asarray`), and `arrival_rows` compares when methods arrive. A case has a title, a function
-    `make` from a seed to the data, the rank, and the CPU seconds of each method.
-    """
+def race(cases: Sequence[Race], n_starts: int) -> Result:
+    """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case."""
     panels, rows, tracks = [], [], {}
-    for case, own in zip(cases, claims, strict=True):
-        found: dict[str, list[Track]] = {}
+    for case in cases:
+        found: Tracks = {name: [] for name in SOLVERS}
         for seed in range(n_starts):
             X = case.make(seed)
             problem, start = Problem(X, Loss("manhattan")), half_normal_start(X, case.rank, 100 + seed)
-            if not seed:  # compile the solvers on a corner of the data, which takes little time
+            if seed == 0:  # compile the solvers on a corner of the data, which takes little time
                 corner = Problem(np.ascontiguousarray(X[:20, :15]), Loss("manhattan"))
                 compile_solvers(SOLVERS.values(), corner, half_normal_start(corner.X, 2, 0))
             for name, solver in SOLVERS.items():
-                run = solver_track(solver, problem, start, case.budget)
+                run = solver_track(solver, problem, start, case.seconds)
                 shares = [value / X.sum() for value in run.objectives]
-                found.setdefault(name, []).append(run._replace(objectives=shares))
+                found[name].append(run._replace(objectives=shares))
         tracks[case.title] = found
-        panels += track_panels(case.title, found, "objective / sum of X", ("iterations", "seconds"), np.asarray)
-        for better, worse, axis in own:
-            rows += arrival_rows(case.title, found, [(better, worse)], axis, RACE_NEAR)
+        panels += track_panels(case.title, found, "objective / sum of X", ("iterations", "seconds"))
+        for better, worse, axis in case.claims:
+            rows += arrival_rows(case.title, found, [(better, worse)], axis, near=RACE_NEAR)
     caption = f"Objective over the sum of the data, mean and standard deviation of {n_starts} starts."
     return Result(rows, {caption: curve_figure(panels)}, {"What was reached": end_table(tracks)})
 
 
-SMALL_CLAIMS = (("RRI", "OGM", "iterations"), ("RRI", "OGM", "seconds"))
-LARGE_CLAIMS = (("RRI", "OGM", "iterations"), ("OGM", "RRI", "seconds"))
-
-
 def made_race(sizes: Sizes) -> Result:
-    """Repeat figure 3 of the MahNMF paper: RRI and OGM on dense random matrices of two sizes, shorter if quick."""
+    """Repeat figure 3 of the MahNMF paper: RRI and OGM on dense random matrices of two sizes."""
 
     def make(shape: tuple[int, int], seed: int) -> Array:
-        """Return the data of a case for a seed: uniform random numbers of a shape."""
+        """Return uniform random numbers of a shape."""
         return np.random.default_rng(seed).random(shape)
 
-    small, large = sizes.pick((3.0, 60.0), (0.3, 4.0))  # CPU seconds of each method, in a full and in a quick run
+    small_seconds, large_seconds = sizes.pick(full=(3.0, 60.0), quick=(0.3, 4.0))
     cases = [
-        Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small),
-        Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large),
+        Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small_seconds, SMALL_CLAIMS),
+        Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large_seconds, LARGE_CLAIMS),
     ]
-    return race(cases, sizes.pick(10, 1), (SMALL_CLAIMS, LARGE_CLAIMS))
+    return race(cases, sizes.pick(full=10, quick=1))
 
 
 def face_race(sizes: Sizes) -> Result:
@@ -147,45 +146,55 @@ def face_race(sizes: Sizes) -> Result:
         chosen = np.sort(drawn_each(faces.labels, PER_PERSON, seed))
         return np.ascontiguousarray(faces.images[chosen].reshape(len(chosen), -1).T / 255)
 
-    budgets = sizes.pick((10.0, 30.0), (0.5, 2.0))  # CPU seconds at the low and high rank, in a full and a quick run
-    sets = (("Yale B", YALEB), ("ORL", ORL))
-    cases = [
-        Race(f"{title}, r = {rank}", partial(make, name), rank, budget)
-        for title, name in sets
-        for rank, budget in zip((5, 50), budgets, strict=True)
-    ]
-    return race(cases, sizes.pick(10, 1), (SMALL_CLAIMS, LARGE_CLAIMS) * len(sets))
+    low_seconds, high_seconds = sizes.pick(full=(10.0, 30.0), quick=(0.5, 2.0))
+    cases = []
+    for title, name in (("Yale B", YALEB), ("ORL", ORL)):
+        cases.append(Race(f"{title}, r = 5", partial(make, name), 5, low_seconds, SMALL_CLAIMS))
+        cases.append(Race(f"{title}, r = 50", partial(make, name), 50, high_seconds, LARGE_CLAIMS))
+    return race(cases, sizes.pick(full=10, quick=1))
 
 
 # --- section 5.2 ------------------------------------------------------------------------------------------------------
 
 
+def spaced(kind: str) -> str:
+    """Return a kind of corruption with blanks in place of underscores."""
+    return kind.replace("_", " ")
+
+
+def figures_of(rows: Rows, column: str, kind: str, method: str) -> list[float]:
+    """Return a column of the rows about one kind of corruption and one method: a figure for each split and rank."""
+    return [row[column] for row in rows if row["corruption"] == kind and row["method"] == method]
+
+
 def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions."""
-    # PUBLISHED has six errors for each kind of noise: of the three methods on the training set, then on the test set.
     methods = ("frobenius", "kullback-leibler", "manhattan-plain")
-    plan = FacePlan(  # `sizes.pick` has the value of a full run and that of a quick one; FIRST is the first split
-        corruptions=TABLE1, methods=methods, ranks=(80,), rules=("pseudo-inverse",), splits=sizes.pick(10, 1),
-        random_state=FIRST, most_test=sizes.pick(10, 5), iterations=sizes.pick(100, 60),  # `most_test`: of each person
-    )  # fmt: skip
+    plan = FacePlan(
+        corruptions=TABLE1,
+        methods=methods,
+        ranks=(80,),
+        rules=("pseudo-inverse",),
+        splits=sizes.pick(full=10, quick=1),
+        random_state=FIRST_SPLIT,
+        most_test=sizes.pick(full=10, quick=5),
+        iterations=sizes.pick(full=100, quick=60),
+    )
     found = compare(load(YALEB), plan)
     rows = []
-    for i, column in enumerate(("train_error", "test_error")):
-        # mean and deviation by kind of noise and method, which are entries 0 and 2 of the keys
-        means = {(key[0], key[2]): value for key, value in means_of(found, column).items()}
+    for images in ("training", "test"):
+        column = "train_error" if images == "training" else "test_error"
         for kind, published in PUBLISHED.items():
-            for j, method in enumerate(methods):
-                mean, deviation = means[kind, method]
-                what = f"{kind.replace('_', ' ')}, {NAMES[method]}, {'training' if i == 0 else 'test'} set"
-                rows.append(Row(what, published[3 * i + j], mean, deviation=deviation if plan.splits > 1 else None))
+            for method, error in zip(methods, published[images], strict=True):
+                errors = figures_of(found, column, kind, method)
+                what = f"{spaced(kind)}, {NAMES[method]}, {images} set"
+                deviation = float(np.std(errors)) if plan.splits > 1 else None
+                rows.append(Row(what, float(np.mean(errors)), paper=error, deviation=deviation))
         for kind in HEAVY:
-            errors = {
-                method: [row[column] for row in found if row["corruption"] == kind and row["method"] == method]
-                for method in methods
-            }
-            for other in methods[:2]:
-                what = f"{kind.replace('_', ' ')}, {('training', 'test')[i]} set: MahNMF below {NAMES[other]}"
-                rows.append(compared(what, errors["manhattan-plain"], errors[other]))
+            ours = figures_of(found, column, kind, "manhattan-plain")
+            for other in ("frobenius", "kullback-leibler"):
+                what = f"{spaced(kind)}, {images} set: MahNMF below {NAMES[other]}"
+                rows.append(compared(what, ours, figures_of(found, column, kind, other)))
     return Result(rows)
 
 
@@ -195,32 +204,35 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
     Clean test images are recognised by the rule "pseudo-inverse", Algorithm 4, corrupted ones by "codes", Algorithm 5.
     PCA is compared in the curves only.
     """
-    conditions = sizes.pick(FIGURE, FIGURE[:4])  # kinds and severities of corruption, in a full and in a quick run
-    methods, ranks = (
-        ("pca", "frobenius", "kullback-leibler", "manhattan-plain"),
-        sizes.pick(tuple(range(10, 151, 20)), (10, 40, 80)),
-    )
+    conditions = sizes.pick(full=FIGURE, quick=FIGURE[:4])
+    ranks = sizes.pick(full=tuple(range(10, 151, 20)), quick=(10, 40, 80))
+    methods = ("pca", "frobenius", "kullback-leibler", "manhattan-plain")
+    faces = load(name, sizes.pick(full=None, quick=15))
     panels, rows = [], []
-    for test, rule, title in (("clean", "pseudo-inverse", "clean tests"), ("corrupted", "codes", "corrupted tests")):
+    for test, rule in (("clean", "pseudo-inverse"), ("corrupted", "codes")):
         plan = FacePlan(
-            corruptions=conditions, methods=methods, ranks=ranks, rules=(rule,), both=test == "corrupted",
-            splits=sizes.pick(10, 1), random_state=FIRST, most_test=sizes.pick(10, 2), iterations=sizes.pick(50, 15),
-        )  # fmt: skip
-        found = [row for row in compare(load(name, sizes.pick(None, 15)), plan) if row["test"] == test]
+            corruptions=conditions,
+            methods=methods,
+            ranks=ranks,
+            rules=(rule,),
+            both=test == "corrupted",
+            splits=sizes.pick(full=10, quick=1),
+            random_state=FIRST_SPLIT,
+            most_test=sizes.pick(full=10, quick=2),
+            iterations=sizes.pick(full=50, quick=15),
+        )
+        found = [row for row in compare(faces, plan) if row["test"] == test]
         means = means_of(found)
         for kind, severity in conditions:
             curves = {}
             for method in methods:
                 cells = [means[kind, severity, method, rank, rule, test] for rank in ranks]
                 curves[NAMES[method]] = (ranks, *np.transpose(cells))  # means and deviations
-            panels.append(Panel(f"{kind.replace('_', ' ')}, {title}", "rank", "accuracy, %", curves))
-            for other in methods[1:3]:
-                what = f"{kind.replace('_', ' ')}, {title}: MahNMF above {NAMES[other]}, mean of the ranks"
-                both = [
-                    [row["accuracy"] for row in found if row["corruption"] == kind and row["method"] == method]
-                    for method in (methods[3], other)
-                ]
-                rows.append(compared(what, *both, higher=True))  # higher accuracies are better
+            panels.append(Panel(f"{spaced(kind)}, {test} tests", curves, x_label="rank", y_label="accuracy, %"))
+            ours = figures_of(found, "accuracy", kind, "manhattan-plain")
+            for other in ("frobenius", "kullback-leibler"):
+                what = f"{spaced(kind)}, {test} tests: MahNMF above {NAMES[other]}, mean of the ranks"
+                rows.append(compared(what, ours, figures_of(found, "accuracy", kind, other), higher=True))
     caption = "Accuracy against rank, mean and standard deviation of the splits."
     return Result(rows, {caption: curve_figure(panels, across=3)})
 
@@ -236,18 +248,16 @@ class CorruptedFits(NamedTuple):
 
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
     """Fit NMF with three losses, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
-    # `condition` is this kind and severity, and FIRST the seed of all draws.
-    faces = load(name, sizes.pick(None, 12))  # everybody, or in a quick run 12 people
-    train = drawn_each(faces.labels, PER_PERSON, FIRST)
+    faces = load(name, sizes.pick(full=None, quick=12))
+    train = drawn_each(faces.labels, PER_PERSON, FIRST_SPLIT)
     test = np.setdiff1d(np.arange(len(faces.labels)), train)
-    images = corrupt(faces.images[train], *condition, random_state=FIRST)
+    images = corrupt(faces.images[train], *condition, random_state=FIRST_SPLIT)
     X, clean, Z = (
         part.reshape(len(part), -1).astype(np.float32) for part in (images, faces.images[train], faces.images[test])
     )
-    models = {}
-    for loss in ("kullback-leibler", "frobenius", "manhattan"):
-        model = NMF(min(RANK, len(X)), loss=loss, max_iter=sizes.pick(100, 30), tol=0, random_state=FIRST)
-        models[NAMES.get(loss, "MahNMF")] = model.fit(X)
+    options = {"max_iter": sizes.pick(full=100, quick=30), "tol": 0, "random_state": FIRST_SPLIT}
+    losses = {"KLNMF": "kullback-leibler", "EucNMF": "frobenius", "MahNMF": "manhattan"}
+    models = {name: NMF(min(RANK, len(X)), loss=loss, **options).fit(X) for name, loss in losses.items()}
     return CorruptedFits(X, clean, Z, models)
 
 
@@ -266,15 +276,15 @@ def bases(sizes: Sizes, *, name: str) -> Result:
     """
     pictures, rows, shape = {}, [], (32, 32)
     for condition in FIGURE:
-        fits, kind = corrupted_fits(sizes, name, condition), condition[0].replace("_", " ")
+        fits, kind = corrupted_fits(sizes, name, condition), spaced(condition[0])
         chosen = np.random.default_rng(0).permutation(min(RANK, len(fits.train)))[:BASES]  # components to show
         row = list(grey_pictures(fits.train[:BASES], shape))
         for model in fits.models.values():
             H = model.components_[chosen]
             row += list(grey_pictures(255 * H / H.max(axis=1, keepdims=True), shape))
         pictures[kind] = tiled([row])
-        shares = {way: foreign_share(model.components_, fits.clean) for way, model in fits.models.items()}
         if condition in FIGURE[1:4]:
+            shares = {method: foreign_share(model.components_, fits.clean) for method, model in fits.models.items()}
             for other in ("KLNMF", "EucNMF"):
                 what = f"{kind}: share of the components' energy that is no clean face, MahNMF below {other}"
                 rows.append(compared(what, shares["MahNMF"], shares[other]))
@@ -288,123 +298,116 @@ def reconstructions(sizes: Sizes) -> Result:
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
         for condition in FIGURE:
             fits = corrupted_fits(sizes, name, condition)
-            for way, model in fits.models.items():
+            for method, model in fits.models.items():
                 inverse = np.linalg.pinv(model.components_)
                 means = [(part @ inverse @ model.components_).mean(axis=0) for part in (fits.train, fits.test)]
-                pictures.setdefault(f"{title}, {way}", []).extend(grey_pictures(np.array(means), (32, 32)))
-    caption = (
-        "Average reconstruction of training (left) and test images (right): " + ", ".join(k for k, _ in FIGURE) + "."
-    )
+                pictures.setdefault(f"{title}, {method}", []).extend(grey_pictures(np.array(means), (32, 32)))
+    kinds = ", ".join(spaced(kind) for kind, _ in FIGURE)
+    caption = f"Average reconstruction of training (left) and test images (right): {kinds}."
     sheet = sheet_figure({name: tiled([row]) for name, row in pictures.items()})
-    return Result(
-        [],
-        {caption.replace("_", " "): sheet},
-        notes=["The paper shows pictures alone, so there is no figure to compare."],
-    )
+    return Result([], {caption: sheet}, notes=["The paper shows pictures alone, so there is no figure to compare."])
 
 
 # --- section 5.3 ------------------------------------------------------------------------------------------------------
 
 
+def cluster_scores(
+    faces: Faces, condition: Condition, counts: Sequence[int], n_trials: int, each: int, iterations: int
+) -> dict[str, Array]:
+    """Return accuracies in % and mutual information of k-means on codes, (2, n_counts, n_trials), by method.
+
+    `counts` are numbers of people, drawn anew in each trial with at most `each` images of a person.
+    """
+    losses = {"EucNMF": "frobenius", "KLNMF": "kullback-leibler", "MahNMF": "manhattan"}
+    scores = {method: np.zeros((2, len(counts), n_trials)) for method in losses}
+    for i, count in enumerate(counts):
+        models = {method: NMF(count, loss=loss, max_iter=iterations, tol=0) for method, loss in losses.items()}
+        for trial in range(n_trials):
+            found = cluster_people(faces, count, condition, models, FIRST_SPLIT + trial, most=each)
+            for method, (accuracy, information) in found.items():
+                scores[method][:, i, trial] = 100 * accuracy, information
+    return scores
+
+
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:
     """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people."""
-    # `counts` are the numbers of people, and `each` is the largest number of images of a person.
-    faces = load(name)
-    conditions, trials = FIGURE, sizes.pick(20, 2)
-    counts = sizes.pick(tuple(counts), tuple(counts[:2]))  # in a full run, and in a quick one
-    # accuracy and mutual information, (n_trials, 2), by corruption, number of people and model
-    found: dict[Any, Array] = {}
-    for condition in conditions:
-        for count in counts:
-            models = {
-                NAMES[method]: NMF(count, loss=loss, max_iter=sizes.pick(100, 40), tol=0)
-                for method, loss in (("frobenius",) * 2, ("kullback-leibler",) * 2, ("manhattan-plain", "manhattan"))
-            }
-            runs = [
-                cluster_people(faces, count, condition, models, FIRST + trial, most=each) for trial in range(trials)
-            ]
-            for model in models:
-                found[condition[0], count, model] = np.array([run[model] for run in runs])
-    panels, rows = [], []
-    for i, measure in enumerate(("accuracy, %", "mutual information")):
-        for kind, _ in conditions:
-            curves = {}
-            for model in ("EucNMF", "KLNMF", "MahNMF"):
-                values = [found[kind, count, model][:, i] * (100, 1)[i] for count in counts]  # accuracies in %
-                curves[model] = (counts, [v.mean() for v in values], np.array([v.std() for v in values]))
-            panels.append(Panel(kind.replace("_", " "), "people", measure, curves))
-    for kind, _ in conditions:
-        of = {
-            m: np.concatenate([found[kind, count, m][:, 0] for count in counts]) for m in ("EucNMF", "KLNMF", "MahNMF")
-        }
-        rows += [
-            compared(
-                f"{kind.replace('_', ' ')}: MahNMF clusters better than {other}", of["MahNMF"], of[other], higher=True
-            )
-            for other in ("EucNMF", "KLNMF")
-        ]
-    caption = f"Clusters of k-means against the number of people, mean and deviation of {trials} draws."
-    return Result(rows, {caption: curve_figure(panels, across=3)})
+    faces, n_trials = load(name), sizes.pick(full=20, quick=2)
+    counts = sizes.pick(full=tuple(counts), quick=tuple(counts[:2]))
+    accuracy_panels, information_panels, rows = [], [], []
+    for condition in FIGURE:
+        scores = cluster_scores(faces, condition, counts, n_trials, each, sizes.pick(full=100, quick=40))
+        kind = spaced(condition[0])
+        accuracies, informations = (
+            {method: (counts, values[i].mean(axis=1), values[i].std(axis=1)) for method, values in scores.items()}
+            for i in (0, 1)
+        )
+        accuracy_panels.append(Panel(kind, accuracies, x_label="people", y_label="accuracy, %"))
+        information_panels.append(Panel(kind, informations, x_label="people", y_label="mutual information"))
+        for other in ("EucNMF", "KLNMF"):
+            what = f"{kind}: MahNMF clusters better than {other}"
+            rows.append(compared(what, scores["MahNMF"][0].ravel(), scores[other][0].ravel(), higher=True))
+    caption = f"Clusters of k-means against the number of people, mean and deviation of {n_trials} draws."
+    return Result(rows, {caption: curve_figure([*accuracy_panels, *information_panels], across=3)})
 
 
 def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> Result:
     """Repeat figure 12, 13 or 14 of the MahNMF paper: segments by MahNMF-SYM with k-means, and by normalised cuts."""
     # Shown are `count` test photographs of BSDS500 from number `first` on, and each of their segments alone.
-    count = sizes.pick(count, min(count, 2))  # a quick run shows two at most
+    count = sizes.pick(full=count, quick=min(count, 2))
     sheet: list[list[Array]] = []
-    scores: dict[str, list[float]] = {"manhattan": [], "ncut": []}
+    coverings: dict[str, list[float]] = {"manhattan": [], "ncut": []}
     for photograph in islice(load_bsds(), first, first + count):
         step = max(1, photograph.image.shape[0] // 110)  # to show pictures some 110 pixels high
         image = photograph.image[::step, ::step]
-        # a white square as a frame, so that upright pictures and others get one size
-        small = np.full((max(image.shape[:2]),) * 2 + (3,), 255, np.uint8)
-        row = [_framed(image, small)]
-        for method, found in scores.items():
+        row = [_in_square(image)]
+        for method, found in coverings.items():
             labels = paper_segments(photograph.image, n_segments, method=method)
             found.append(covering(labels, photograph.segmentations))
-            thin = labels[::step, ::step]
-            row += [
-                _framed(np.where((thin == k)[..., None], image, 235).astype(np.uint8), small) for k in range(n_segments)
-            ]
+            for segment in range(n_segments):
+                inside = labels[::step, ::step] == segment
+                row.append(_in_square(np.where(inside[..., None], image, 235).astype(np.uint8)))
         sheet.append(row)
-    rows = [compared("MahNMF-SYM covers people's segments better than normalised cuts", *scores.values(), higher=True)]
+    what = "MahNMF-SYM covers people's segments better than normalised cuts"
+    rows = [compared(what, coverings["manhattan"], coverings["ncut"], higher=True)]
     caption = f"Photographs, {n_segments} segments by MahNMF-SYM and k-means, and {n_segments} by normalised cuts."
-    table = [["method", "mean covering"], *([name, f"{np.mean(found):.3f}"] for name, found in scores.items())]
+    table = [["method", "mean covering"], *([name, f"{np.mean(found):.3f}"] for name, found in coverings.items())]
     return Result(rows, {caption: tiled(sheet)}, {"Covering of people's segmentations": table})
 
 
-def _framed(image: Array, frame: Array) -> Array:
-    """Return an image in the top left corner of `frame`, a white square that is at least as large."""
-    framed = frame.copy()
-    framed[: image.shape[0], : image.shape[1]] = image
-    return framed
+def _in_square(image: Array) -> Array:
+    """Return an image in the corner of a white square, so that upright pictures and others get one size."""
+    height, width = image.shape[:2]
+    side = max(height, width)
+    return np.pad(image, ((0, side - height), (0, side - width), (0, 0)), constant_values=255)
 
 
 def similarity_matrices(sizes: Sizes) -> Result:
     """Repeat figure 15 of the MahNMF paper: similarities of pixels, ordered by segment, and their approximation."""
     sheet: list[list[Array]] = []
-    rows, most = [], sizes.pick(1200, 400)  # in a full run, and in a quick one
-    for photograph in islice(load_bsds(), sizes.pick(4, 2)):
-        # similarities of at most `most` pixels, divided by the roots of the degrees of both
-        S = normalised(pixel_graph(photograph.image, most)[0])
-        H = factorise(S, 5, np.random.RandomState(0))  # (5, n_pixels), with S nearly H.T @ H
-        order = np.argsort(KMeans(3, n_init=10, random_state=0).fit_predict(H.T), kind="stable")
-        step = -(-len(S) // 300)  # blocks of so many entries are averaged, to show at most 300 x 300 pixels
-        parts = []
-        for matrix in (S, H.T @ H):
-            ordered = matrix[np.ix_(order, order)]
-            n = len(ordered) // step
-            means = ordered[: n * step, : n * step].reshape(n, step, n, step).mean(axis=(1, 3))
-            parts.append(
-                grey_pictures(255 * (1 - np.minimum(means / np.quantile(means, 0.99), 1)).reshape(1, -1), (n, n))[0]
-            )
-        # matrices of photographs of other sizes differ a little; all are cut to the smallest
-        least = min(len(part) for row in [*sheet, parts] for part in row)
-        sheet = [[part[:least, :least] for part in row] for row in [*sheet, parts]]
-        rows.append(Row(f"photograph {photograph.name}: relative error of the approximation", "",
-                        float(np.abs(S - H.T @ H).sum() / S.sum())))  # fmt: skip
+    rows, most_pixels = [], sizes.pick(full=1200, quick=400)
+    for photograph in islice(load_bsds(), sizes.pick(full=4, quick=2)):
+        S = normalised(pixel_graph(photograph.image, most_pixels)[0])  # divided by the roots of the degrees of both
+        H = factorise(S, 5, np.random.RandomState(0))  # (5, n_pixels)
+        approximation = H.T @ H
+        segments = KMeans(3, n_init=10, random_state=0).fit_predict(H.T)
+        order = np.argsort(segments, kind="stable")
+        sheet.append([_matrix_picture(matrix[np.ix_(order, order)]) for matrix in (S, approximation)])
+        error = float(np.abs(S - approximation).sum() / S.sum())
+        rows.append(Row(f"photograph {photograph.name}: relative error of the approximation", error))
+    # matrices of photographs of other sizes differ a little; all are cut to the smallest
+    least = min(len(picture) for row in sheet for picture in row)
+    sheet = [[picture[:least, :least] for picture in row] for row in sheet]
     caption = "Similarity of pixels (left) and its approximation of rank 5 (right), by three segments; dark is similar."
     return Result(rows, {caption: tiled(sheet)})
+
+
+def _matrix_picture(matrix: Array) -> Array:
+    """Return a picture of at most 300 x 300 pixels of a square matrix, whose largest entries are black."""
+    step = -(-len(matrix) // 300)  # blocks of so many entries are averaged
+    n = len(matrix) // step
+    means = matrix[: n * step, : n * step].reshape(n, step, n, step).mean(axis=(1, 3))
+    darkness = np.minimum(means / np.quantile(means, 0.99), 1)
+    return grey_pictures(255 * (1 - darkness).reshape(1, -1), (n, n))[0]
 
 
 # --- what can be run --------------------------------------------------------------------------------------------------
@@ -420,7 +423,7 @@ NEAREST = (
 )
 SEVERITIES = (
     "The paper does not give the severities; they are "
-    + ", ".join(f"{kind.replace('_', ' ')} {severity:g}" for kind, severity in FIGURE if severity is not None)
+    + ", ".join(f"{spaced(kind)} {severity:g}" for kind, severity in FIGURE if severity is not None)
     + " (see `visionnmf.datasets.corrupt`)."
 )
 MODELS = "All models have a fixed number of iterations from random starts. MahNMF has no penalty."

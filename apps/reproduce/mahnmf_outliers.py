@@ -32,7 +32,10 @@ SCENES = {"Hall": "hall", "Lobby": "lobby", "Shopping Mall": "shoppingmall_resiz
 ALIKE = 5.0  # grey levels: below this mean difference two backgrounds count as alike
 
 
-def low_rank_parts(X: Array, rank: int) -> dict[str, tuple[Array, float]]:
+Parts = dict[str, tuple[Array, float]]  # the low-rank part of data, and the CPU seconds that it took, by method
+
+
+def low_rank_parts(X: Array, rank: int) -> Parts:
     """Return the low-rank part of data `X`, samples as rows, and the CPU seconds, by the name of a method."""
     # The rank is that of MahNMF and GoDec; robust PCA finds its own. SPARSE is the share of the entries that GoDec
     # takes for outliers.
@@ -57,37 +60,51 @@ def scene(name: str, sizes: Sizes) -> Array:
         frames = load_video_with_masks(BOOTSTRAP).frames
     else:
         frames = read_arrays(data_file(I2R), [SCENES[name]])[SCENES[name]]
-    picks = np.linspace(0, len(frames) - 1, min(len(frames), sizes.pick(FRAMES, 40))).astype(int)  # evenly spread
-    pixels = frames[0].size // sizes.pick(1, 4)
-    return 255 * np.stack([reduce_image(frame, pixels) for frame in frames[picks]])
+    n_frames = min(len(frames), sizes.pick(full=FRAMES, quick=40))
+    evenly_spread = np.linspace(0, len(frames) - 1, n_frames).astype(int)
+    pixels = frames[0].size // sizes.pick(full=1, quick=4)
+    return 255 * np.stack([reduce_image(frame, pixels) for frame in frames[evenly_spread]])
+
+
+def picture_row(X: Array, parts: Parts, place: int, shape: tuple[int, int], *, signed: bool = False) -> list[Array]:
+    """Return a picture of a row of `X`, then of its low-rank part and of the rest for each method.
+
+    The rest is shown by its size, or `signed`: middle grey is none, darker is negative.
+    """
+    row = [grey_pictures(X[place], shape)[0]]
+    for low_rank, _ in parts.values():
+        rest = X[place] - low_rank[place]
+        shown = 127.5 + rest / 2 if signed else np.abs(rest)
+        row += [grey_pictures(low_rank[place], shape)[0], grey_pictures(shown, shape)[0]]
+    return row
+
+
+def likeness_rows(what: str, parts: Parts, limit: float) -> list[Row]:
+    """Return how far the low-rank part of MahNMF is from those of the others: comparable below `limit` grey levels."""
+    rows = []
+    for other in METHODS[:2]:
+        gap = float(np.abs(parts["MahNMF"][0] - parts[other][0]).mean())
+        verdict = "comparable" if gap < limit else "different"
+        rows.append(Row(f"{what} from {other}'s, grey levels", gap, paper="comparable", verdict=verdict))
+    return rows
 
 
 def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
     """Repeat figure 16 or 17 of the MahNMF paper: frame, background and foreground by each method, two frames a video.
 
-    The paper judges by eye; the rows compare the mean difference of two backgrounds, the low-rank parts, with ALIKE.
-    The foreground is how far a frame is from it. `parts` has for each method the low-rank part (n_frames, n_pixels) and
-    the CPU seconds.
+    The background is the low-rank part of the frames. The paper judges by eye.
     """
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
     for name in names:
         frames = scene(name, sizes)
-        shape = (frames.shape[1], frames.shape[2])
-        X = frames.reshape(len(frames), -1).astype(np.float32)
+        n, *shape = frames.shape
+        X = frames.reshape(n, -1).astype(np.float32)
         parts = low_rank_parts(X, 2)
-        sheet = []
-        for at in (len(X) // 3, 2 * len(X) // 3):
-            row = [grey_pictures(X[at], shape)[0]]
-            for part, _ in parts.values():
-                row += [grey_pictures(part[at], shape)[0], grey_pictures(np.abs(X[at] - part[at]), shape)[0]]
-            sheet.append(row)
+        sheet = [picture_row(X, parts, place, (shape[0], shape[1])) for place in (n // 3, 2 * n // 3)]
         pictures[f"{name}: frame, then background and foreground by {', '.join(METHODS)}."] = tiled(sheet)
-        for other in METHODS[:2]:
-            gap = float(np.abs(parts["MahNMF"][0] - parts[other][0]).mean())
-            what = f"{name}: mean difference of MahNMF's background from {other}'s, grey levels"
-            rows.append(Row(what, "comparable", gap, "comparable" if gap < ALIKE else "different"))
-        table.append([name, str(len(X)), *(f"{seconds:.1f}" for _, seconds in parts.values())])
+        rows += likeness_rows(f"{name}: mean difference of MahNMF's background", parts, ALIKE)
+        table.append([name, str(n), *(f"{seconds:.1f}" for _, seconds in parts.values())])
     return Result(rows, pictures, {"Time": table})
 
 
@@ -95,27 +112,20 @@ def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
     """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
 
     The low-rank part of one person's images is the face, and what is left is the light. `people` are positions among
-    the people of Extended Yale B. `parts` has for each method the low-rank part (n_images, n_pixels) and the CPU
-    seconds.
+    the people of Extended Yale B.
     """
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])
     sheet, rows = [], []
     for person in people:
         X = faces.images[faces.labels == np.unique(faces.labels)[person]].reshape(-1, shape[0] * shape[1])
-        X = X.astype(np.float32)[:: sizes.pick(1, 2)]  # every other image in a quick run
+        X = X.astype(np.float32)[:: sizes.pick(full=1, quick=2)]
         parts = low_rank_parts(X, 3)
         # the share of each image that lies in shadow: pixels below a third of its median
         dark = (X < np.quantile(X, 0.5, axis=1, keepdims=True) / 3).mean(axis=1)
-        for at in np.argsort(dark)[[len(X) // 2, 3 * len(X) // 4]]:  # a shadow of middle size, and a large one
-            row = [grey_pictures(X[at], shape)[0]]
-            for part, _ in parts.values():
-                row += [grey_pictures(part[at], shape)[0], grey_pictures(127.5 + (X[at] - part[at]) / 2, shape)[0]]
-            sheet.append(row)
-        for other in METHODS[:2]:
-            gap = float(np.abs(parts["MahNMF"][0] - parts[other][0]).mean())
-            what = f"person {person + 1}: mean difference of MahNMF's faces from {other}'s, grey levels"
-            rows.append(Row(what, "comparable", gap, "comparable" if gap < 2 * ALIKE else "different"))
+        middle, large = np.argsort(dark)[[len(X) // 2, 3 * len(X) // 4]]  # images with shadows of these sizes
+        sheet += [picture_row(X, parts, place, shape, signed=True) for place in (middle, large)]
+        rows += likeness_rows(f"person {person + 1}: mean difference of MahNMF's faces", parts, 2 * ALIKE)
     caption = f"Image, then face and removed light by {', '.join(METHODS)}; darker than middle grey is a shadow."
     return Result(rows, {caption: tiled(sheet)})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from visionnmf.datasets.local import data_file
 from visionnmf.io import read_arrays
 
 from .drawing import Panel, curve_figure
-from .experiments import Experiment, Result, Row, Sizes
+from .experiments import Experiment, Result, Row, Sizes, compared
 
 __all__ = ["EXPERIMENTS", "SEA_METHODS", "TRAINING", "load_sea", "score_user", "sea_scores"]
 
@@ -30,21 +30,29 @@ ACCEPTED = 0.95  # baselines: quantile of the second half's scores, by the first
 OPERATING_POINT = 14  # % false alarms at which the paper claims 10 % missing alarms
 RATES = (1, 5, 10, 14, 20, 30)  # % false alarms at which the curves are compared
 
+
+class Detector(NamedTuple):
+    """A detector of the comparison: what makes it, and the runs with (True) or without learning accepted sessions."""
+
+    make: Callable[[], Any]
+    learns_on: tuple[bool, ...]
+
+
+BOTH = (False, True)
 FACTORISATIONS = [
     *(("nmf", "kullback-leibler"), ("nmf", "manhattan")),
     *(("mex-perera", "kullback-leibler"), ("mex-perera", "manhattan"), ("wang", "kullback-leibler")),
 ]
-# Name to a function that makes the detector, and whether it is run with and without learning on accepted sessions.
-SEA_METHODS: dict[str, tuple[Callable[[], Any], tuple[bool, ...]]] = {
-    "Mex-Perera, literal": (lambda: MexPereraNMF(unseen_distance=0.0), (False, True)),
-    "Mex-Perera, unseen sessions at distance 1": (MexPereraNMF, (False, True)),
-    "Wang NMF": (WangNMF, (False,)),
-    "ECM, nearest session": (EigenCooccurrence, (False,)),
-    "HMM, 5 states": (HiddenMarkov, (False,)),
-    "naive Bayes, one class": (NaiveBayes, (False, True)),
-    "SessionScorer": (SessionScorer, (False, True)),
+SEA_METHODS = {
+    "Mex-Perera, literal": Detector(partial(MexPereraNMF, unseen_distance=0.0), BOTH),
+    "Mex-Perera, unseen sessions at distance 1": Detector(MexPereraNMF, BOTH),
+    "Wang NMF": Detector(WangNMF, (False,)),
+    "ECM, nearest session": Detector(EigenCooccurrence, (False,)),
+    "HMM, 5 states": Detector(HiddenMarkov, (False,)),
+    "naive Bayes, one class": Detector(NaiveBayes, BOTH),
+    "SessionScorer": Detector(SessionScorer, BOTH),
     **{
-        f"train --method {method} --loss {loss}": (partial(SessionScorer, method=method, loss=loss), (False, True))
+        f"train --method {method} --loss {loss}": Detector(partial(SessionScorer, method=method, loss=loss), BOTH)
         for method, loss in FACTORISATIONS
     },
 }
@@ -101,7 +109,7 @@ def missing_at(scores: Array, labels: Array, rate: float) -> float:
     return float(missed[false <= rate].min())
 
 
-PLOTTED = {  # the names of figure 2, our default, and which of SEA_METHODS each is, and whether it learns on
+PLOTTED = {  # the names of figure 2, and our default: a key of SEA_METHODS, and whether it learns on
     "HMM": ("HMM, 5 states", False),
     "NMF (Wang et al.)": ("Wang NMF", False),
     "ECM": ("ECM, nearest session", False),
@@ -113,63 +121,53 @@ PLOTTED = {  # the names of figure 2, our default, and which of SEA_METHODS each
 
 def roc(sizes: Sizes) -> Result:
     """Repeat figure 2 of Mex-Perera et al.: missing alarms against false alarms of all methods, pooled over users."""
-    # PLOTTED has by the name of a curve a key of SEA_METHODS, which has the function that makes the detector, and
-    # whether it learns on.
     users, labels, _ = load_sea()
-    n = sizes.pick(USERS, 20)  # in a full run, and in a quick one
+    n = sizes.pick(full=USERS, quick=20)
     users, labels = users[:n], labels[:n]
-    scores = {}
-    for name, (method, update) in PLOTTED.items():
-        scores[name] = sea_scores(SEA_METHODS[method][0], users, update)[0]
-    curves = {name: roc_curve(values.ravel(), labels.ravel()) for name, values in scores.items()}
+    scores, all_rates, low_rates = {}, {}, {}
     table = [["method", "AUC", "least cost", *(f"missing % at {rate} %" for rate in RATES)]]
-    # the cost of a threshold is missing % + 6 x false alarm %
-    for name, values in scores.items():
-        area, _, cost = roc_summary(values, labels)  # without its missing alarms at three rates
-        at = [f"{missing_at(values, labels, rate):.1f}" for rate in RATES]
-        table.append([name, f"{area:.3f}", f"{cost:.1f}", *at])
-    whole = Panel("All thresholds", "false alarms (%)", "missing alarms (%)", curves)
-    part = {
-        name: (false[inside], missed[inside])
-        for name, (false, missed) in curves.items()
-        for inside in [false <= 1.1 * max(RATES)]  # a name for the mask, not a loop
-    }
-    low = Panel("Up to a third of false alarms", "false alarms (%)", "missing alarms (%)", part)
+    for name, (method, learns_on) in PLOTTED.items():
+        found, _ = sea_scores(SEA_METHODS[method].make, users, learns_on)
+        false, missed = roc_curve(found.ravel(), labels.ravel())
+        low = false <= 1.1 * max(RATES)
+        scores[name], all_rates[name], low_rates[name] = found, (false, missed), (false[low], missed[low])
+        area, _, cost = roc_summary(found, labels)  # the cost of a threshold is missing % + 6 x false alarm %
+        cells = [f"{missing_at(found, labels, rate):.1f}" for rate in RATES]
+        table.append([name, f"{area:.3f}", f"{cost:.1f}", *cells])
+    panels = [
+        Panel(title, curves, x_label="false alarms (%)", y_label="missing alarms (%)")
+        for title, curves in (("All thresholds", all_rates), ("Up to a third of false alarms", low_rates))
+    ]
     return Result(
         _roc_rows(scores, labels),
-        {"Missing alarms against false alarms on SEA; lower and further left is better.": curve_figure([whole, low])},
+        {"Missing alarms against false alarms on SEA; lower and further left is better.": curve_figure(panels)},
         {f"{int(labels.sum())} masquerades among {labels.size} test sessions of {n} users": table},
     )
 
 
 def _roc_rows(scores: Mapping[str, Array], labels: Array) -> list[Row]:
-    """Return a row for each claim that the paper reads from its figure: the claim, its figure, ours, the verdict."""
-    # `scores` are those of the test sessions by the names in PLOTTED, and `labels` are true for masquerades.
+    """Return a row for each claim that the paper reads from its figure; `scores` are by the names in PLOTTED."""
 
     def at(name: str, rate: float) -> float:
-        """Return the masquerades that a method misses, in %, at a false alarm rate in %, by its scores in `scores`."""
+        """Return the masquerades that a method misses, in %, at a false alarm rate in %."""
         return missing_at(scores[name], labels, rate)
 
     paper, wang, ecm, hmm = "NMF of the paper", "NMF (Wang et al.)", "ECM", "HMM"
     rows = [
-        Row(f"{name}: missing % at {OPERATING_POINT} % false alarms", published, at(name, OPERATING_POINT))
+        Row(f"{name}: missing % at {OPERATING_POINT} % false alarms", at(name, OPERATING_POINT), paper=published)
         for name, published in ((paper, 10.0), (f"{paper}, literal", 10.0), ("visionnmf masquerade (default)", ""))
     ]
-    gains = [at(wang, rate) - at(paper, rate) for rate in (5, 10, OPERATING_POINT)]
-    rows.append(
-        Row("missing % of Wang's NMF minus that of the paper's, mean at 5, 10 and 14 %", 10.0, float(np.mean(gains)))
-    )
-    # each claim with the two figures of which the first should be larger
-    orders = {
-        "HMM misses more than Wang's NMF, at 10 % false alarms": (at(hmm, 10), at(wang, 10)),
-        "HMM misses more than the paper's NMF, at 10 %": (at(hmm, 10), at(paper, 10)),
-        "the paper's NMF misses more than ECM, at 1 %": (at(paper, 1), at(ecm, 1)),
-        "the paper's NMF misses more than ECM, at 5 %": (at(paper, 5), at(ecm, 5)),
-        "ECM misses more than the paper's NMF, at 14 %": (at(ecm, 14), at(paper, 14)),
-    }
-    for what, (more, less) in orders.items():
-        rows.append(Row(what, "yes", f"{more:.1f} against {less:.1f}", "confirmed" if more > less else "reversed"))
-    return rows
+    gain = float(np.mean([at(wang, rate) - at(paper, rate) for rate in (5, 10, OPERATING_POINT)]))
+    what = "missing % of Wang's NMF minus that of the paper's, mean at 5, 10 and 14 %"
+    return [
+        *rows,
+        Row(what, gain, paper=10.0),
+        compared("HMM misses more than Wang's NMF, at 10 % false alarms", at(hmm, 10), at(wang, 10), higher=True),
+        compared("HMM misses more than the paper's NMF, at 10 %", at(hmm, 10), at(paper, 10), higher=True),
+        compared("the paper's NMF misses more than ECM, at 1 %", at(paper, 1), at(ecm, 1), higher=True),
+        compared("the paper's NMF misses more than ECM, at 5 %", at(paper, 5), at(ecm, 5), higher=True),
+        compared("ECM misses more than the paper's NMF, at 14 %", at(ecm, 14), at(paper, 14), higher=True),
+    ]
 
 
 EXPERIMENTS = (

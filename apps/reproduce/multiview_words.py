@@ -18,7 +18,7 @@ from visionnmf.datasets.local import COREL_FEATURES, load_corel
 from visionnmf.models.multiview.view_measures import sparseness
 
 from .drawing import Panel, curve_figure
-from .experiments import Experiment, Result, Row, Sizes
+from .experiments import Experiment, Result, Row, Sizes, compared
 
 __all__ = ["EXPERIMENTS", "WordScore", "WordTask", "load_words", "score_words"]
 
@@ -82,28 +82,26 @@ def score_words(task: WordTask, method: str, rank: int) -> WordScore:
 def precision_curves(sizes: Sizes) -> Result:
     """Repeat figure 20 and table 2 of the MahNMF paper: mean average precision and sparseness against the rank.
 
-    The figures of the paper, in PUBLISHED, are of other data, so the rows compare the order of the methods at best
-    ranks.
+    The figures of the paper are of other data, so the rows compare the order of the methods at best ranks.
     """
-    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
-    task, ranks = load_words(sizes.pick(None, 600)), sizes.pick((50, 100, 200, 400), (10, 30))
+    task, ranks = load_words(sizes.pick(full=None, quick=600)), sizes.pick(full=(50, 100, 200, 400), quick=(10, 30))
+    table = [["method", "rank", "mAP, %", "CPU seconds", *(f"sparseness, {name}" for name in task.train)]]
     curves: dict[str, Sequence[Any]] = {}
-    table, rows = [["method", "rank", "mAP, %", "CPU seconds", *(f"sparseness, {name}" for name in task.train)]], []
     best: dict[str, float] = {}
+    rows = []
     for method, name in NAMES.items():
-        found = [score_words(task, method, rank) for rank in ranks]
-        curves[name] = (ranks, [one.precision for one in found])
-        for rank, one in zip(ranks, found, strict=True):
-            sparse = [f"{value:.2f}" for value in one.sparseness]
-            table.append([name, str(rank), f"{one.precision:.1f}", f"{one.seconds:.0f}", *sparse])
-        at = int(np.argmax(curves[name][1]))
-        best[name] = found[at].precision
-        rows.append(Row(f"{name}: best mAP, %, and its rank", PUBLISHED[name], f"{best[name]:.2f}, r = {ranks[at]}"))
+        scores = [score_words(task, method, rank) for rank in ranks]
+        precisions = [score.precision for score in scores]
+        curves[name], best[name] = (ranks, precisions), max(precisions)
+        for rank, score in zip(ranks, scores, strict=True):
+            sparse = [f"{value:.2f}" for value in score.sparseness]
+            table.append([name, str(rank), f"{score.precision:.1f}", f"{score.seconds:.0f}", *sparse])
+        ours = f"{best[name]:.2f}, r = {ranks[precisions.index(best[name])]}"
+        rows.append(Row(f"{name}: best mAP, %, and its rank", ours, paper=PUBLISHED[name]))
     for other in ("EucNMF-GS", "FLSS"):
-        verdict = "confirmed" if best["MahNMF-GS"] > best[other] else "reversed"
         what = f"MahNMF-GS has a higher best mAP than {other}"
-        rows.append(Row(what, "yes", f"{best['MahNMF-GS']:.2f} against {best[other]:.2f}", verdict))
-    panel = Panel("Corel5k", "rank", "mean average precision, %", curves)
+        rows.append(compared(what, best["MahNMF-GS"], best[other], higher=True))
+    panel = Panel("Corel5k", curves, x_label="rank", y_label="mean average precision, %")
     return Result(rows, {"Mean average precision against the rank.": curve_figure([panel])}, {"All ranks": table})
 
 

@@ -9,7 +9,7 @@ from visionnmf.engine.problem import Problem
 
 from .drawing import curve_figure
 from .experiments import Experiment, Result, Sizes
-from .tracks import Start, Track, arrival_rows, compile_solvers, end_table, solver_track, track_panels
+from .tracks import Start, Tracks, arrival_rows, compile_solvers, end_table, solver_track, track_panels
 
 __all__ = ["EXPERIMENTS"]
 
@@ -21,26 +21,26 @@ SOLVERS = {
 
 def efficiency(sizes: Sizes) -> Result:
     """Repeat the comparison of section IV of the NeNMF paper on two random matrices, or in a quick run on one."""
-    # A problem is the shape of the matrix, the rank, and the CPU seconds of each method. A row tells of each other
-    # method whether NeNMF is near the lowest objective before it.
-    problems = sizes.pick((((500, 100), 50, 10.0), ((5000, 1000), 100, 60.0)), (((500, 100), 50, 1.0),))
-    n_starts, panels, rows, tracks = sizes.pick(10, 2), [], [], {}
+    problems = sizes.pick(  # shape, rank, and the CPU seconds of each method
+        full=(((500, 100), 50, 10.0), ((5000, 1000), 100, 60.0)), quick=(((500, 100), 50, 1.0),)
+    )
+    n_starts = sizes.pick(full=10, quick=2)
+    panels, rows, tracks = [], [], {}
     for shape, rank, budget in problems:
         title = f"{shape[0]} × {shape[1]}, r = {rank}"
-        found: dict[str, list[Track]] = {}
+        found: Tracks = {name: [] for name in SOLVERS}
         for seed in range(n_starts):
             rng = np.random.default_rng(seed)
             problem = Problem(rng.random(shape), Loss("frobenius"))
             size = np.sqrt(0.5 / rank)  # the mean of both factors, so that their product has that of the data, 0.5
             start: Start = (size * 2 * rng.random((rank, shape[0])), size * 2 * rng.random((rank, shape[1])))
-            if not seed:  # once for each problem, so that no compilation is timed
+            if seed == 0:  # once for each problem, so that no compilation is timed
                 compile_solvers(SOLVERS.values(), problem, start)
             for name, solver in SOLVERS.items():
-                found.setdefault(name, []).append(solver_track(solver, problem, start, budget))
+                found[name].append(solver_track(solver, problem, start, budget))
         tracks[title] = found
-        # a panel against iterations and one against CPU seconds; np.asarray leaves the objectives as they are
-        panels += track_panels(title, found, "objective", ("iterations", "seconds"), np.asarray)
-        rows += arrival_rows(title, found, [("NeNMF", other) for other in list(SOLVERS)[1:]])
+        panels += track_panels(title, found, "objective", ("iterations", "seconds"))
+        rows += arrival_rows(title, found, [("NeNMF", other) for other in SOLVERS if other != "NeNMF"])
     caption = f"Objective, mean and standard deviation of {n_starts} starts."
     return Result(rows, {caption: curve_figure(panels, columns=5)}, {"What was reached": end_table(tracks)})
 
@@ -58,9 +58,5 @@ EXPERIMENTS = (
             "Seconds are CPU seconds of one thread, without the evaluation of the objective.",
         ),
     ),
-    Experiment(
-        "nenmf/clustering",
-        "clusters of documents",
-        missing="the documents, TDT2 and Reuters, are not at hand",
-    ),
+    Experiment("nenmf/clustering", "clusters of documents", missing="the documents, TDT2 and Reuters, are not at hand"),
 )

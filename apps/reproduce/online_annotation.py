@@ -77,21 +77,20 @@ def annotation_scores(
 
 def annotation(sizes: Sizes) -> Result:
     """Repeat figure 12 of the paper of OR-NMF: scores of predicted words against the number of components."""
-    # ANNOTATING has the options of each online method. `sizes.pick` returns its first argument in a full run, and its
-    # second in a quick one.
-    train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
+    train = load_corel("train", sizes.pick(full=None, quick=1000), pictures=False)  # only features and words
     test = load_corel("test", pictures=False)
-    shares = sizes.pick(tuple(np.arange(1, 10) / 10), (0.2, 0.5, 0.8))
+    shares = sizes.pick(full=tuple(np.arange(1, 10) / 10), quick=(0.2, 0.5, 0.8))
     found = annotation_scores(train, test, ANNOTATING, shares, EPOCHS)
     x = 100 * np.array(shares)
-    panels = [
-        Panel(title, "components, % of the features", "%", {name: (x, values[:, i]) for name, values in found.items()})
-        for i, title in enumerate(("(a) accuracy", "(b) recall", "(c) normalised score"))
-    ]
+    panels = []
+    for column, title in enumerate(("(a) accuracy", "(b) recall", "(c) normalised score")):
+        curves = {name: (x, values[:, column]) for name, values in found.items()}
+        panels.append(Panel(title, curves, x_label="components, % of the features", y_label="%"))
+    normalised = {name: values[:, 2] for name, values in found.items()}
     pairs = [(better, worse) for better in ("OR-NMF", "WOR-NMF") for worse in ("ONMF", "INMF", "OMF", "OMF-DA")]
     rows = [
         compared(
-            f"{better} has a higher normalised score than {worse}", found[better][:, 2], found[worse][:, 2], higher=True
+            f"{better} has a higher normalised score than {worse}", normalised[better], normalised[worse], higher=True
         )
         for better, worse in (*pairs, ("OR-NMF", "MOR-NMF, l = 20"))
     ]
@@ -103,8 +102,7 @@ def annotation(sizes: Sizes) -> Result:
 
 def keywords(sizes: Sizes) -> Result:
     """Repeat table III of the paper of OR-NMF: predicted and manual keywords of the best predicted images."""
-    # Codes are features times the pseudo-inverse of the components of OR-NMF, and SHOWN images are shown.
-    train = load_corel("train", sizes.pick(None, 1000), pictures=False)  # only features and words
+    train = load_corel("train", sizes.pick(full=None, quick=1000), pictures=False)  # only features and words
     test = load_corel("test")
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
     model = OnlineNMF(COMPONENTS, max_iter=EPOCHS, random_state=0, **ANNOTATING["OR-NMF"]).fit(X)
@@ -120,9 +118,11 @@ def keywords(sizes: Sizes) -> Result:
         table.append([str(test.ids[i]), ", ".join(test.words[given[i]]), ", ".join(test.words[test.labels[i]])])
     scores = score_words(test.labels, given)
     rows = [
-        Row("images of which all manual keywords are predicted", "the examples", f"{whole.sum()} of {len(whole)}"),
-        Row("recall, mean of the images (%)", "", 100 * scores.recall),
-        Row("accuracy, mean of the images (%)", "", 100 * scores.accuracy),
+        Row(
+            "images of which all manual keywords are predicted", f"{whole.sum()} of {len(whole)}", paper="the examples"
+        ),
+        Row("recall, mean of the images (%)", 100 * scores.recall),
+        Row("accuracy, mean of the images (%)", 100 * scores.accuracy),
     ]
     figure = _captioned([test.images[i] for i in best], [line[1] for line in table[1:]])
     note = "As in the paper, the images shown are those with the best predictions."

@@ -34,7 +34,6 @@ FILES = {"CBCL": "cbcl_19x19.npz", "ORL": "orl_32x32.npz", "sparse": "corel5k_fe
 RANKS = {"CBCL": (10, 50), "ORL": (10, 50), "sparse": (50, 80)}
 STARTS = 10
 POINTS = 20  # of a curve
-CURVE_AXES = ("samples", "CPU seconds")
 BASES = 16  # components of figure 1
 EACH = (3, 5, 7)  # training images a person
 SPLITS = 10
@@ -129,6 +128,13 @@ def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks
     return H, np.array(found).reshape(-1, 2)
 
 
+class MarkedRuns(NamedTuple):
+    """CPU seconds of learning and mean losses of all samples at some marks, (n_starts, n_marks) each."""
+
+    seconds: Array
+    losses: Array
+
+
 def simplex_start(r: int, n_features: int, seed: int) -> Array:
     """Return random components (r, n_features) whose rows sum to 1."""
     H = np.random.default_rng(seed).random((r, n_features))
@@ -137,16 +143,15 @@ def simplex_start(r: int, n_features: int, seed: int) -> Array:
 
 def objective_tracks(
     X: Array, r: int, settings: Sequence[Setting], loss: str, n_starts: int, marks: Sequence[int]
-) -> dict[str, Array]:
-    """Return what :func:`follow` finds for each setting from the same starts of rank `r`, (n_starts, n_marks, 2)."""
-    # The last axis has CPU seconds and mean loss at each of `marks`, which are numbers of samples.
+) -> dict[str, MarkedRuns]:
+    """Return the CPU seconds and losses of :func:`follow` for each setting, from the same starts of rank `r`."""
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
-    for setting in settings:  # loads the kernels, which is not to be timed
-        follow(X[: 2 * r], starts[0], setting, loss, 0, [])
-    return {
-        setting.name: np.array([follow(X, start, setting, loss, seed, marks)[1] for seed, start in enumerate(starts)])
-        for setting in settings
-    }
+    found = {}
+    for setting in settings:
+        follow(X[: 2 * r], starts[0], setting, loss, 0, [])  # loads the kernels, which is not to be timed
+        runs = np.array([follow(X, start, setting, loss, seed, marks)[1] for seed, start in enumerate(starts)])
+        found[setting.name] = MarkedRuns(seconds=runs[:, :, 0], losses=runs[:, :, 1])
+    return found
 
 
 def objective_curves(
@@ -159,31 +164,31 @@ def objective_curves(
 ) -> Result:
     """Repeat a figure of the paper of OR-NMF: objective values against samples and seconds, on the data set `name`.
 
-    `claims` are pairs of methods of which the paper finds that the first has the lower objective. Each rank of
-    RANKS[name] has a panel against samples and one against CPU seconds, CURVE_AXES.
+    `claims` are pairs of methods of which the paper finds that the first has the lower objective.
     """
-    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
-    X = paper_set(name, sizes.pick(SAMPLES, 120))
+    X = paper_set(name, sizes.pick(full=SAMPLES, quick=120))
     X = positive(X) if loss == "itakura-saito" else X
-    n_starts, panels, rows = sizes.pick(STARTS, 1), [], []
+    n_starts, n_points = sizes.pick(full=(STARTS, POINTS), quick=(1, 10))
+    panels, rows = [], []
     table = [["method", "r", "after one epoch", "after two epochs", "CPU seconds"]]
-    marks = np.unique(np.geomspace(max(RANKS[name][0], 10), 2 * len(X), sizes.pick(POINTS, 10)).round().astype(int))
-    marks = np.unique([*marks, len(X)])
-    epoch = int(np.searchsorted(marks, len(X)))  # the mark at the end of the first epoch
+    spread = np.geomspace(max(RANKS[name][0], 10), 2 * len(X), n_points).round().astype(int)
+    marks = np.unique([*spread, len(X)])  # numbers of samples, with the end of the first epoch
+    epoch = marks.tolist().index(len(X))
     for r in RANKS[name]:
-        tracks = objective_tracks(X, r, settings, loss, n_starts, marks.tolist())  # seconds and losses in the last axis
-        for axis, label in enumerate(CURVE_AXES):
-            curves = {}
-            for method, values in tracks.items():
-                x = marks if axis == 0 else values[:, :, 0].mean(axis=0)
-                curves[method] = (x, values[:, :, 1].mean(axis=0), values[:, :, 1].std(axis=0))
-            panels.append(Panel(f"{name}, r = {r}", label, "mean loss", curves, log_x=True, log_y=True))
-        for method, values in tracks.items():
-            ends = [f"{values[:, at, 1].mean():.4g} ± {values[:, at, 1].std():.1g}" for at in (epoch, -1)]
-            table.append([method, str(r), *ends, f"{values[:, -1, 0].mean():.2f}"])
+        tracks = objective_tracks(X, r, settings, loss, n_starts, marks.tolist())
+        by_samples, by_seconds = {}, {}
+        for method, runs in tracks.items():
+            mean, deviation = runs.losses.mean(axis=0), runs.losses.std(axis=0)
+            by_samples[method] = marks, mean, deviation
+            by_seconds[method] = runs.seconds.mean(axis=0), mean, deviation
+            ends = [f"{mean[mark]:.4g} ± {deviation[mark]:.1g}" for mark in (epoch, -1)]
+            table.append([method, str(r), *ends, f"{runs.seconds[:, -1].mean():.2f}"])
+        for x_label, curves in (("samples", by_samples), ("CPU seconds", by_seconds)):
+            panel = Panel(f"{name}, r = {r}", curves, x_label=x_label, y_label="mean loss", log_x=True, log_y=True)
+            panels.append(panel)
         for better, worse in claims:
             what = f"r = {r}: {better} ends below {worse}"
-            rows.append(compared(what, tracks[better][:, -1, 1], tracks[worse][:, -1, 1]))
+            rows.append(compared(what, tracks[better].losses[:, -1], tracks[worse].losses[:, -1]))
     caption = f"Mean loss of all samples, mean and standard deviation of {n_starts} starts."
     return Result(rows, {caption: curve_figure(panels, columns=3)}, {"Mean loss": table})
 
@@ -193,46 +198,45 @@ def objective_curves(
 
 def data_sets(sizes: Sizes) -> Result:
     """Repeat table II of the paper of OR-NMF: sizes and Hoyer's sparseness of the data sets and of samples."""
-    # Hoyer's sparseness of the whole matrix is that of one vector. A row has what is compared, the published figure,
-    # and ours.
     published = {"CBCL": (361, 500, 0.131), "ORL": (1024, 400, 0.042), "sparse": (100, 500, 0.745)}
     rows = []
     for name, (m, n, share) in published.items():
         X = paper_set(name)
         label = "Corel5k for IAPR TC12" if name == "sparse" else name
-        rows += [Row(f"{label}: dimension m", m, X.shape[1]), Row(f"{label}: samples n", n, X.shape[0])]
-        # the zeros say that all columns are in one group, whose sparseness is computed of each row
-        whole = sparseness(X.reshape(1, -1), np.zeros(X.size, int), 1)[0, 0]
-        each = sparseness(X, np.zeros(X.shape[1], int), 1).mean()
-        rows.append(Row(f"{label}: sparseness of the matrix", share, float(whole)))
-        rows.append(Row(f"{label}: mean sparseness of a sample", share, float(each)))
+        rows += [
+            Row(f"{label}: dimension m", X.shape[1], paper=m),
+            Row(f"{label}: samples n", X.shape[0], paper=n),
+            Row(f"{label}: sparseness of the matrix", mean_sparseness(X.reshape(1, -1)), paper=share),
+            Row(f"{label}: mean sparseness of a sample", mean_sparseness(X), paper=share),
+        ]
     return Result(rows)
+
+
+def mean_sparseness(rows: Array) -> float:
+    """Return the mean of Hoyer's sparseness of some rows."""
+    one_group = np.zeros(rows.shape[1], int)  # to which all columns belong
+    return float(sparseness(rows, one_group, 1).mean())
 
 
 def bases(sizes: Sizes) -> Result:
     """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them.
 
-    The paper judges by eye; the rows have Hoyer's sparseness of the components as well. SEVEN has the methods with
-    their options, and `follow` learns the components of each.
+    The paper judges by eye; the rows have Hoyer's sparseness of the components as well.
     """
     sheets: dict[str, Array] = {}
-    found: dict[str, list[float]] = {setting.name: [] for setting in SEVEN}
+    found: dict[str, list[str]] = {setting.name: [] for setting in SEVEN}
     for name, shape in (("CBCL", (19, 19)), ("ORL", (32, 32))):
-        X = paper_set(name, sizes.pick(SAMPLES, 100))  # in a full run, and in a quick one
+        X = paper_set(name, sizes.pick(full=SAMPLES, quick=100))
         sheets[f"{name}: images"] = components_picture(X[:BASES], shape, across=BASES)
         for setting in SEVEN:
             H = follow(X, simplex_start(BASES, X.shape[1], 0), setting, "frobenius", 0, [])[0]
-            # the zeros say that all columns are in one group, whose sparseness is computed of each component
-            found[setting.name].append(float(sparseness(H, np.zeros(H.shape[1], int), 1).mean()))
+            found[setting.name].append(f"{mean_sparseness(H):.3f}")
             sheets[f"{name}: {setting.name}"] = components_picture(H, shape, across=BASES)
-    rows = [
-        Row(
-            f"{method}: sparseness (Hoyer) of the components, CBCL and ORL",
-            "parts" if method.startswith(("OR-NMF", "MOR-NMF")) else "",
-            f"{cbcl:.3f} and {orl:.3f}",
-        )
-        for method, (cbcl, orl) in found.items()
-    ]
+    rows = []
+    for method, values in found.items():
+        look = "parts" if method.startswith(("OR-NMF", "MOR-NMF")) else ""
+        what = f"{method}: sparseness (Hoyer) of the components, CBCL and ORL"
+        rows.append(Row(what, " and ".join(values), paper=look))
     caption = f"Images of CBCL and ORL, and {BASES} components of each method, each scaled to its largest value."
     return Result(rows, {caption: sheet_figure(sheets)})
 
@@ -244,8 +248,6 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
     """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits).
 
     `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank.
-    `follow` learns the components for each method of SEVEN; it records nothing, as no marks are given. Codes are
-    products with their pseudo-inverse.
     """
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
     drawn = [drawn_each(people.labels, each, seed) for seed in range(n_splits)]
@@ -256,14 +258,14 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
         for i, r in enumerate(ranks):
             for seed, train in enumerate(drawn):
                 # `seed` drew the split and draws the order of samples; another seed makes the start independent of them
-                H = follow(X[train], simplex_start(r, X.shape[1], 200 + seed), setting, "frobenius", seed, [])[0]
+                start = simplex_start(r, X.shape[1], 200 + seed)
+                H, _ = follow(X[train], start, setting, "frobenius", seed, [])
                 found[setting.name][i, seed] = _nearest(X @ np.linalg.pinv(H), people.labels, train)
     return found
 
 
 def _nearest(codes: Array, labels: Array, train: Array) -> float:
-    """Return the accuracy, in %, of the nearest training image's label for the other images."""
-    # `codes` and `labels` are of all images, and `train` are the positions of the training images.
+    """Return the accuracy, in %, of the nearest training image's label for the images that are not in `train`."""
     test = np.setdiff1d(np.arange(len(labels)), train)
     found = KNeighborsClassifier(1).fit(codes[train], labels[train]).predict(codes[test])
     return float(100 * (found == labels[test]).mean())
@@ -271,17 +273,15 @@ def _nearest(codes: Array, labels: Array, train: Array) -> float:
 
 def recognition(sizes: Sizes, *, name: str) -> Result:
     """Repeat figure 10 or 11 of the paper of OR-NMF: accuracy against the number of components, on the faces `name`."""
-    # There is a panel for each number in EACH of training images a person. The paper finds that the methods called
-    # `better` recognise more than those called `worse`.
     people = load_face_set(name)
-    # `sizes.pick` returns its first argument in a full run, and its second in a quick one
-    n_splits, ranks = sizes.pick(SPLITS, 1), sizes.pick(FACE_RANKS, QUICK_RANKS)
+    n_splits, ranks, numbers = sizes.pick(full=(SPLITS, FACE_RANKS, EACH), quick=(1, QUICK_RANKS, EACH[:1]))
     panels, rows = [], []
     table = [["training images a person", "method", *(f"r = {r}" for r in ranks)]]
-    for each in sizes.pick(EACH, EACH[:1]):
+    for each in numbers:
         found = recognition_accuracies(people, each, ranks, n_splits)
         curves = {method: (ranks, values.mean(axis=1), values.std(axis=1)) for method, values in found.items()}
-        panels.append(Panel(f"{each} training images a person", "components", "accuracy (%)", curves))
+        title = f"{each} training images a person"
+        panels.append(Panel(title, curves, x_label="components", y_label="accuracy (%)"))
         for method, values in found.items():
             cells = [f"{row.mean():.1f} ± {row.std():.1f}" for row in values]
             table.append([str(each), method, *cells])

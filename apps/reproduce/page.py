@@ -97,7 +97,7 @@ def _verdict(outcome: Outcome | None) -> str:
         return "not run"
     if outcome.result is None:
         return outcome.error
-    found = [row.difference for row in outcome.result.rows]
+    found = [row.verdict for row in outcome.result.rows]
     kinds = [kind for kind in ("confirmed", "level", "reversed") if kind in found]
     counts = ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
     return f"{counts or f'{len(found)} rows'}; {outcome.seconds:.1f} s"

@@ -49,70 +49,79 @@ def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
     return H, X @ H.T @ H
 
 
+def relative_distance(X: Array, model: Array) -> float:
+    """Return the distance of a model from what it describes, over the norm of the latter."""
+    return float(np.linalg.norm(X - model) / np.linalg.norm(X))
+
+
 def bases(sizes: Sizes) -> Result:
     """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF.
 
     t-SVD is the truncated decomposition with negative entries set to 0.
     """
-    X = faces(sizes.pick(None, 400))  # all in a full run, 400 in a quick one
+    X = faces(sizes.pick(full=None, quick=400))
     sheets, rows = {}, []
     for method in METHODS:
         H, model = fitted(method, X, RANK, BASE_STEPS)
         sheets[method] = components_picture(H, SHAPE, most=RANK, across=25)
-        distance = float(np.linalg.norm(X - model) / np.linalg.norm(X))
-        rows.append(Row(f"{method}: relative distance of the reconstruction", "", distance))
+        rows.append(Row(f"{method}: relative distance of the reconstruction", relative_distance(X, model)))
     # t-SVD is a matrix and no product, so its right singular vectors are shown, each stretched to [0, 1]
     model = truncated_svd(X, RANK)
     right = np.linalg.svd(model, full_matrices=False)[2][:RANK]
     lowest, span = right.min(axis=1, keepdims=True), np.ptp(right, axis=1, keepdims=True)
     sheets["t-SVD"] = components_picture((right - lowest) / span, SHAPE, most=RANK, across=25)
-    rows.append(Row("t-SVD: relative distance", "", float(np.linalg.norm(X - model) / np.linalg.norm(X))))
+    rows.append(Row("t-SVD: relative distance", relative_distance(X, model)))
     return Result(rows, {f"{RANK} components of each method.": sheet_figure(sheets)})
 
 
 def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components."""
-    # STEPS are the numbers of steps after which iterative methods are shown. The paper judges by eye.
-    X = faces(sizes.pick(None, 400))  # all in a full run, 400 in a quick one
+    X = faces(sizes.pick(full=None, quick=400))
     models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}
     for method in METHODS:
         for steps in STEPS:
             models[f"{method}, {steps} steps"] = [fitted(method, X, r, steps)[1] for r in RANKS]
-    sheets, rows = {}, []
+    face, sheets, rows = X[0], {}, []
     for name, found in models.items():
-        shown = np.array([X[0], *(model[0] for model in found)])
+        shown = np.array([face, *(model[0] for model in found)])
         sheets[name] = tiled([list(grey_pictures(255 * shown, SHAPE))])
-        far = [f"{np.linalg.norm(X[0] - model[0]) / np.linalg.norm(X[0]):.3f}" for model in found]
-        rows.append(Row(f"{name}: relative distances of this face", "by eye", " / ".join(far)))
+        distances = " / ".join(f"{relative_distance(face, model[0]):.3f}" for model in found)
+        rows.append(Row(f"{name}: relative distances of this face", distances, paper="by eye"))
     caption = f"A face, and its reconstructions with {', '.join(map(str, RANKS))} components."
     return Result(rows, {caption: sheet_figure(sheets)})
 
 
 def distances(sizes: Sizes) -> Result:
     """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
-    # Each method starts again for each number of steps in MARKS.
-    X = faces(sizes.pick(None, 400))  # all in a full run, 400 in a quick one
-    curves: dict[str, tuple[Any, Any]] = {}
-    seconds = {}
+    X = faces(sizes.pick(full=None, quick=400))
+    found: dict[str, list[float]] = {}  # the distance of each method after the numbers of steps in MARKS
+    step_seconds = {}
     for method in METHODS:
         begin = time.process_time()
         fitted(method, X, RANK, STEPS[0])
-        seconds[method] = (time.process_time() - begin) / STEPS[0]  # of a step
+        step_seconds[method] = (time.process_time() - begin) / STEPS[0]
         models = [fitted(method, X, RANK, steps)[1] for steps in MARKS]
-        curves[method] = (MARKS, [float(np.linalg.norm(X - model)) for model in models])
-    least = float(np.linalg.norm(X - truncated_svd(X, RANK)))
-    curves["t-SVD"] = (MARKS, [least] * len(MARKS))  # it has no steps
-    panel = Panel(f"{len(X)} faces, r = {RANK}", "steps", "Euclidean distance", curves, log_x=True)
-    early, last = MARKS.index(10), len(MARKS) - 1
+        found[method] = [float(np.linalg.norm(X - model)) for model in models]
+    nmf, early, last = found["NMF"], MARKS.index(10), len(MARKS) - 1
     rows = []
     for method in METHODS[1:]:
-        nmf, ours = curves["NMF"][1], curves[method][1]
-        rows.append(compared(f"after 10 steps, NMF is nearer than {method}", nmf[early], ours[early]))
-        ratio = ours[last] / nmf[last]
-        rows.append(Row(f"after {MARKS[last]} steps, distance of {method} over that of NMF", "very similar: 1", ratio))
-        cost = seconds["NMF"] / seconds[method]
-        rows.append(Row(f"CPU seconds of a step of NMF over those of {method}", "considerably above 1", cost))
-    table = [["steps", *map(str, MARKS)], *([name, *(f"{y:.4g}" for y in ys)] for name, (_, ys) in curves.items())]
+        rows += [
+            compared(f"after 10 steps, NMF is nearer than {method}", nmf[early], found[method][early]),
+            Row(
+                f"after {MARKS[last]} steps, distance of {method} over that of NMF",
+                found[method][last] / nmf[last],
+                paper="very similar: 1",
+            ),
+            Row(
+                f"CPU seconds of a step of NMF over those of {method}",
+                step_seconds["NMF"] / step_seconds[method],
+                paper="considerably above 1",
+            ),
+        ]
+    found["t-SVD"] = [float(np.linalg.norm(X - truncated_svd(X, RANK)))] * len(MARKS)  # it has no steps
+    curves = {name: (MARKS, values) for name, values in found.items()}
+    panel = Panel(f"{len(X)} faces, r = {RANK}", curves, x_label="steps", y_label="Euclidean distance", log_x=True)
+    table = [["steps", *map(str, MARKS)], *([name, *(f"{y:.4g}" for y in values)] for name, values in found.items())]
     return Result(rows, {"Distance of data and reconstruction.": curve_figure([panel])}, {"Euclidean distance": table})
 
 

@@ -44,6 +44,9 @@ class Track(NamedTuple):
         return next((float(x) for x, found in pairs if found <= objective), float("inf"))
 
 
+Tracks = dict[str, list[Track]]  # the runs of each method
+
+
 def follow(
     steps: Iterable[Any], measure: Callable[[], Any], budget: float, *, most: int = MANY, looks: int = 60
 ) -> Track:
@@ -96,12 +99,13 @@ def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> N
         solver_track(solver, problem, start, 1e-9)  # a budget that the first iteration spends
 
 
-def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array]) -> dict[str, Any]:
+def curves_of(
+    tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array] = np.asarray
+) -> dict[str, Any]:
     """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
 
     `show` maps objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs
-    have had their first look to where the first one ends. `tracks` has the runs of each method, with iterations, CPU
-    seconds and objectives at their looks.
+    have had their first look to where the first one ends.
     """
     curves = {}
     for name, runs in tracks.items():
@@ -110,20 +114,24 @@ def curves_of(tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[
         firsts = [getattr(run, axis)[min(1, len(run.seconds) - 1)] for run in runs]
         low, high = max(max(firsts), 1e-6), max(min(ends), 1e-5)
         marks = np.geomspace(min(low, high), high, MARKS)
-        values = []
-        for run in runs:
-            values.append(show(np.interp(marks, getattr(run, axis), run.objectives)))
+        values = [show(np.interp(marks, getattr(run, axis), run.objectives)) for run in runs]
         curves[name] = (marks, np.mean(values, axis=0), np.std(values, axis=0))
     return curves
 
 
 def track_panels(
-    title: str, tracks: Mapping[str, Sequence[Track]], y: str, axes: Sequence[str], show: Callable[[Array], Array]
+    title: str,
+    tracks: Mapping[str, Sequence[Track]],
+    y_label: str,
+    axes: Sequence[str],
+    *,
+    show: Callable[[Array], Array] = np.asarray,
 ) -> list[Panel]:
     """Return a panel with the curves of all methods for each of `axes`, "iterations" or "seconds"."""
-    # `tracks` are the runs of each method, `y` names the vertical axis, and `show` maps objectives to what is drawn.
     labels = {"iterations": "iterations", "seconds": "CPU seconds"}
-    return [Panel(title, labels[axis], y, curves_of(tracks, axis, show), log_x=True) for axis in axes]
+    return [
+        Panel(title, curves_of(tracks, axis, show), x_label=labels[axis], y_label=y_label, log_x=True) for axis in axes
+    ]
 
 
 def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEAR) -> dict[str, Array]:
@@ -144,25 +152,24 @@ def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEA
 
 
 def arrival_rows(
-    what: str,
+    problem: str,
     tracks: Mapping[str, Sequence[Track]],
     claims: Iterable[tuple[str, str]],
     axis: str = "seconds",
     near: float = NEAR,
 ) -> list[Row]:
     """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
-    # `what` names the problem. A method has arrived when it is at most the share `near` above the lowest objective.
     found = arrivals(tracks, axis, near)
     return [
-        compared(f"{what}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse])
+        compared(
+            f"{problem}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse]
+        )
         for better, worse in claims
     ]
 
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:
     """Return what each method reached, as mean and deviation of its runs: a line for each problem and method."""
-    # ``best()[0]`` is its lowest objective.
-    # `tracks` has the runs by problem and method. Entry 0 of a run is its start, and the last one its end.
     table = [["problem", "method", "lowest objective / start", "iterations", "CPU seconds"]]
     for problem, methods in tracks.items():
         for name, runs in methods.items():

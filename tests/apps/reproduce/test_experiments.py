@@ -127,13 +127,13 @@ def test_an_experiment_runs_on_made_data(name, small, monkeypatch):
 def test_methods_share_starts_and_the_loss_falls(rng):
     X = rng.gamma(0.5, size=(30, 4)) @ rng.gamma(0.5, size=(4, 20))
     tracks = objective_tracks(X, 3, SINGLE[:2], "frobenius", 2, [5, 30, 60])
-    assert {name: values.shape for name, values in tracks.items()} == {
-        setting.name: (2, 3, 2) for setting in SINGLE[:2]
+    assert {name: runs.losses.shape for name, runs in tracks.items()} == {
+        setting.name: (2, 3) for setting in SINGLE[:2]
     }
-    for values in tracks.values():
-        assert (np.diff(values[:, :, 0]) >= 0).all() and (values[:, -1, 1] < values[:, 0, 1]).all()
+    for runs in tracks.values():
+        assert (np.diff(runs.seconds) >= 0).all() and (runs.losses[:, -1] < runs.losses[:, 0]).all()
     again = objective_tracks(X, 3, SINGLE[:1], "frobenius", 2, [5, 30, 60])["OR-NMF"]
-    np.testing.assert_array_equal(again[:, :, 1], tracks["OR-NMF"][:, :, 1])
+    np.testing.assert_array_equal(again.losses, tracks["OR-NMF"].losses)
     np.testing.assert_allclose(simplex_start(3, 20, 0).sum(axis=1), 1)
 
 

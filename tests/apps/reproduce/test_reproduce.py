@@ -22,7 +22,7 @@ def calls(monkeypatch):
         calls.append(sizes.quick)
         figure = new_figure(2, 2)
         figure.subplots().plot([0, 1])
-        rows = [Row("error", 10.0, 12.5, deviation=0.25), compared("a below b", [1.0, 1.1], [2.0, 2.1])]
+        rows = [Row("error", 12.5, paper=10.0, deviation=0.25), compared("a below b", [1.0, 1.1], [2.0, 2.1])]
         pictures = {"A line": figure, "Noise <b>": np.zeros((8, 8), np.uint8)}
         return Result(rows, pictures, {"More | values": [["x", "y"], ["1", "2"]]}, ["One note."])
 
@@ -137,11 +137,11 @@ def test_without_matplotlib_one_line_says_what_installs_it(calls, tmp_path, monk
     [([1, 2], [2, 3], "confirmed"), ([2, 3], [1, 2], "reversed"), ([1, 3], [3, 1.1], "level"), ([1], [2], "confirmed")],
 )
 def test_a_claim_is_judged_by_pairs(better, worse, verdict):
-    assert compared("", better, worse).difference == verdict
+    assert compared("", better, worse).verdict == verdict
 
 
 def test_higher_figures_can_be_better():
-    assert compared("", [2.0], [1.0], higher=True).difference == "confirmed"
+    assert compared("", [2.0], [1.0], higher=True).verdict == "confirmed"
 
 
 def test_each_item_is_complete():

@@ -46,7 +46,7 @@ def test_arrivals_by_hand():
     assert found["slow"] == [4.0 * 3 / 2]  # never near: the end, times 3 over 2
     assert arrivals({"fast": [FAST], "slow": [SLOW]}, "iterations", 0.5)["slow"] == [6]
     (row,) = arrival_rows("made", {"fast": [FAST], "slow": [SLOW]}, [("fast", "slow")])
-    assert row.difference == "confirmed" and "1 against 6" in row.ours
+    assert row.verdict == "confirmed" and "1 against 6" in row.ours
 
 
 def test_curves_are_means_over_runs():
