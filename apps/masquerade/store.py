@@ -198,64 +198,76 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     """
     if isinstance(model, SessionScorer):
         model = MasqueradeModel({"user": model})
-    users: list[dict[str, Any]] = []
-    texts: list[bytes] = []  # commands of all users, one user after the other, as in all lists below
-    weights: list[float] = []  # of commands, in sessions
-    pairs: list[tuple[int, int, float]] = []  # the user's numbers of two commands, and the weight of the pair
-    rows: list[tuple[Counter[Hashable], float]] = []  # counts and weights of sessions, for factorisations
-    entries: list[tuple[int, int]] = []  # commands and counts of all rows
-    components: list[NDArray[np.float64]] = []
-    for name, scorer in model.scorers.items():
-        profile = scorer.profile_
+    profiles = {name: scorer.profile_ for name, scorer in model.scorers.items()}
+    for name, profile in profiles.items():
         odd = next((command for command in profile.commands if not isinstance(command, str)), None)
         if odd is not None:
             raise ParameterError(f"the commands of {name} must be text to be saved; got {odd!r:.60}")
-        number = {command: i for i, command in enumerate(profile.commands)}
-        texts += [as_bytes(str(command)) for command in number]
-        weights += profile.commands.values()
-        factors: Any = None if scorer.method == "counts" else profile  # a FactorProfile
-        own = [] if factors is None else factors.sessions
-        entries += [(number[command], count) for counts, _ in own for command, count in counts.items()]
-        if len(weights) + len(pairs) + len(profile.pairs) + len(entries) > MAX_COUNTS:
-            raise TooLargeError(
-                f"{path}: the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}"
-            )
-        pairs += [(number[first], number[second], weight) for (first, second), weight in profile.pairs.items()]
-        rows += own
-        components += [] if factors is None else [factors.learn()]  # (r, n_commands), of all sessions so far
-        users.append(
-            {
-                "name": name,
-                "n_commands": len(profile.commands),
-                "n_pairs": len(profile.pairs),
-                **{key: getattr(scorer, f"{key}_") for key in NUMBERS},
-                "false_alarm_rate": scorer.false_alarm_rate,
-                "method": scorer.method,
-                "loss": scorer.loss,
-                "n_rows": len(own),
-                "n_components": 0 if factors is None else len(components[-1]),
-                "salt": scorer.salt_.hex(),
-                # Of a key only a check value is stored.
-                "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
-            }
+    if sum(_n_counts(profile) for profile in profiles.values()) > MAX_COUNTS:
+        raise TooLargeError(
+            f"{path}: the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}"
         )
-    first, second, pair_weights = zip(*pairs, strict=True) if pairs else ((), (), ())
+    arrays = [_arrays(profile) for profile in (Profile(), *profiles.values())]  # the empty one, if there are no users
     state = {
         **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},
-        "users": users,
-        "text": np.frombuffer(b"".join(texts), np.uint8),
-        "text_lengths": np.array([len(text) for text in texts], np.int32),
-        "command_weights": np.array(weights, float),
-        "pair_first": np.array(first, np.int32),
-        "pair_second": np.array(second, np.int32),
-        "pair_weights": np.array(pair_weights, float),
-        "row_lengths": np.array([len(counts) for counts, _ in rows], np.int32),
-        "row_weights": np.array([weight for _, weight in rows], float),
-        "row_commands": np.array([command for command, _ in entries], np.int32),
-        "row_counts": np.array([count for _, count in entries], np.int64),
-        "components": np.concatenate([*(part.ravel() for part in components), np.empty(0)]),
+        "users": [_user(name, scorer) for name, scorer in model.scorers.items()],
+        **{name: np.concatenate([own[name] for own in arrays]) for name in arrays[0]},
     }
     FILE.save(state, path, force=force)
+
+
+def _n_counts(profile: Profile) -> int:
+    """Return how many commands, pairs of commands, and counts of commands in sessions a profile has."""
+    return len(profile.commands) + len(profile.pairs) + sum(len(counts) for counts, _ in _sessions(profile))
+
+
+def _sessions(profile: Profile) -> list[tuple[Counter[Hashable], float]]:
+    """Return the counts and weights of the sessions of a FactorProfile, whose module loads the engine; else none."""
+    return getattr(profile, "sessions", [])
+
+
+def _components(profile: Profile) -> NDArray[np.float64]:
+    """Return the components (r, n_commands) of all sessions so far of a FactorProfile; else none."""
+    return profile.learn() if hasattr(profile, "learn") else np.empty((0, 0))
+
+
+def _arrays(profile: Profile) -> dict[str, NDArray[Any]]:
+    """Return what the arrays of a file hold of one user; commands are positions among the user's."""
+    place = {command: i for i, command in enumerate(profile.commands)}
+    texts = [as_bytes(str(command)) for command in place]
+    rows = _sessions(profile)
+    return {
+        "text": np.frombuffer(b"".join(texts), np.uint8),
+        "text_lengths": np.array([len(text) for text in texts], int),
+        "command_weights": np.array([*profile.commands.values()], float),
+        "pair_first": np.array([place[first] for first, _ in profile.pairs], int),
+        "pair_second": np.array([place[second] for _, second in profile.pairs], int),
+        "pair_weights": np.array([*profile.pairs.values()], float),
+        "row_lengths": np.array([len(counts) for counts, _ in rows], int),
+        "row_weights": np.array([weight for _, weight in rows], float),
+        "row_commands": np.array([place[command] for counts, _ in rows for command in counts], int),
+        "row_counts": np.array([count for counts, _ in rows for count in counts.values()], int),
+        "components": _components(profile).ravel(),
+    }
+
+
+def _user(name: str, scorer: SessionScorer) -> dict[str, Any]:
+    """Return the numbers of a user in a file."""
+    profile = scorer.profile_
+    return {
+        "name": name,
+        "n_commands": len(profile.commands),
+        "n_pairs": len(profile.pairs),
+        **{key: getattr(scorer, f"{key}_") for key in NUMBERS},
+        "false_alarm_rate": scorer.false_alarm_rate,
+        "method": scorer.method,
+        "loss": scorer.loss,
+        "n_rows": len(_sessions(profile)),
+        "n_components": len(_components(profile)),
+        "salt": scorer.salt_.hex(),
+        # Of a key only a check value is stored.
+        "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
+    }
 
 
 def _key_check(key: str, salt: bytes) -> str:
