@@ -52,10 +52,7 @@ class Faces:
 
 
 def load_faces(
-    path: str | Path,
-    *,
-    size: int | tuple[int, int] | None = None,
-    read: Callable[[Path], NDArray[Any]] | None = None,
+    path: str | Path, *, size: int | tuple[int, int] | None = None, read: Callable[[Path], NDArray[Any]] | None = None
 ) -> Faces:
     """Read faces from a folder with one sub-folder per person, a .npz file, or a .mat file in Deng Cai's format.
 

@@ -41,15 +41,7 @@ from .neighbours import (
     nearest,
     nearest_and,
 )
-from .word_probabilities import (
-    START,
-    Regression,
-    Sigmoids,
-    fit_regression,
-    fit_sigmoids,
-    learn_weights,
-    share_of_words,
-)
+from .word_probabilities import START, Regression, Sigmoids, fit_regression, fit_sigmoids, learn_weights, share_of_words
 
 Array = NDArray[Any]
 

@@ -39,10 +39,7 @@ COUNTS = ("tp", "fp", "fn", "tn")
 CDNET_METRICS = ("recall", "specificity", "fpr", "fnr", "pwc", "precision", "f_measure")
 BACKGROUND_ERRORS = ("age", "peps", "pceps", "psnr", "ms_ssim")
 COSTS = ("seconds_a_frame", "frames_per_second", "peak_mib")
-COLUMNS = (
-    *("clip", "category", "method", "frames", "masks"),
-    *(*COUNTS, *CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS),
-)
+COLUMNS = (*("clip", "category", "method", "frames", "masks"), *(*COUNTS, *CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS))
 
 FOREGROUND, LAST_BACKGROUND = 255, 50  # values of true masks; 50 is shadow, 85 and 170 are not scored
 ERROR_PIXEL = 20  # grey levels

@@ -69,8 +69,7 @@ class VideoSettings:
         float | None, Option("Frames per second of pictures and raw frames [25].", flag="--fps", metavar="N")
     ] = None
     size: Annotated[
-        FrameSize | None,
-        Option("Width and height of raw frames on standard input.", metavar="WxH", parse=_size),
+        FrameSize | None, Option("Width and height of raw frames on standard input.", metavar="WxH", parse=_size)
     ] = None
     pixel_format: Annotated[str | None, Option("Format of raw frames, as FFmpeg names it [rgb24].", metavar="P")] = None
 
@@ -82,8 +81,7 @@ class RegionSettings:
     PANEL: ClassVar = "Region"
 
     roi: Annotated[
-        tuple[str, ...],
-        Option("Foreground counts only here: X,Y,W,H, 'X,Y X,Y X,Y', or a picture.", metavar="REGION"),
+        tuple[str, ...], Option("Foreground counts only here: X,Y,W,H, 'X,Y X,Y X,Y', or a picture.", metavar="REGION")
     ] = ()
     ignore: Annotated[
         tuple[str, ...], Option("Foreground does not count here. Both options can be repeated.", metavar="REGION")
@@ -97,15 +95,13 @@ class ModelSettings:
     PANEL: ClassVar = "Advanced"
 
     method: Annotated[
-        str,
-        Option("The default method, or one of the baselines.", choices=choices.BACKGROUND_METHODS),
+        str, Option("The default method, or one of the baselines.", choices=choices.BACKGROUND_METHODS)
     ] = choices.BACKGROUND_METHODS[0]
     n_components: Annotated[
         int, Option("Maximum number of illumination components.", flag="--rank", metavar="N", low=1, high=20)
     ] = choices.BACKGROUND_COMPONENTS
     threshold: Annotated[
-        float | None,
-        Option("Foreground deviates by this many times the noise [3].", metavar="X", low=0, above=True),
+        float | None, Option("Foreground deviates by this many times the noise [3].", metavar="X", low=0, above=True)
     ] = None
     random_state: Annotated[
         int, Option("Seed: the same seed gives the same result.", flag="--seed", metavar="N", low=0, high=2**32 - 1)

@@ -48,8 +48,7 @@ class ScorerSettings:
     method: Annotated[
         str,
         Option(
-            "How habits are described: by counts of sessions, or by an NMF of them.",
-            choices=choices.SCORER_METHODS,
+            "How habits are described: by counts of sessions, or by an NMF of them.", choices=choices.SCORER_METHODS
         ),
     ] = choices.SCORER_METHODS[0]
     loss: Annotated[str, Option("The loss of the factorisations.", choices=choices.SCORER_LOSSES)] = (
@@ -76,12 +75,10 @@ class Following:
 
     follow: Annotated[bool, Option("Follow one log from its end as it grows; Ctrl-C ends this.")] = False
     silence: Annotated[
-        float | None,
-        Option("With --follow: the silence that ends a session.", metavar="SECONDS", low=0, above=True),
+        float | None, Option("With --follow: the silence that ends a session.", metavar="SECONDS", low=0, above=True)
     ] = choices.SILENCE
     early_alarms: Annotated[
-        bool,
-        Option("Report a growing session if it is an alarm already.", flag="--early-alarms/--no-early-alarms"),
+        bool, Option("Report a growing session if it is an alarm already.", flag="--early-alarms/--no-early-alarms")
     ] = True
     poll: Annotated[float, Option("Time between two looks at the log.", metavar="SECONDS", low=0, above=True)] = 0.5
 

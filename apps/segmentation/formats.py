@@ -131,10 +131,7 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
             for polygon in polygons
         ]
         one = len(coordinates) == 1
-        geometry = {
-            "type": "Polygon" if one else "MultiPolygon",
-            "coordinates": coordinates[0] if one else coordinates,
-        }
+        geometry = {"type": "Polygon" if one else "MultiPolygon", "coordinates": coordinates[0] if one else coordinates}
         features.append({"type": "Feature", "id": row["label"], "geometry": geometry, "properties": row})
     return {"type": "FeatureCollection", "features": features}
 

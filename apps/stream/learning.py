@@ -69,7 +69,7 @@ class StreamReport(Report):
         before = f", {self.resumed} of them before" if self.resumed else ""
         lines = [
             f"{self.inputs[0]}: {self.n_components} components of {self.features} features from {self.samples} samples"
-            f"{before}, {self.seconds:.1f} s ({self.samples_per_second:.0f} samples/s)",
+            f"{before}, {self.seconds:.1f} s ({self.samples_per_second:.0f} samples/s)"
         ]
         if self.loss is not None:
             lines.append(f"  loss of a sample: {self.loss:.4g} ({self.method})")

@@ -27,8 +27,7 @@ class StreamLearning:
         ),
     ] = choices.STREAM_METHOD
     w: Annotated[
-        float | None,
-        Option("For conservative: how much the decoder changes [1e-5].", metavar="W", low=0, above=True),
+        float | None, Option("For conservative: how much the decoder changes [1e-5].", metavar="W", low=0, above=True)
     ] = None
     epochs: Annotated[int, Option("Passes over the source.", metavar="N", low=1)] = 1
     batch_size: Annotated[
@@ -52,8 +51,7 @@ class Checkpoints:
     """How an interrupted run is continued; see :func:`visionnmf.fit_stream`."""
 
     checkpoint: Annotated[
-        Path | None,
-        Option("A file written while learning; the same command continues from it.", metavar="C.npz"),
+        Path | None, Option("A file written while learning; the same command continues from it.", metavar="C.npz")
     ] = None
     every: Annotated[int, Option("Batches between two checkpoints.", metavar="N", low=1)] = choices.STREAM_EVERY
     restart: Annotated[bool, Option("Start again, and replace an existing checkpoint.")] = False
