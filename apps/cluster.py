@@ -132,7 +132,8 @@ class _Workers(Executor):
     """The workers of a cluster as a pool."""
 
     def __init__(self, scheduler: str, client: Any) -> None:
-        self._scheduler, self._client = scheduler, client  # its address, and a client of Dask
+        """Take the address of a scheduler and Dask's client for it, and note what workers must know of this process."""
+        self._scheduler, self._client = scheduler, client
         self._process = _Process(__version__, os.getcwd(), time.time())
         # by the id of a partial function: it, kept so that no other gets this id, and the task that has it on a worker
         self._sent: dict[int, tuple[partial[Any], Any]] = {}
@@ -222,6 +223,7 @@ class _Gate:
     """Lets a limited number of jobs be under way, so that not all of their files are held at once."""
 
     def __init__(self) -> None:
+        """Begin closed: jobs wait until :meth:`open` says how many may be under way."""
         self._change = threading.Condition()  # guards the attributes below, and wakes those that wait
         self._under_way, self._most = 0, 0  # jobs that have entered and not left, and how many there may be
         self._limit = 0.0  # bytes of a job
@@ -262,6 +264,7 @@ class _Uploads(_Workers):
     """
 
     def __init__(self, scheduler: str, client: Any) -> None:
+        """Take the address of a scheduler and Dask's client for it; jobs are sent to its workers with their files."""
         if os.name == "nt":  # names with drives cannot lie below another folder
             raise VisionNMFError("upload=True is not possible on Windows; use a shared path")
         super().__init__(scheduler, client)

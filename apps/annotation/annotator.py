@@ -165,6 +165,12 @@ class ImageAnnotator(BaseEstimator):
         balance: float = choices.ANNOTATION_BALANCE,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
+
+        `coder` makes codes of `n_components` numbers from each view's features, which `metrics` and `n_neighbors`
+        compare; `method` says how words go from neighbours to an image, `n_words` how many, and `balance` prefers rare
+        ones.
+        """
         self.method = method
         self.coder = coder
         self.pseudo_inverse = pseudo_inverse
@@ -316,7 +322,8 @@ class ImageAnnotator(BaseEstimator):
         factors = self._per_column(self.weights_)
         codes *= factors
         self.columns_ *= factors
-        self.index_ = self._without_zero_weights(codes)  # removes their columns from `columns_` and `blocks_` as well
+        # Distances of weight 0 lose their columns, also in `columns_` and `blocks_`.
+        self.index_ = self._without_zero_weights(codes)
 
     def _without_zero_weights(self, codes: Array) -> Array:
         """Remove the columns of `codes` (n_images, n_columns) that count nothing, and return the others.

@@ -184,6 +184,7 @@ class _ResultPrinter:
     """Prints the results of a run as they come, or the highest scores at the end, and counts verdicts."""
 
     def __init__(self, run: Run, output: ScoreOutput) -> None:
+        """Begin without results of scored sessions."""
         self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
         self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session that has ended
         self.users: set[str] = set()  # whose sessions came

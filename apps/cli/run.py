@@ -87,6 +87,7 @@ class Run:
     """One run of a command, which prints JSON (`as_json`) or text and lets exceptions through if asked to (`debug`)."""
 
     def __init__(self, as_json: bool, debug: bool) -> None:
+        """Begin the run of a command that prints JSON (`as_json`) or text, and lets exceptions through if `debug`."""
         self.as_json, self.debug = as_json, debug
         self.tally = Tally()
         self._batch = Batch()

@@ -224,7 +224,8 @@ class Nearest(BaseEstimator):
         else:
             squares = (new**2).sum(axis=1)[:, None] - 2 * products + (self.images_**2).sum(axis=1)
             table = np.sqrt(np.maximum(squares, 0))
-        return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))  # the nearest image of each person
+        # of the images of each person the nearest one
+        return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))
 
     def _prepared(self, X: Array) -> Array:
         """Return images whitened by ``transform_``, None without whitening, and at unit norm for the cosine."""

@@ -26,6 +26,7 @@ class Comparison:
     """
 
     def __init__(self, rule: str, model: Any, image_shape: tuple[int, int] | None) -> None:
+        """Take a rule, a fitted model, and the height and width of images, or None if they are not known."""
         # `rule` says what of images is compared and how, such as "residual" or "codes"; the shape is (height, width)
         self.rule, self._model, self.image_shape = rule, model, image_shape
         # Components of unit norm, because NMF leaves their scale arbitrary; codes are multiplied by the norms instead.

@@ -142,6 +142,7 @@ class Identifier:
         force: bool = False,
         pool: Executor | None = None,
     ) -> None:
+        """Take the model and what is asked of it; `pictures` is a folder, and `force` replaces files in it."""
         if identification.all_faces and not model.detect:
             raise ParameterError(
                 "all_faces must be False for a model of whole images; got True; train with detect=True"

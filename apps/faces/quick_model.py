@@ -44,6 +44,7 @@ class QuickModel:
         random_state: Any,
         callback: Callable[[int, float], Any] | None = None,
     ) -> None:
+        """Keep the numbers of components and of iterations, the seed, and what is called after each iteration."""
         self.n_components, self.iterations, self.random_state = n_components, iterations, random_state
         self.callback = callback  # called as ``callback(iteration, objective)`` after each iteration of a fit
         # By dtype of images: the components in it and what `transform` computes from them alone, such as products.

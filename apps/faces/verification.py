@@ -197,6 +197,7 @@ class Verifier:
 
     @one_blas_thread()
     def __init__(self, model: FaceModel | FaceRecognizer | str | Path) -> None:
+        """Load the model if it is a file, and set the threshold of the distance of two images from each other."""
         self.model = loaded(model)
         recognizer = self.model.recognizer
         if math.isnan(recognizer.threshold_):

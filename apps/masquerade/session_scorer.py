@@ -157,6 +157,11 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         hash_commands: bool = False,
         key: str | None = None,
     ) -> None:
+        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
+
+        `method` describes habits by counts or a factorisation with this `loss`; commands may be replaced by hashes, of
+        which `key` is the secret.
+        """
         self.false_alarm_rate = false_alarm_rate
         self.method = method
         self.loss = loss
