@@ -366,7 +366,8 @@ class ImageAnnotator(BaseEstimator):
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
         """Find factors `columns_` that give each distance a maximum of 1, and without `metrics` equal deviations."""
-        # The factors (n_columns,) belong to `codes` (n_images, n_columns), which stay as they are.
+        # The factors (n_columns,) belong to `codes` (n_images, n_columns), which stay as they are. `metrics`, if not
+        # None, are distances that the user chose for the features as they are, so deviations are not made equal then.
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)

@@ -188,8 +188,8 @@ class ObjectFinder:
         """Set the attribute `tracks` of the parts: the objects that they show.
 
         Objects get parts of their own so that the sum of costs, of distance, size and colour, is least, with `REACH`
-        for an object that is not found; that is hidden in a part that covers half of its expected box. Distances are in
-        sizes of the object, and differences of size logarithmic. `_tracks` are the objects.
+        for an object that gets none. Such an object counts as hidden in a part that covers half of its expected box.
+        Distances are in sizes of the object, and differences of size logarithmic. `_tracks` are the objects.
         """
         if not parts or not self._tracks:
             return

@@ -135,7 +135,7 @@ class Timeline:
         self._step = float(1 / frame_rate)  # seconds
         self.count = 0  # frames so far
         self._first = self._last = 0.0  # times of the first and the latest frame
-        self.varies = False
+        self.varies = False  # whether a frame was off the declared rate
 
     def add(self, time: float) -> None:
         """Take the time of the next frame, in seconds, and set `varies` if it is off the declared rate."""

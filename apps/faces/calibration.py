@@ -299,13 +299,13 @@ def rate_of(shares: Array, n_images: int) -> Rate:
 
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
-    """Return the threshold that the share `rate` passes, and the shares that pass thresholds without their own images.
+    """Return the threshold that the share `rate` of unknown people's images passes, and the share of each person.
 
-    `distances` (n_images,) are those of images of unknown `people` (n_images,). The shares (n_people,) are those of
-    each person's images that pass the same quantile of the distances of the others.
+    `distances` (n_images,) are those of images of unknown `people` (n_images,). The threshold is a quantile of them.
+    Its level is chosen by leaving out one person at a time: the shares (n_people,) are those of each person's images
+    that pass the quantile of the distances of all others, and their mean should not exceed `rate`.
     """
-    # The candidates are quantiles up to the share `rate`. passed (n_levels, n_people) has the share of each person's
-    # images that pass the quantile of the distances of all others.
+    # The candidate levels are `rate` times numbers from 0 to 1; passed (n_levels, n_people) has the shares of all.
     levels = rate * NOMINAL
     present = np.unique(people)
     passed = np.empty((len(levels), len(present)))

@@ -488,10 +488,10 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_calibrated(self.threshold_ if threshold is None else threshold)
         limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
         top = min(check_count(top, "top"), len(self.classes_))
-        return self._identities(data, missing, self._decompose(data, missing), limit, top, threshold is None)
+        return self._identities(data, missing, self._decompose(data, missing), limit, top, rates_hold=threshold is None)
 
     def _identities(
-        self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int = 1, announced: bool = True
+        self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int = 1, rates_hold: bool = True
     ) -> list[Identity]:
         """Return who is on images, of which `_decompose` made `parts`, with names up to the distance `limit`."""
         alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
@@ -500,7 +500,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             parts.corrupted.mean(axis=1),  # the share of pixels that are judged corrupted
             *self._unlikeness(data, missing, parts),  # how unlike the training images; share that is unexplained
             input_checks.empty_images(data, missing),  # the numbers of images that show nothing
-            None if alike is None else alike & announced,  # whether error rates hold: not with a caller's limit
+            None if alike is None else alike & rates_hold,  # whether error rates hold: not with a caller's limit
         )
         limits = Limits(limit, self.unlike_, self.faceless_, self.unexplained_)
         return identities(self.classes_, measures, limits, top)  # each with the `top` nearest people

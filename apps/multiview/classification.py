@@ -125,7 +125,7 @@ class ViewClassifier:
         return found
 
     def _features(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
-        """Return what the machines see of samples, and which views are theirs, of shape (n_samples, n_views).
+        """Return what the machines see of samples, and which views are not predicted, of shape (n_samples, n_views).
 
         `observed` (n_samples, n_views) is false for views to predict. The features are codes and views side by side, in
         the coordinates `_basis` (n_features, n_coordinates) of what the training samples differ in.
@@ -148,11 +148,11 @@ class ViewClassifier:
         return np.asarray(H @ H.T)
 
     def _parts(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array, Array]:
-        """Return codes, the views side by side in the scale of the model, filled in by it, and which are theirs.
+        """Return codes, the views side by side in the scale of the model, and which of these are not its prediction.
 
-        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. What is theirs,
-        bool (n_samples, n_views), also leaves out the views that the model finds outlying. Views of scale 0, which are
-        noise, are dropped.
+        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. The model also
+        predicts the views that it finds outlying, and the third result, bool (n_samples, n_views), is false for all of
+        these. Views of scale 0, which are noise, are dropped.
         """
         model = self.model
         kept = self._there(views) if observed is None else observed

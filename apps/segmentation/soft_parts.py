@@ -135,7 +135,8 @@ def find_soft_parts(
     if len(sizes) <= n_components:  # each group is a part of its own
         codes = np.eye(len(sizes), n_components)
     else:
-        blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)  # the diffusion needs more than one block
+        # how many blocks, groups of well connected regions, the diffused affinity consists of: more than one
+        blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)
         affinity = diffuse_affinity(connect(hierarchy, nodes), sizes, blocks)
         model = SymmetricNMF(
             n_components, loss=loss, n_init=N_STARTS, max_iter=MAX_ITER, tol=TOL, random_state=random_state

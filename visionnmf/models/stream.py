@@ -158,14 +158,15 @@ class _Stream:
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
-        # samples learnt in all passes
-        self.done = 0
+        self.done = 0  # samples learnt in all passes
 
     def run(self, epochs: int, checkpoint: Checkpoint | None, callback: StreamCallback | None) -> None:
         """Learn for `epochs` passes, or until the callback returns True, with checkpoints; refuse an empty source."""
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
+        # `self.done` counts the samples that are learnt in all passes, `self.samples` those in the current pass
         batches, stopped = 0, False
         while self.epoch < epochs and not stopped:
+            # the first batch of a new model may be larger than the others, because the model makes its start from it
             for batch in regrouped(self._chunks(), self.size, first=self._first_size()):
                 self._learn(batch)
                 batches += 1
@@ -215,8 +216,8 @@ class _Stream:
                 raise
             where = f"samples {self.samples + 1} to {self.samples + batch.shape[0]} of pass {self.epoch + 1}"
             raise ParameterError(f"source must hold data that the model takes; got {where}: {error}") from error
-        self.samples += batch.shape[0]
-        self.done += batch.shape[0]
+        self.samples += batch.shape[0]  # in this pass
+        self.done += batch.shape[0]  # in all passes
 
     def _about(self) -> dict[str, Any]:
         """Return what must be the same for a stream to continue."""

@@ -49,7 +49,10 @@ def spread(values: Any, mask: Any) -> Any:
 
 
 def _compiled(function: Any, like: Any) -> Any:
-    """Return a compiled function of rows, whose number changes from sweep to sweep."""
+    """Return a function of rows, compiled for any number of them, because this changes from sweep to sweep.
+
+    It stays as it is unless the array `like` is on a GPU, where PyTorch can compile it.
+    """
     return compiled(function, like, sizes_change=True)
 
 

@@ -76,9 +76,10 @@ class _Update:
         return X / units * weights, P * weights
 
     def __call__(self, F: Any, negative: Any, positive: Any, penalty: Penalties, units: Any) -> Any:
-        """Return the factor `F` times the quotient of the parts of its gradient.
+        """Return the factor `F` (r, n_points) times the quotient of the `negative` and `positive` part of its gradient.
 
-        `units` (n_points,) are what the data of each point were divided by, so the penalties are scaled to match.
+        As returned by :meth:`parts`, both are the true ones times ``units ** (1 - beta)``, where `units` (n_points,)
+        are what the data of each point were divided by. The gradient of the penalties is multiplied by the same.
         """
         xp = namespace_of(F)
         if penalty.shrinks:

@@ -296,11 +296,12 @@ class Block:
         return np.einsum("ij,ij->i", W, W), squares
 
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
-        """Keep the gradient with respect to the codes; return that with respect to `H`, and the squared derivative.
+        """Keep the gradient with respect to the codes; return that with respect to `H`, and a squared norm.
 
-        At a residual of at most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. `row_squares` is the
-        mean squared derivative of a row. For a loss with a kink the squared derivative is returned as 0, because
-        :meth:`code_squares` has already given it.
+        The squared norm, of the loss's derivative at the model 0, is a scale for the measure of optimality. It is
+        returned as 0 for a loss with a kink, for which :meth:`code_squares` has already given it. At a residual of at
+        most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. In that of the codes it is chosen to
+        make the gradient small, to an accuracy relative to `row_squares`, the squared norm over the number of rows.
         """
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:

@@ -40,9 +40,10 @@ class Crew(ABC):
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=0)
 
     def sum_of(self, method: str, *arguments: Any) -> Answer:
-        """Do what :meth:`update_and_sum` does for a method that changes no block.
+        """Call a method that changes no block for all of them; return the sums of the items of their answers.
 
-        It reads only (`n_reads`), so it need not be repeated for a block that is lost and computed again.
+        Waiting messages go first. The method reads only (`n_reads`), so it need not be repeated for a block that is
+        lost and computed again.
         """
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=1)
 

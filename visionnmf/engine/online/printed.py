@@ -68,7 +68,10 @@ def _set_of(problem: Problem) -> Penalties:
 
 
 def _one_by_one(H: Array, A: Array, B: Array, penalty: Penalties) -> None:
-    """Lower ``<H, A H> / 2 - <B, H>`` by a step on each component in turn (equation 45); unused ones stay."""
+    """Lower ``<H, A H> / 2 - <B, H>`` by a step on each component in turn, in place (OMF).
+
+    Components that no sample has used, whose entry of the diagonal of `A` is 0, stay.
+    """
     improve(H, A, B, penalty, sweeps=1)
 
 

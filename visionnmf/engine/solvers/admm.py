@@ -283,9 +283,11 @@ class Half:
         self.targets = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def step(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes in place for fixed `H`; return what this adds to an iteration.
+        """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs.
 
-        `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
+        They are the product of the new codes with the targets of least squares and their Gram matrix, for the update of
+        the components, and the loss, the l1 norm of the primal residual and the penalty before. `decay` is the factor
+        of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
         """
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0

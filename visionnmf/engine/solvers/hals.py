@@ -385,7 +385,10 @@ class _Residual:
     """Updates by coordinate descent on the residuals of weighted, or of stored, entries."""
 
     def __init__(self, problem: Problem, descend: Callable[[Problem, Array, Array], Any]) -> None:
-        """Keep ``descend(problem, Ft, A)``, which gets the transposed problem for components."""
+        """Keep ``descend(problem, Ft, A)``, which improves the factor `Ft` (r, n_points) in place while `A` is fixed.
+
+        For the components it gets the transposed problem, of which they are the codes.
+        """
         self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:

@@ -187,7 +187,10 @@ class _Model:
         map_blocks(columns, part.column_blocks, parallel=len(part.column_blocks) > 1)
 
     def keep(self, Wt: Array, H: Array) -> None:
-        """Write to the caller's arrays the factors evaluated: extrapolated codes, components before extrapolation."""
+        """Write the factors whose objective was evaluated to the caller's arrays.
+
+        These are the extrapolated codes, and the components before extrapolation, which were found for these codes.
+        """
         H[:] = self.components.last.T
         for part in self.parts:
             Wt[:, part.rows] = part.codes.extrapolated.T
@@ -247,7 +250,7 @@ class _Model:
 
 
 def _gram(points: Array) -> Array:
-    """Return ``points.T @ points`` in double precision."""
+    """Return ``points.T @ points``, computed in the precision of `points`, as float64 for sums over parts."""
     return np.asarray(points.T @ points, dtype=np.float64)
 
 

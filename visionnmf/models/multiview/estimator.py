@@ -551,8 +551,8 @@ class MultiviewNMF(LinearModel):
     def _learn_limits(self, views: Views, scales: Array, sparsity: GroupSparsity, threshold: float) -> None:
         """Set ``view_residuals_``, by which views of new samples are judged, by fits to parts of the samples.
 
-        It has the median and deviation of each view's residuals, then of its errors when other views predict it; until
-        now of small fits. `views`, without the outlying ones, are multiplied by `scales` (n_views,) for a fit.
+        It has the median and deviation of each view's residuals, then of its errors when other views predict it;
+        before, those by small models. `views` lack outlying ones, and a fit multiplies them by `scales` (n_views,).
         """
         rank = self.n_components_
 
@@ -566,7 +566,7 @@ class MultiviewNMF(LinearModel):
                 complete = complete_views(model, part, given=part, scales=scales)  # predicts views that are missing
                 return fit_components(model, complete, scales, sparsity)[0]
 
-        common = np.isinf(self.view_residuals_[:, 1])  # an infinite deviation: never outlying in training
+        common = np.isinf(self.view_residuals_[:, 1])  # an infinite deviation: views that never count as outlying
         self.view_residuals_ = limits_for_new(views, common, fit, threshold, check_random_state(self.random_state))
 
     def _prior(self) -> CodesPrior:

@@ -82,8 +82,8 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
     analysis (Rubin and Thayer 1982). The fewer entries there are, the nearer these codes are to the mean.
 
     `kept` has shape (n_samples, n_views). Single missing entries of a kept view are taken from `codes`, which are those
-    by the kept views. `least` is the minimum that is filled in, as a share of the mean code's reconstruction. Raises
-    ParameterError if something expected is not finite.
+    by the kept views. `least` is the minimum that is filled in, as a share of what the mean of the codes predicts.
+    Raises ParameterError if something expected is not finite.
     """
     data, groups = views.data.copy(), views.groups
     parts, noise = H.astype(np.float64), prior.noise[groups]
@@ -198,7 +198,7 @@ def _overflow_error(dtype: Any) -> ParameterError:
 
 
 def _least_filled(loss: Any) -> float:
-    """Return the minimum of what is filled in for missing views, as a share of the mean code's reconstruction.
+    """Return the minimum of what is predicted for missing views, as a share of what the mean of the codes predicts.
 
     It is above 0 for the beta divergences with beta <= 0, such as Itakura-Saito, which are infinite where data are 0.
     """
