@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ PAPER_SEGMENTS = 5
 WORKING = 40  # bytes a pixel besides the picture, measured at 99 megapixels
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
-PICTURES: dict[str, Callable[[SegmentationResult], NDArray[Any]]] = {
+Content = str | bytes | dict[str, Any] | NDArray[Any]
+
+PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
     "segments": lambda result: colours(len(result.sizes))[result.labels],
     "overlay": lambda result: result.overlay(),
@@ -179,16 +182,10 @@ def process_image(
     begin = time.perf_counter()
     wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), _stem(source), Path(out)
-    # PICTURES has functions that draw a result, by the endings of the names; FORMATS has endings and functions that
-    # make the content of a file.
-    pictures = [folder / f"{stem}_{kind}.png" for kind in PICTURES]
-    files = [folder / f"{stem}_{FORMATS[entry].ending}" for entry in outputs.names]
-    sheets = [folder / f"{stem}_memberships.png"] if outputs.memberships else []
-    if outputs.memberships and wanted.method != "nmf":
+    if outputs.memberships and wanted.method != "nmf":  # only that gives memberships
         raise ParameterError(f"memberships must be False with the method {wanted.method}; got True; use the method nmf")
-    io.check_outputs(
-        [*pictures, *files, *sheets], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])]
-    )
+    files = {folder / f"{stem}_{ending}": make for ending, make in _contents(Path(name).name, outputs).items()}
+    io.check_outputs([*files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
     # Each of these has a folder with one picture for each segment. Pictures of an earlier run that this one does not
     # replace are removed at the end.
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
@@ -202,15 +199,8 @@ def process_image(
     )
     io.output_folder(folder)
     with io.transaction():
-        for file, picture in zip(pictures, PICTURES.values(), strict=True):
-            io.write_image(file, picture(result), force=force)
-        if files:
-            from . import formats  # imports SciPy, which runs without formats do not need
-
-            for file, entry in zip(files, outputs.names, strict=True):
-                _write(file, FORMATS[entry].make(formats, Path(name).name, result), force)
-        if outputs.memberships and result.memberships is not None:
-            io.write_image(sheets[0], draw_memberships(result.memberships), force=force)
+        for file, make in files.items():
+            _write(file, make(result), force)
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
@@ -221,7 +211,7 @@ def process_image(
         n_regions=result.hierarchy.n_regions,
         seconds=time.perf_counter() - begin,
         inputs=[name],
-        outputs=[str(file) for file in (*pictures, *files, *sheets, *each)],
+        outputs=[str(file) for file in (*files, *each)],
     )
 
 
@@ -313,8 +303,27 @@ def join_coco(sources: Sequence[str], folders: Sequence[Path], target: Path, *, 
     return True
 
 
-def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> None:
-    """Write text as UTF-8, bytes as they are, or a dict as JSON, completely or not at all; `force` replaces a file."""
+def _contents(name: str, outputs: Outputs) -> dict[str, Callable[[SegmentationResult], Content]]:
+    """Return what makes the content of each file, by the ending of its name; `name` is that of the picture."""
+    contents = {f"{kind}.png": draw for kind, draw in PICTURES.items()}
+    contents |= {FORMATS[entry].ending: partial(_formatted, entry, name) for entry in outputs.names}
+    if outputs.memberships:
+        contents["memberships.png"] = lambda result: draw_memberships(np.asarray(result.memberships))
+    return contents
+
+
+def _formatted(entry: str, name: str, result: SegmentationResult) -> Content:
+    """Return the segments of the picture `name` in one of the FORMATS."""
+    from . import formats  # imports SciPy, which runs without formats do not need
+
+    content: Content = FORMATS[entry].make(formats, name, result)
+    return content
+
+
+def _write(file: Path, content: Content, force: bool) -> None:
+    """Write a picture, text as UTF-8, bytes, or a dict as JSON, completely or not at all; `force` replaces a file."""
+    if isinstance(content, np.ndarray):
+        return io.write_image(file, content, force=force)
     text = json.dumps(content) if isinstance(content, dict) else content
     with io.output_file(file, force=force) as temporary:
         temporary.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
