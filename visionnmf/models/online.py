@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -275,10 +275,11 @@ class OnlineNMF(WithPenalties, LinearModel):
         if options.horizon is None:  # the number of batches over which the steps of some methods become shorter
             options = replace(options, horizon=len(blocks(len(kept), options.batch_size)) * self.max_iter)
         shuffling = rng if self.shuffle else None
-        method = self._begin(methods, samples, given, samples.order(kept, shuffling), options, rng)
+        training = _Training(samples, given, options, rng)
+        method = self._begin(methods, training, samples.order(kept, shuffling))
         history: list[float] = []
         while len(history) < self.max_iter:
-            history.append(self._learn(method, samples, given, samples.order(kept, shuffling), options, rng))
+            history.append(self._learn(method, training, samples.order(kept, shuffling)))
             if self.callback is not None and self.callback(len(history), history[-1]):
                 break
         self.n_iter_, self.chunk_loss_ = len(history), history[-1]
@@ -307,12 +308,13 @@ class OnlineNMF(WithPenalties, LinearModel):
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
             # a stream that has begun goes on with the random numbers of its state
             rng = RandomState(check_seed(self.random_state) if first else None)
+            training = _Training(samples, given, options, rng)
             if first:
-                method = self._begin(methods, samples, given, kept, options, rng)
+                method = self._begin(methods, training, kept)
             else:
                 method = methods[0]
                 rng.set_state(self.state_["generator"])
-            self.chunk_loss_ = self._learn(method, samples, given, kept, options, rng)
+            self.chunk_loss_ = self._learn(method, training, kept)
         return self
 
     def fit_transform(
@@ -497,44 +499,32 @@ class OnlineNMF(WithPenalties, LinearModel):
             else:  # data and weights, or None, as they were given
                 yield self._problem(method, *batch, reset=reset, part=not reset)
 
-    def _begin(
-        self,
-        methods: tuple[Method, ...],
-        samples: Samples,
-        sample_weight: Array | None,
-        order: Array,
-        options: OnlineOptions,
-        rng: RandomState,
-    ) -> Method:
+    def _begin(self, methods: tuple[Method, ...], training: _Training, order: Array) -> Method:
         """Find the starting components from the first samples of `order`, and set the state before any learning.
 
         If there are several methods, the first samples decide between them; the one that learns is returned.
-        `sample_weight` are the weights of all samples, or None. The start that is given or found is moved into the
-        constraints of the components, in place, and then into those of the method.
         """
-        n_first = self._n_first(options, samples)
+        n_first = self._n_first(training.options, training.samples)
         rows = order[: n_first if len(methods) == 1 else n_tried(n_first)]
-        first = next(self._batches(methods[0], samples, rows, [(0, len(rows))], reset=True))
+        first = next(self._batches(methods[0], training.samples, rows, [(0, len(rows))], reset=True))
         first = problem_in_numpy(first) if is_not_numpy(first.X) else first
         n_components = first.X.shape[1] if self.n_components is None else int(self.n_components)
         given = self._given_components(first, n_components)
         method = methods[0]
         if len(methods) > 1:
             trial_rng = RandomState()
-            trial_rng.set_state(rng.get_state(legacy=False))  # the method then learns as if it had been named
+            trial_rng.set_state(training.rng.get_state(legacy=False))  # it then learns as if it had been named
             with one_blas_thread():
-                method = choose_method(methods, first, given, n_components, options, self.init, trial_rng)
-        first = replace(first.samples(slice(0, n_first)), loss=self._loss(method))
-        own = None if sample_weight is None else sample_weight[rows[:n_first]]
-        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows. Item 1,
-        # by what rows were multiplied, would be needed for codes only.
-        problem, _ = with_sample_weight(replace(first, penalty_W=NONNEGATIVE), own)
+                method = choose_method(methods, first, given, n_components, training.options, self.init, trial_rng)
+        # The start ignores the penalties of the codes, so most losses can weight samples by scaling their rows.
+        problem = replace(first.samples(slice(0, n_first)), loss=self._loss(method), penalty_W=NONNEGATIVE)
+        problem, _ = with_sample_weight(problem, training.weights_of(rows[:n_first]))
         H = given
         if H is None:
             with one_blas_thread():
-                H = begin.components(problem, n_components, self.init, rng)
+                H = begin.components(problem, n_components, self.init, training.rng)
         else:
-            problem.penalty_H.feasible(H)
+            problem.penalty_H.feasible(H)  # moves it into the constraints
         if method.constrain is not None:
             method.constrain(H, problem)
         self.state_ = {**vars(method.state.start(H)), "method": method.name}
@@ -550,35 +540,42 @@ class OnlineNMF(WithPenalties, LinearModel):
         given = to_numpy(self.components_init) if is_on_device(self.components_init) else self.components_init
         return check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
 
-    def _learn(
-        self,
-        method: Method,
-        samples: Samples,
-        sample_weight: Array | None,
-        order: Array,
-        options: OnlineOptions,
-        rng: RandomState,
-    ) -> float:
+    def _learn(self, method: Method, training: _Training, order: Array) -> float:
         """Learn the samples of the numbers `order` in batches, and return their mean loss.
 
         It updates the components and the state in place. The loss of a batch is that of the components before it was
-        learnt. `sample_weight` are the weights of all samples, or None if all count alike.
+        learnt.
         """
+        options, rng = training.options, training.rng
         loss, work = 0.0, blocks(len(order), options.batch_size)
         state = self._memory(method)
-        for block, batch in zip(work, self._batches(method, samples, order, work), strict=True):
+        for block, batch in zip(work, self._batches(method, training.samples, order, work), strict=True):
             # to the library and the device of the data, where they may not be yet
             self.components_ = beside(batch.X, self.components_)
             state = replace(state, **{name: beside(batch.X, value) for name, value in vars(state).items()})
-            own = None if sample_weight is None else sample_weight[order[slice(*block)]]
-            own = beside(batch.X, cast(own, numpy_dtype(self.components_)))
+            weights = cast(training.weights_of(order[slice(*block)]), numpy_dtype(self.components_))
             with one_blas_thread():
-                loss += method.learn(Batch(batch, options, rng, own), self.components_, state)
+                weighted = Batch(batch, options, rng, beside(batch.X, weights))
+                loss += method.learn(weighted, self.components_, state)
             self.state_.update(vars(state))
             self.n_samples_seen_ += batch.X.shape[0]
             self.n_steps_ += 1
         self.state_["generator"] = rng.get_state(legacy=False)  # with which the next chunk goes on
-        return loss / (len(order) if sample_weight is None else float(sample_weight.sum(dtype=np.float64)))
+        total = training.sample_weight
+        return loss / (len(order) if total is None else float(total.sum(dtype=np.float64)))
+
+
+class _Training(NamedTuple):
+    """The samples that a call of `fit` or `partial_fit` learns, and how."""
+
+    samples: Samples
+    sample_weight: Array | None  # (n_samples,); None if all count alike
+    options: OnlineOptions
+    rng: RandomState
+
+    def weights_of(self, rows: Array) -> Array | None:
+        """Return the weights of the samples with these numbers, or None."""
+        return None if self.sample_weight is None else self.sample_weight[rows]
 
 
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
