@@ -141,7 +141,7 @@ def evaluate(
       multiview             MultiviewNMF
       multiview-all         MultiviewNMF that leaves no view out
       multiview-constraint  its constraint form (equation 40 of Guan et al. 2012)
-      multiview-frobenius   MultiviewNMF by least squares
+      multiview-frobenius   MultiviewNMF by least squares that leaves no view out
       eucnmf-gs             NMF with group sparsity (Kim et al. 2012, equation 64 of Guan et al. 2012)
       flss                  factorised latent spaces with structured sparsity (Jia et al. 2010)
       manhattan             Manhattan NMF of the views side by side

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -29,9 +29,10 @@ FOLDS = 3
 class ViewClassifier:
     """Linear support vector machine of views and codes side by side, which also takes samples that lack views.
 
-    What a sample lacks, or what the model leaves out because it does not belong to the sample, is predicted by the
-    model, and views that are noise have no part. Samples with predicted views have a machine of their own, which also
-    learns from copies of the training samples in which one view after the other is predicted.
+    Each set of views that samples have, without those that the model leaves out because they do not belong to the
+    sample, has a machine of its own. It learns from these views of the training samples, and from codes that are found
+    from these views alone. Views that are noise have no part. The machine of all views is learnt by :meth:`fit`, and
+    each other one when it is first needed, which is why the training views are kept.
 
     Parameters
     ----------
@@ -78,32 +79,19 @@ class ViewClassifier:
         if len(y) != n_samples:
             raise ParameterError(f"y must have a class for each of the {n_samples} samples; got {len(y)}")
         check_is_fitted(self.model)
-        # the codes, the views side by side, filled in and scaled by the model, and which views are the samples' own
-        codes, own, _ = self._parts(views)
+        self._views, self._y = dict(views), y
+        codes, own = self._parts(views)[:2]
+        whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
         # The views have an energy of 1 each in the end, as have the codes, whose rows get a norm of 1.
-        used = np.count_nonzero(self.model.view_weights_)
-        self._size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / used)) or 1.0
-        joined = self._joined(codes, own)
-        # `_whole` is the machine for samples that have all views, `_gaps` that for the others. Both see features in the
-        # coordinates `_basis`, which are fewer if there are more features than samples.
-        self._basis = _row_basis(joined)
+        self._size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
+        features = self._joined(codes, own, whole)
+        basis = _row_basis(features)
         machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-        features = joined @ self._basis
-        self._whole, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features, y)
-        # the samples, and for each view a copy of those from which it is hidden; item 0 of `_features` are the features
-        copies, labels = [features], [y]
-        there = self._there(views)
-        for v in np.flatnonzero(self.model.view_weights_):
-            seen = there & (np.arange(there.shape[1]) != v)
-            rows = seen.any(axis=1) & there[:, v]
-            if rows.any():
-                some = {name: X[rows] for name, X in views.items()}
-                copies.append(self._features(some, seen[rows])[0])
-                labels.append(y[rows])
-        # without cross-validation `_whole` is the machine itself
-        best = clone(getattr(self._whole, "best_estimator_", self._whole))
-        self._gaps = best.fit(np.vstack(copies), np.concatenate(labels))
-        self.classes_ = self._whole.classes_
+        found, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features @ basis, y)
+        # without cross-validation `found` is the machine itself
+        self._best = getattr(found, "best_estimator_", found)
+        self._machines = {whole: (basis, self._best)}
+        self.classes_ = found.classes_
         return self
 
     def predict(self, views: ViewArrays) -> Array:
@@ -115,31 +103,37 @@ class ViewClassifier:
         return self._judged("decision_function", views)
 
     def _judged(self, method: str, views: ViewArrays) -> Array:
-        """Return what a method of the machine for whole samples, or of that for the others, says of samples."""
-        features, kept = self._features(views)
-        # `_whole` is the machine for samples that have all views, those of weight 0 aside; `_gaps` that for the others
-        whole = kept[:, self.model.view_weights_ > 0].all(axis=1)
-        found = np.asarray(getattr(self._gaps, method)(features))
-        if whole.any():
-            found[whole] = getattr(self._whole, method)(features[whole])
-        return found
+        """Return what a method of the machines says of samples, each by the machine of the views that it has."""
+        codes, own, kept = self._parts(views)
+        patterns, which = np.unique(kept & (self.model.view_weights_ > 0), axis=0, return_inverse=True)
+        members = [np.flatnonzero(which.ravel() == p) for p in range(len(patterns))]
+        found = []
+        for pattern, rows in zip(patterns.tolist(), members, strict=True):
+            basis, machine = self._machine(tuple(pattern))
+            found.append(getattr(machine, method)(self._joined(codes[rows], own[rows], pattern) @ basis))
+        return np.concatenate(found)[np.argsort(np.concatenate(members))]
 
-    def _features(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
-        """Return what the machines see of samples, and which views are not predicted, of shape (n_samples, n_views).
+    def _machine(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
+        """Return the machine for samples that have the views that `pattern` marks, and the basis of its coordinates."""
+        if pattern not in self._machines:
+            there = self._there(self._views)
+            seen = there & pattern
+            # A training sample that has none of these views is coded from those that it has.
+            seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
+            codes, own = self._parts(self._views, seen)[:2]
+            features = self._joined(codes, own, pattern)
+            basis = _row_basis(features)
+            self._machines[pattern] = basis, clone(self._best).fit(features @ basis, self._y)
+        return self._machines[pattern]
 
-        `observed` (n_samples, n_views) is false for views to predict. The features are codes and views side by side, in
-        the coordinates `_basis` (n_features, n_coordinates) of what the training samples differ in.
-        """
-        codes, own, kept = self._parts(views, observed)
-        return self._joined(codes, own) @ self._basis, kept
-
-    def _joined(self, codes: Array, own: Array) -> Array:
-        """Return codes and filled-in views side by side, of unit norm.
+    def _joined(self, codes: Array, own: Array, pattern: Sequence[bool]) -> Array:
+        """Return codes and the views that `pattern` marks side by side, of unit norm.
 
         The rows of the codes get a norm of 1. `_size` brings the energy of each view to 1 on average.
         """
+        columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         codes = signed_roots(codes, self._gram()) if self.roots else codes  # square roots, where they may be taken
-        return normalize(np.hstack([normalize(codes), own / self._size]))
+        return normalize(np.hstack([normalize(codes), own[:, columns] / self._size]))
 
     def _gram(self) -> Array:
         """Return the inner products (n_components, n_components) of the components in the scaled views."""
@@ -152,7 +146,7 @@ class ViewClassifier:
 
         `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. The model also
         predicts the views that it finds outlying, and the third result, bool (n_samples, n_views), is false for all of
-        these. Views of scale 0, which are noise, are dropped.
+        these. Views of noise become 0.
         """
         model = self.model
         kept = self._there(views) if observed is None else observed
@@ -166,7 +160,7 @@ class ViewClassifier:
                 columns = model.view_groups_ == v
                 own[:, columns] = np.where(kept[:, [v]] & ~np.isnan(X), X, own[:, columns])
         scales = model.view_scales_[model.view_groups_]
-        return codes, own[:, scales > 0] * scales[scales > 0].astype(own.dtype), kept
+        return codes, own * scales.astype(own.dtype), kept
 
     def _there(self, views: ViewArrays) -> Array:
         """Return which samples have which view, as bool of shape (n_samples, n_views)."""

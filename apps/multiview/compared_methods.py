@@ -210,7 +210,7 @@ METHODS: dict[str, ComparedMethod] = {
     "multiview": ComparedMethod(_multiview(), chooses=True),
     "multiview-all": ComparedMethod(_multiview(view_outliers=None), chooses=True),
     "multiview-constraint": ComparedMethod(_multiview(group_bound=0.01, group_norm="inf"), chooses=True),
-    "multiview-frobenius": ComparedMethod(_multiview(**ModelChoice("frobenius")._asdict())),
+    "multiview-frobenius": ComparedMethod(_multiview(**ModelChoice("frobenius", None)._asdict())),
     "eucnmf-gs": ComparedMethod(_matrix(_eucnmf_gs)),
     "flss": ComparedMethod(_matrix(lambda rank, seed, side: FLSS(rank, side.groups, random_state=seed))),
     "manhattan": ComparedMethod(_matrix(lambda rank, seed, side: NMF(rank, random_state=seed))),

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
+from sklearn.svm import LinearSVC
 
 from visionnmf import MultiviewNMF
 from visionnmf.apps.multiview import ViewClassifier
@@ -57,6 +59,29 @@ def test_a_view_may_be_missing(made):
     mixed = classifier.predict(some)
     np.testing.assert_array_equal(mixed[1::2], classifier.predict(test)[1::2])
     np.testing.assert_array_equal(mixed[::2], classifier.predict({"a": test["a"]})[::2])
+
+
+def test_a_class_without_a_view_in_training_is_found_by_that_view(made):
+    (train, test), y, truth = made
+    train = {**train, "b": np.where((y == 0)[:, None], np.nan, train["b"])}
+    classifier = fitted(train, y, missing_values=np.nan)
+    found = classifier.decision_function({"b": test["b"]})
+    assert found.shape == (120, 4)
+    known = truth < 2  # of these the first has the other view alone in training
+    assert (found.argmax(axis=1)[known] == truth[known]).mean() > 0.8
+
+
+def test_samples_that_lack_a_view_have_a_machine_of_the_others(made):
+    """As a machine that has never seen the view, nor its prediction, nor codes that are found from it."""
+    (train, test), y, _ = made
+    model = MultiviewNMF(3, loss="frobenius", max_iter=60, random_state=0).fit(train)
+    found = ViewClassifier(model, roots=False).fit(train, y).decision_function({"b": test["b"]})
+    scale = model.view_scales_ / np.sqrt(
+        np.mean([s * (X**2).sum() / 120 for s, X in zip(model.view_scales_**2, train.values(), strict=True)])
+    )
+    rows = [np.hstack([normalize(model.transform({"b": half["b"]})), scale[1] * half["b"]]) for half in (train, test)]
+    machines = [LinearSVC(C=cost, random_state=0, dual="auto").fit(normalize(rows[0]), y) for cost in (1, 10, 100)]
+    assert min(np.abs(machine.decision_function(normalize(rows[1])) - found).max() for machine in machines) < 0.02
 
 
 @pytest.mark.filterwarnings("ignore:MultiviewNMF leaves out views that look like noise")
