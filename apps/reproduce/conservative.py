@@ -55,13 +55,13 @@ def match(parts: Array, components: Array) -> Array:
 
 def made_images(sizes: Sizes) -> Result:
     """Repeat figure 1 of Elser's notes: the images of which the mixtures are made."""
-    _, parts = mixtures(0, 1)
+    _, parts = mixtures(seed=0, n_mixtures=1)  # only the images of the mixtures are shown
     return Result([], {f"The {N_PARTS} images of MNIST.": components_picture(parts, SHAPE, most=N_PARTS, across=16)})
 
 
 def made_mixtures(sizes: Sizes) -> Result:
     """Repeat figure 2 of Elser's notes: ten of the mixtures of images."""
-    X, _ = mixtures(0, 10)
+    X, _ = mixtures(seed=0, n_mixtures=10)
     grey = grey_pictures(255 * X / X.max(axis=1, keepdims=True), SHAPE)
     return Result([], {f"Ten mixtures of {ACTIVE} images each, each scaled to white.": tiled([list(grey)])})
 
@@ -69,7 +69,7 @@ def made_mixtures(sizes: Sizes) -> Result:
 def found_images(sizes: Sizes) -> Result:
     """Repeat figure 3 of Elser's notes: the error by the number of data, and how many of the mixed images are found."""
     n_mixtures, passes, n_parts, active = sizes.pick(full=(N_MIXTURES, 200, N_PARTS, ACTIVE), quick=(1000, 60, 16, 4))
-    X, parts = mixtures(0, n_mixtures, n_parts, active)
+    X, parts = mixtures(seed=0, n_mixtures=n_mixtures, n_parts=n_parts, active=active)
     model = ConservativeNMF(n_parts, w=1.0, batch_size=len(X), max_iter=passes, random_state=0).fit(X)
     found = match(parts, model.components_)
     curve = {"w = 1": (len(X) * np.arange(1, passes + 1), model.errors_)}
@@ -138,10 +138,10 @@ def detectors(sizes: Sizes) -> Result:
 
 
 def starts(sizes: Sizes) -> Result:
-    """Compare the features of two random starts, which the notes only look at."""
+    """Compare the 100 features of MNIST that two random starts find, which Elser's notes only look at."""
     first, second = (learnt(100, seed, sizes.quick).components_ for seed in (0, 1))
     cosines = match(first, second)
-    by_chance = match(first, digits(len(first)))
+    by_chance = match(first, digits(len(first)))  # as many images, which is how well anything of MNIST would match
     survey = "a quick survey supports reproducibility"
     rows = [
         Row("mean cosine of matched features of two starts", float(cosines.mean()), paper=survey),

@@ -100,7 +100,10 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
 
 
 def race(cases: Sequence[Race], n_starts: int) -> Result:
-    """Follow RRI and OGM, two solvers of the Manhattan loss, from the same `n_starts` starts on each case."""
+    """Follow two solvers of the Manhattan loss from the same `n_starts` starts on each case.
+
+    They are RRI, rank-one residual iteration, and OGM, the optimal gradient method.
+    """
     panels, rows, tracks = [], [], {}
     for case in cases:
         found: Tracks = {name: [] for name in SOLVERS}
@@ -123,7 +126,10 @@ def race(cases: Sequence[Race], n_starts: int) -> Result:
 
 
 def made_race(sizes: Sizes) -> Result:
-    """Repeat figure 3 of the MahNMF paper: RRI and OGM on dense random matrices of two sizes."""
+    """Repeat figure 3 of the MahNMF paper: RRI and OGM on dense random matrices of two sizes.
+
+    The claims are what the paper says of small and of large problems: which method arrives first.
+    """
 
     def make(shape: tuple[int, int], seed: int) -> Array:
         """Return uniform random numbers of a shape."""
@@ -134,11 +140,14 @@ def made_race(sizes: Sizes) -> Result:
         Race("100 × 50, r = 5", partial(make, (100, 50)), 5, small_seconds, SMALL_CLAIMS),
         Race("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large_seconds, LARGE_CLAIMS),
     ]
-    return race(cases, sizes.pick(full=10, quick=1))
+    return race(cases, n_starts=sizes.pick(full=10, quick=1))
 
 
 def face_race(sizes: Sizes) -> Result:
-    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks."""
+    """Repeat figure 4 of the MahNMF paper: RRI and OGM on seven images a person, a face a column, at two ranks.
+
+    The claims are what the paper says of small and of large ranks: which method arrives first.
+    """
 
     def make(name: str, seed: int) -> Array:
         """Return PER_PERSON images of each person of a set, as a seed draws them, (n_pixels, n_images), 1 is white."""
@@ -151,7 +160,7 @@ def face_race(sizes: Sizes) -> Result:
     for title, name in (("Yale B", YALEB), ("ORL", ORL)):
         cases.append(Race(f"{title}, r = 5", partial(make, name), 5, low_seconds, SMALL_CLAIMS))
         cases.append(Race(f"{title}, r = 50", partial(make, name), 50, high_seconds, LARGE_CLAIMS))
-    return race(cases, sizes.pick(full=10, quick=1))
+    return race(cases, n_starts=sizes.pick(full=10, quick=1))
 
 
 # --- section 5.2 ------------------------------------------------------------------------------------------------------
@@ -215,7 +224,7 @@ def accuracies(sizes: Sizes, *, name: str) -> Result:
             methods=methods,
             ranks=ranks,
             rules=(rule,),
-            both=test == "corrupted",
+            both=test == "corrupted",  # corrupt the test images, too
             splits=sizes.pick(full=10, quick=1),
             random_state=FIRST_SPLIT,
             most_test=sizes.pick(full=10, quick=2),
@@ -337,12 +346,12 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) ->
     for condition in FIGURE:
         scores = cluster_scores(faces, condition, counts, n_trials, each, sizes.pick(full=100, quick=40))
         kind = spaced(condition[0])
-        accuracies, informations = (
+        accuracies, information = (
             {method: (counts, values[i].mean(axis=1), values[i].std(axis=1)) for method, values in scores.items()}
             for i in (0, 1)
         )
         accuracy_panels.append(Panel(kind, accuracies, x_label="people", y_label="accuracy, %"))
-        information_panels.append(Panel(kind, informations, x_label="people", y_label="mutual information"))
+        information_panels.append(Panel(kind, information, x_label="people", y_label="mutual information"))
         for other in ("EucNMF", "KLNMF"):
             what = f"{kind}: MahNMF clusters better than {other}"
             rows.append(compared(what, scores["MahNMF"][0].ravel(), scores[other][0].ravel(), higher=True))
@@ -432,9 +441,10 @@ RULES = "Clean test images are recognised by Algorithm 4, corrupted ones by Algo
 
 def _accuracy(number: int, name: str, data: str, claim: str, replaced: str = "") -> Experiment:
     """Return the experiment of figure `number` on the file `name`, the faces `data`; `replaced` says why these ones."""
-    run, protocol = partial(accuracies, name=name), (SEVERITIES, MODELS, RULES)  # what the paper leaves open
+    title, run = f"accuracy against rank, {data}", partial(accuracies, name=name)
+    protocol = SEVERITIES, MODELS, RULES  # sentences on what the paper leaves open, which the page shows
     return Experiment(
-        f"mahnmf/fig-{number}", f"accuracy against rank, {data}", claim, run, data, (name,), replaced, protocol
+        f"mahnmf/fig-{number}", title, claim, run, data=data, files=(name,), replaced=replaced, protocol=protocol
     )
 
 
@@ -446,10 +456,10 @@ def _clusters(number: int, name: str, counts: Sequence[int], each: int, replaced
         "clusters against the number of people",
         "MahNMF is above EucNMF and KLNMF, also with occlusion, Laplace noise, and salt and pepper.",
         partial(clusterings, name=name, counts=counts, each=each),
-        f"{'Extended Yale B' if name == YALEB else 'ORL'}, {each} images a person.",
-        (name,),
-        replaced,
-        (
+        data=f"{'Extended Yale B' if name == YALEB else 'ORL'}, {each} images a person.",
+        files=(name,),
+        replaced=replaced,
+        protocol=(
             SEVERITIES,
             MODELS + " The rank is the number of people.",
             "The paper says neither the rank nor how codes are clustered; here whitened codes are grouped by k-means.",
@@ -465,10 +475,10 @@ def _segments(number: int, n_segments: int, first: int, count: int) -> Experimen
         f"{n_segments} segments of {count} photographs",
         "MahNMF-SYM with k-means finds the objects, mostly comparably to normalised cuts, and in some cases better.",
         partial(segment_sheet, n_segments=n_segments, first=first, count=count),
-        "BSDS500, test photographs.",
-        ("bsds",),
-        "the paper does not name its photographs; these are the first ones of the test set",
-        ("Thumbnails have at most 1200 pixels, three starts and 50 sweeps, none of which the paper gives.",),
+        data="BSDS500, test photographs.",
+        files=("bsds",),
+        replaced="the paper does not name its photographs; these are the first ones of the test set",
+        protocol=("Thumbnails have at most 1200 pixels, three starts and 50 sweeps, none of which the paper gives.",),
     )
 
 

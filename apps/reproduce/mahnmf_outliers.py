@@ -100,7 +100,7 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
         frames = scene(name, sizes)
         n, *shape = frames.shape
         X = frames.reshape(n, -1).astype(np.float32)
-        parts = low_rank_parts(X, 2)
+        parts = low_rank_parts(X, rank=2)
         sheet = [picture_row(X, parts, place, (shape[0], shape[1])) for place in (n // 3, 2 * n // 3)]
         pictures[f"{name}: frame, then background and foreground by {', '.join(METHODS)}."] = tiled(sheet)
         rows += likeness_rows(f"{name}: mean difference of MahNMF's background", parts, ALIKE)
@@ -120,12 +120,13 @@ def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
     for person in people:
         X = faces.images[faces.labels == np.unique(faces.labels)[person]].reshape(-1, shape[0] * shape[1])
         X = X.astype(np.float32)[:: sizes.pick(full=1, quick=2)]
-        parts = low_rank_parts(X, 3)
+        parts = low_rank_parts(X, rank=3)
         # the share of each image that lies in shadow: pixels below a third of its median
         dark = (X < np.quantile(X, 0.5, axis=1, keepdims=True) / 3).mean(axis=1)
         middle, large = np.argsort(dark)[[len(X) // 2, 3 * len(X) // 4]]  # images with shadows of these sizes
         sheet += [picture_row(X, parts, place, shape, signed=True) for place in (middle, large)]
-        rows += likeness_rows(f"person {person + 1}: mean difference of MahNMF's faces", parts, 2 * ALIKE)
+        # ALIKE is the limit for backgrounds; that for faces is twice as large
+        rows += likeness_rows(f"person {person + 1}: mean difference of MahNMF's faces", parts, limit=2 * ALIKE)
     caption = f"Image, then face and removed light by {', '.join(METHODS)}; darker than middle grey is a shadow."
     return Result(rows, {caption: tiled(sheet)})
 
@@ -146,10 +147,10 @@ def _video(number: int, names: Sequence[str], replaced: str) -> Experiment:
         f"background and foreground, {names[0]} and {names[1]}",
         "MahNMF of rank 2 separates background and foreground without losing detail, comparably to RPCA and GoDec.",
         partial(backgrounds, names=names),
-        f"I2R: {' and '.join(names)}.",
-        files,
-        replaced,
-        OPEN,
+        data=f"I2R: {' and '.join(names)}.",
+        files=files,
+        replaced=replaced,
+        protocol=OPEN,
     )
 
 

@@ -98,7 +98,11 @@ def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tup
 
 
 def sea_scores(make: Callable[[], Any], users: list[Sessions], update: bool) -> tuple[Array, Array]:
-    """Return the scores of all users' test sessions, (n_users, n_sessions), and the thresholds; see score_user."""
+    """Return the scores of the test sessions of users of the SEA data, (n_users, n_sessions), and their thresholds.
+
+    `make` returns an unfitted detector, which is trained on each user's first sessions. With `update` it also learns
+    the test sessions that it accepts.
+    """
     scores, thresholds = zip(*(score_user(make, sessions, update) for sessions in users), strict=True)
     return np.array(scores), np.array(thresholds)
 

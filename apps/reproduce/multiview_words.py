@@ -49,8 +49,10 @@ class WordScore(NamedTuple):
 def load_words(most: int | None = None) -> WordTask:
     """Return roots of shares of Corel5k's four published features, and the words, of training and test images.
 
-    Of histograms of colours only the MOST_BINS fullest bins are kept, and of the words only those of a training image.
-    At most `most` images are read of each part, all for None.
+    Each row of the published features sums to 1. The roots of such shares are compared by Hellinger distances. The
+    first two features are bags of visual words and the other two histograms of colours, of which only the MOST_BINS
+    fullest bins are kept, and of the words only those of a training image. At most `most` images are read of each part,
+    all for None.
     """
     parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]  # only features and words
     views: list[dict[str, Array]] = [{}, {}]

@@ -57,9 +57,12 @@ def annotation_scores(
     """
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
-    def scores(codes: Array, others: Array) -> list[float]:
-        """Return accuracy, recall and normalised score, in %, of the words that training images hand on."""
-        found = score_words(test.labels, transferred(codes, others, train.labels))
+    def scores(train_codes: Array, test_codes: Array) -> list[float]:
+        """Return accuracy, recall and normalised score, in %, of the words that test images get.
+
+        Each gets words of the training images with the nearest codes. The outer `train` and `test` have the true words.
+        """
+        found = score_words(test.labels, transferred(train_codes, test_codes, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 
     found = {"features": np.tile(scores(X, Z), (len(shares), 1))}  # they have no number of components
@@ -107,7 +110,7 @@ def keywords(sizes: Sizes) -> Result:
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
     model = OnlineNMF(COMPONENTS, max_iter=EPOCHS, random_state=0, **ANNOTATING["OR-NMF"]).fit(X)
     back = np.linalg.pinv(model.components_)
-    given = transferred(X @ back, Z @ back, train.labels)
+    given = transferred(X @ back, Z @ back, train.labels)  # the words of the training images with the nearest codes
     right = (given & test.labels).sum(axis=1)
     manual = test.labels.sum(axis=1)
     whole = right == manual

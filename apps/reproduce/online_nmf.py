@@ -148,7 +148,7 @@ def objective_tracks(
     starts = [simplex_start(r, X.shape[1], 100 + seed) for seed in range(n_starts)]
     found = {}
     for setting in settings:
-        follow(X[: 2 * r], starts[0], setting, loss, 0, [])  # loads the kernels, which is not to be timed
+        follow(X[: 2 * r], starts[0], setting, loss, seed=0, marks=[])  # loads the kernels, which is not to be timed
         runs = np.array([follow(X, start, setting, loss, seed, marks)[1] for seed, start in enumerate(starts)])
         found[setting.name] = MarkedRuns(seconds=runs[:, :, 0], losses=runs[:, :, 1])
     return found
@@ -229,7 +229,8 @@ def bases(sizes: Sizes) -> Result:
         X = paper_set(name, sizes.pick(full=SAMPLES, quick=100))
         sheets[f"{name}: images"] = components_picture(X[:BASES], shape, across=BASES)
         for setting in SEVEN:
-            H = follow(X, simplex_start(BASES, X.shape[1], 0), setting, "frobenius", 0, [])[0]
+            start = simplex_start(BASES, X.shape[1], seed=0)
+            H, _ = follow(X, start, setting, "frobenius", seed=0, marks=[])  # no objectives are recorded
             found[setting.name].append(f"{mean_sparseness(H):.3f}")
             sheets[f"{name}: {setting.name}"] = components_picture(H, shape, across=BASES)
     rows = []
@@ -259,7 +260,7 @@ def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_spl
             for seed, train in enumerate(drawn):
                 # `seed` drew the split and draws the order of samples; another seed makes the start independent of them
                 start = simplex_start(r, X.shape[1], 200 + seed)
-                H, _ = follow(X[train], start, setting, "frobenius", seed, [])
+                H, _ = follow(X[train], start, setting, "frobenius", seed=seed, marks=[])
                 found[setting.name][i, seed] = _nearest(X @ np.linalg.pinv(H), people.labels, train)
     return found
 
@@ -309,12 +310,16 @@ SPARSE = "DenseHue features of 499 photographs of Corel5k; IAPR TC12 is not at h
 
 def _figure(number: int, name: str, title: str, claim: str, **options: Any) -> Experiment:
     """Return the experiment of a figure of objective curves; `options` are those of :func:`objective_curves`."""
-    # `name` is the data set, `title` says what is compared, and `claim` what the paper finds.
+    # `name` is the data set, `title` says what is compared, and `claim` what the paper finds. The paper's sparse data
+    # are of IAPR TC12; ours are others, which `replaced` says.
     run = partial(objective_curves, name=name, **options)
     replaced = SPARSE if name == "sparse" else ""
     title = f"objective of {title}, {'sparse data' if name == 'sparse' else name}"
     data = FACES.get(name, "500 samples of 100 features of IAPR TC12 in the paper.")
-    return Experiment(f"or-nmf/fig-{number}", title, claim, run, data, (FILES[name],), replaced, PROTOCOL)
+    files = (FILES[name],)
+    return Experiment(
+        f"or-nmf/fig-{number}", title, claim, run, data=data, files=files, replaced=replaced, protocol=PROTOCOL
+    )
 
 
 def _recognition(number: int, name: str, replaced: str = "") -> Experiment:
@@ -325,10 +330,10 @@ def _recognition(number: int, name: str, replaced: str = "") -> Experiment:
         f"recognition against the number of components, {'CBCL' if replaced else 'ORL'}",
         "OR-NMF, MOR-NMF and WOR-NMF recognise more than OMF, OMF-DA, ONMF and INMF.",
         partial(recognition, name=name),
-        f"{people}; 3, 5 or 7 images of each person train, and the others test.",
-        (f"{name}.npz",),
-        replaced,
-        (
+        data=f"{people}; 3, 5 or 7 images of each person train, and the others test.",
+        files=(f"{name}.npz",),
+        replaced=replaced,
+        protocol=(
             "Two epochs over the training images, each method as in the objective curves.",
             "The codes are the images times the pseudo-inverse of the components, as in the paper's section V.C.",
             "Ranks above the number of training images are run as they are.",

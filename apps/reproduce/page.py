@@ -57,7 +57,8 @@ def write_page(
 ) -> list[str]:
     """Write ``index.html`` and ``index.md`` about the experiments `found` to a folder, and return their paths."""
     # `outcomes` has those that were run, by name. `command` repeats the run, and the page warns of the figures of a
-    # `quick` one.
+    # `quick` one. Both files begin with MARK, by which `check_page` has seen, before the run, that existing ones are
+    # ours and may be replaced.
     blocks = _blocks(found, outcomes, command, quick)
     texts = {"index.html": _html(blocks), "index.md": _markdown(blocks)}
     for name, text in texts.items():

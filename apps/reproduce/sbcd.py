@@ -162,22 +162,25 @@ def random_curves(sizes: Sizes) -> Result:
         for loss in LOSSES
         for shape, rank in problems
     ]
-    return followed(cases, seconds)
+    return followed(cases, budget=seconds)
 
 
 def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
     # The last two claims of each divergence are about the multiplicative updates and gradient descent.
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
-    return followed(cases, sizes.pick(full=60.0, quick=2.5))
+    return followed(cases, budget=sizes.pick(full=60.0, quick=2.5))  # CPU seconds of each method
 
 
 def variant_curves(sizes: Sizes) -> Result:
-    """Repeat figure 4 of the sBCD paper: sBCD beside its variants AL-A and AL-B."""
+    """Repeat figure 4 of the sBCD paper: sBCD beside its variants AL-A and AL-B.
+
+    These replace the divergence by weighted least squares: AL-A with weights from the data, AL-B with equal ones.
+    """
     shape, rank, n_starts, seconds = sizes.pick(full=((1500, 1000), 30, 3, 30.0), quick=((300, 200), 15, 1, 1.0))
     cases = [uniform_case(loss, shape, rank, n_starts, VARIANTS, VARIANT_CLAIMS) for loss in ("KL", "IS", "Beta")]
     cases += [face_case(loss, sizes, VARIANTS, VARIANT_CLAIMS) for loss in ("KL", "IS")]
-    return followed(cases, seconds)
+    return followed(cases, budget=seconds)
 
 
 def sparse_curves(sizes: Sizes) -> Result:
@@ -187,7 +190,7 @@ def sparse_curves(sizes: Sizes) -> Result:
         uniform_case("KL", shape, rank, n_starts, VARIANTS, VARIANT_CLAIMS, l1=ALPHA),
         face_case("KL", sizes, VARIANTS, VARIANT_CLAIMS, l1=ALPHA),
     ]
-    return followed(cases, seconds)
+    return followed(cases, budget=seconds)
 
 
 def smooth_signals(seed: int) -> tuple[Array, Array]:
