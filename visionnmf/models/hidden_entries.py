@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["COMPONENTS", "FRACTION", "ITERATIONS", "SPLITS", "fit_shown", "hidden_entries", "loss_scores", "part_of"]
+__all__ = ["COMPONENTS", "FRACTION", "ITERATIONS", "SPLITS", "Splits", "fit_shown", "loss_scores", "part_of"]
 
 Array = NDArray[Any]
 
@@ -29,44 +30,58 @@ LARGEST_SAMPLE = (2000, 1000)  # samples and features; of larger data a random p
 OUTLIERS = 0.2
 
 
+class Splits(NamedTuple):
+    """How entries are hidden from fits: how often, what share of them, and by which random numbers."""
+
+    n_splits: int
+    fraction: float  # above 0, at most 0.5
+    rng: np.random.RandomState
+
+    @classmethod
+    def checked(cls, n_splits: Any, fraction: Any, random_state: Any) -> Splits:
+        """Return the splits for a user's parameters; raise ParameterError if one is not allowed."""
+        return cls(
+            check_count(n_splits, "n_splits"),
+            check_number(fraction, "fraction", 0, 0.5, without_low=True),
+            check_random_state(random_state),
+        )
+
+    def hide(self, weights: Array) -> Iterator[tuple[Array, int]]:
+        """Yield for each split the weights of the hidden entries, 0 elsewhere, and a seed; refuse hiding none."""
+        for _ in range(self.n_splits):
+            held = weights * (self.rng.random_sample(weights.shape) < self.fraction)
+            if not held.any():
+                raise ParameterError(
+                    f"fraction must hide at least one of {held.size} entries; got {self.fraction!r}; raise it"
+                )
+            yield held, int(self.rng.randint(SEEDS))
+
+
 def loss_scores(
     estimator: Any,
     data: Array,
-    entries: Array,
+    weights: Array,
     losses: Sequence[str | float],
-    n_splits: int,
-    fraction: float,
-    rng: np.random.RandomState,
+    splits: Splits,
     callback: Callable[[int, int], Any] | None = None,
 ) -> Array:
-    """Return the error of each loss in each split, (n_losses, n_splits), at a `fraction` of the entries that is hidden.
+    """Return the error of each loss in each split, (n_losses, n_splits), at the entries that it hides.
 
-    `estimator` is an NMF, which gets each of the losses, and `entries` are the weights of the dense data.
+    `estimator` is an NMF, which gets each of the losses, and `weights` are those of the entries of the dense data.
     """
     # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
     estimator = clone(estimator).set_params(loss_parameter=None, missing_values=None, callback=None, verbose=0)
-    scores = np.empty((len(losses), n_splits))
-    for split, (held, seed) in enumerate(hidden_entries(entries, n_splits, fraction, rng)):
+    scores = np.empty((len(losses), splits.n_splits))
+    for split, (held, seed) in enumerate(splits.hide(weights)):
         residuals = []
         for i, loss in enumerate(losses):
             model = clone(estimator).set_params(loss=loss, random_state=seed)
-            codes, _ = fit_shown(model, data, entries - held)
+            codes, _ = fit_shown(model, data, weights - held)
             residuals.append(np.abs(data - codes @ model.components_)[held > 0])
             if callback is not None:
                 callback(split * len(losses) + i + 1, scores.size)
         scores[:, split] = _trimmed_errors(np.array(residuals, np.float64), data[held > 0], held[held > 0])
     return scores
-
-
-def hidden_entries(
-    entries: Array, n_splits: int, fraction: float, rng: np.random.RandomState
-) -> Iterator[tuple[Array, int]]:
-    """Yield for each split the weights of the hidden entries, 0 elsewhere, and a seed; refuse hiding none."""
-    for _ in range(n_splits):
-        held = entries * (rng.random_sample(entries.shape) < fraction)
-        if not held.any():
-            raise ParameterError(f"fraction must hide at least one of {held.size} entries; got {fraction!r}; raise it")
-        yield held, int(rng.randint(SEEDS))
 
 
 def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state, plot_axes
+from visionnmf._checks import brief, check_callable, plot_axes
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_data, check_loss, check_weights
-from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, loss_scores, part_of
+from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
 from .nmf import NMF
 
 __all__ = ["LossSelection", "select_loss"]
@@ -129,17 +129,15 @@ def select_loss(
     if estimator is not None and not isinstance(estimator, NMF):
         raise ParameterError(f"estimator must be a visionnmf.NMF; got {estimator!r:.80}")
     tried = _checked_losses(losses)
-    n_splits = check_count(n_splits, "n_splits")
+    splits = Splits.checked(n_splits, fraction, random_state)
     callback = check_callable(callback, "callback")
-    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)  # above 0, at most 0.5
-    rng = check_random_state(random_state)
     checked = NMF() if estimator is None else clone(estimator)
     data, observed = check_data(checked, X, reset=True, missing=checked.missing_values, sparse=True)
     data, counted = check_weights(weights, observed, data)
-    data, entries = part_of(data, counted, checked.missing_values == 0, rng)
+    data, entries = part_of(data, counted, checked.missing_values == 0, splits.rng)
     if estimator is None:
         checked = NMF(max(1, min(COMPONENTS, min(data.shape) // 3)), max_iter=ITERATIONS)
-    scores = loss_scores(checked, data, entries, tried, n_splits, fraction, rng, callback)
+    scores = loss_scores(checked, data, entries, tried, splits, callback)
     order = np.argsort(scores.mean(axis=1), kind="stable")
     return LossSelection(tried[order[0]], [tried[i] for i in order], scores[order])
 

@@ -44,7 +44,7 @@ from .data_checks import (
 )
 from .elsewhere import fit_elsewhere, is_elsewhere, transform_elsewhere
 from .fits import NO_FIT, Found, Start, normalise
-from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, loss_scores, part_of
+from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
 from .initialisation import start_factors
 from .linear_model import WORDS, LinearModel, explains
 from .lost_samples import warn_zero_codes
@@ -456,7 +456,7 @@ class NMF(WithPenalties, LinearModel):
         rng = check_random_state(check_seed(self.random_state))
         # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries
         part, weights = part_of(data, entries, self.missing_values == 0, rng)
-        return able[loss_scores(trial, part, weights, able, SPLITS, FRACTION, rng).mean(axis=1).argmin()]
+        return able[loss_scores(trial, part, weights, able, Splits(SPLITS, FRACTION, rng)).mean(axis=1).argmin()]
 
     def _set_found(self, found: Found) -> None:
         """Set the attributes of a fit from what it `found`; warn if most samples got codes of 0."""

@@ -13,12 +13,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state, plot_axes
+from visionnmf._checks import brief, check_callable, check_count, plot_axes
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_data, check_weights, fitted_loss, loss_in_use
-from .hidden_entries import fit_shown, hidden_entries
+from .hidden_entries import Splits, fit_shown
 from .nmf import NMF
 
 __all__ = ["RankSelection", "select_rank"]
@@ -143,17 +143,15 @@ def select_rank(
         raise ParameterError(f"estimator must be a visionnmf.NMF; got {estimator!r:.80}")
     if estimator.loss == choices.AUTO:  # each rank could have another one, and their values cannot be compared
         raise ParameterError("loss of the estimator must be a name or a number; got 'auto'; take that of select_loss")
-    n_splits = check_count(n_splits, "n_splits")
+    splits = Splits.checked(n_splits, fraction, random_state)
     callback = check_callable(callback, "callback")
-    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)  # above 0, at most 0.5
     data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=False)
     data, counted = check_weights(weights, observed, data)
     entries = np.ones_like(data) if counted is None else counted
     tried = _ranks(ranks, data.shape)
-    rng = check_random_state(random_state)
-    scores = np.empty((len(tried), n_splits))
+    scores = np.empty((len(tried), splits.n_splits))
     unfinished = 0
-    for split, (held, seed) in enumerate(hidden_entries(entries, n_splits, fraction, rng)):
+    for split, (held, seed) in enumerate(splits.hide(entries)):
         for i, rank in enumerate(tried):
             model = clone(estimator).set_params(n_components=int(rank), random_state=seed)
             scores[i, split], converged = _score(model, data, entries - held, held)
