@@ -80,17 +80,18 @@ class ViewClassifier:
             raise ParameterError(f"y must have a class for each of the {n_samples} samples; got {len(y)}")
         check_is_fitted(self.model)
         self._views, self._y = dict(views), y
-        codes, own = self._parts(views)[:2]
+        # `own` are the views side by side, where the model has filled in what is missing.
+        codes, own, _ = self._codes_and_views(views)
         whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
-        # The views have an energy of 1 each in the end, as have the codes, whose rows get a norm of 1.
-        self._size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
+        # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
+        self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
         features = self._joined(codes, own, whole)
-        basis = _row_basis(features)
+        basis = _row_basis(features)  # in these coordinates a support vector machine (SVM) is the same, and faster
         machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
         found, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features @ basis, y)
-        # without cross-validation `found` is the machine itself
+        # `inner_` is the accuracy in cross-validation; without one, `found` is the SVM itself.
         self._best = getattr(found, "best_estimator_", found)
-        self._machines = {whole: (basis, self._best)}
+        self._svms = {whole: (basis, self._best)}
         self.classes_ = found.classes_
         return self
 
@@ -103,37 +104,43 @@ class ViewClassifier:
         return self._judged("decision_function", views)
 
     def _judged(self, method: str, views: ViewArrays) -> Array:
-        """Return what a method of the machines says of samples, each by the machine of the views that it has."""
-        codes, own, kept = self._parts(views)
+        """Return what a method, such as "predict", of the SVM for the views that a sample has says of each sample."""
+        codes, own, kept = self._codes_and_views(views)
+        # `kept` (n_samples, n_views) marks the views that count; each set of views that some sample has is a pattern.
         patterns, which = np.unique(kept & (self.model.view_weights_ > 0), axis=0, return_inverse=True)
         members = [np.flatnonzero(which.ravel() == p) for p in range(len(patterns))]
         found = []
         for pattern, rows in zip(patterns.tolist(), members, strict=True):
-            basis, machine = self._machine(tuple(pattern))
-            found.append(getattr(machine, method)(self._joined(codes[rows], own[rows], pattern) @ basis))
+            basis, svm = self._svm_for(tuple(pattern))
+            found.append(getattr(svm, method)(self._joined(codes[rows], own[rows], pattern) @ basis))
         return np.concatenate(found)[np.argsort(np.concatenate(members))]
 
-    def _machine(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
-        """Return the machine for samples that have the views that `pattern` marks, and the basis of its coordinates."""
-        if pattern not in self._machines:
+    def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
+        """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates.
+
+        It is fitted when it is first needed, to the training samples with only these views.
+        """
+        if pattern not in self._svms:
             there = self._there(self._views)
             seen = there & pattern
             # A training sample that has none of these views is coded from those that it has.
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
-            codes, own = self._parts(self._views, seen)[:2]
+            codes, own, _ = self._codes_and_views(self._views, seen)
             features = self._joined(codes, own, pattern)
             basis = _row_basis(features)
-            self._machines[pattern] = basis, clone(self._best).fit(features @ basis, self._y)
-        return self._machines[pattern]
+            self._svms[pattern] = basis, clone(self._best).fit(features @ basis, self._y)
+        return self._svms[pattern]
 
     def _joined(self, codes: Array, own: Array, pattern: Sequence[bool]) -> Array:
         """Return codes and the views that `pattern` marks side by side, of unit norm.
 
-        The rows of the codes get a norm of 1. `_size` brings the energy of each view to 1 on average.
+        `own` (n_samples, n_features) are the views, filled in by the model. The rows of the codes get a norm of 1.
+        `_view_size` brings the energy of each view to 1 on average.
         """
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
-        codes = signed_roots(codes, self._gram()) if self.roots else codes  # square roots, where they may be taken
-        return normalize(np.hstack([normalize(codes), own[:, columns] / self._size]))
+        # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
+        codes = signed_roots(codes, self._gram()) if self.roots else codes
+        return normalize(np.hstack([normalize(codes), own[:, columns] / self._view_size]))
 
     def _gram(self) -> Array:
         """Return the inner products (n_components, n_components) of the components in the scaled views."""
@@ -141,7 +148,7 @@ class ViewClassifier:
         H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
         return np.asarray(H @ H.T)
 
-    def _parts(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array, Array]:
+    def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array, Array]:
         """Return codes, the views side by side in the scale of the model, and which of these are not its prediction.
 
         `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. The model also
