@@ -125,7 +125,9 @@ def _checked(field: OptionField, value: Any) -> Any:
         raise ValueError(f"must be {FORMS[form]}; got {_shown(value)}")
     try:
         return field.check(value)
-    except ParameterError as error:  # "name must be ...": the caller names the key instead of the field
+    except ParameterError as error:
+        # The message is "name must be ...". The caller puts the key in the place of the name. Choices are listed
+        # without the brackets and quotes of a Python list.
         raise ValueError(without_brackets(str(error).partition(" ")[2])) from None
 
 

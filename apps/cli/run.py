@@ -58,7 +58,12 @@ class Tally:
     cluster_lost: bool = False
 
     def exit_code(self) -> int:
-        """Return the exit code of a run that was not interrupted: 0 to 3, as the docstring of this module says."""
+        """Return the exit code of a run that was not interrupted; the docstring of this module lists the codes.
+
+        It is 3 for alarms that the user wants to be told by the code, and 0 if nothing failed. Otherwise 1 says that
+        some inputs were fine (done, or with results that exist already) or that visionnmf itself is at fault, and 2
+        that no input could be used or the cluster was lost.
+        """
         if self.alarmed:
             return 3
         if not self.failed:

@@ -67,7 +67,7 @@ class Ending:
         self.number = 0  # of the signal that asked for the end; 0 if none came
 
     def __call__(self) -> bool:
-        """Return whether the work should end."""
+        """Return whether the work should end, because a signal has come; `number` is 0 until then."""
         return bool(self.number)
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:

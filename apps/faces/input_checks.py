@@ -254,8 +254,9 @@ def check_one_scale(images: Array, white: float) -> None:
     which white is 1. The warning is for images that were probably divided by 255 twice.
     """
     largest = images.max(axis=1, initial=0)
-    # Images of fractions have values up to about 1 (at most ABOVE), and TWICE, about 1 / 255, if they were divided by
-    # 255 twice. Beyond the share LIT of white, the brightest image is bright enough to tell.
+    # Images of fractions have values up to about 1 (at most ABOVE), and up to about 1 / 255 (at most TWICE) if they
+    # were divided by 255 twice. `_division_to_undo` tells from their largest value whether they must be multiplied by
+    # 255 to undo that, or by 1. Beyond the share LIT of white, the brightest image is bright enough to tell.
     brightest, small = float(largest.max(initial=0)), (largest > 0) & (largest <= ABOVE)
     if brightest > LIT * white > ABOVE:  # bright enough to tell, and white is 255 or 65535
         for number in np.flatnonzero(small & (images % 1 > 0).any(axis=1))[:1]:

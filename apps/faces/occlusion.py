@@ -135,14 +135,15 @@ class RobustResidual(BaseEstimator):
         # `means_` (n_people, n_pixels) are the people's mean images. `differences_` (n_differences, n_pixels) are
         # directions in which images of anybody differ, with the variances `spread_`, and `own_` (n_people, n_own,
         # n_pixels) those of each person, with the variances `own_spread_`; rows of 0 fill up for those with few images.
-        # Two rough distances choose the people to compare.
-        far, weights, noise = self._start(image, visible)
-        rough = far, self._unweighted(image, visible)
-        # `weights` (n_pixels,) say which pixels seem visible, and `noise` is the variance of the pixels' noise over the
-        # mean square of the image.
+        # An explanation by the whole gallery gives the first distances (n_people,), `weights` (n_pixels,), which say
+        # which pixels seem visible, and `noise`, the variance of the pixels' noise over the mean square of the image.
+        by_gallery, weights, noise = self._start(image, visible)
+        # Compare the people who are among the nearest by that distance or by another rough one.
+        rough = by_gallery, self._unweighted(image, visible)
         near = np.unique([np.argsort(some, kind="stable")[:NEAREST] for some in rough])
-        # The square of a residual that counts half (`scale`), and of one that costs as much as a usual difference
-        # (`usual`). Noise beyond CALM**2 raises both. The constants are for a mean square of 1; images have norm 1.
+        # `scale` is the square of the residual that counts half, and `usual` that of the residual that costs as much as
+        # a difference of the usual size. Without noise they are LIMIT**2 and USUAL**2, and noise beyond CALM**2 raises
+        # both. The constants are for images with a mean square of 1, and these have norm 1, hence the division.
         more = max(noise - CALM**2, 0)
         scale, usual = (LIMIT**2 + NOISY**2 * more) / len(image), (USUAL**2 + more) / len(image)
         # For each of these people, the mean image and the differences, (n_near, 1 + n_differences, n_pixels).

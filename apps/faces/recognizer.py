@@ -517,13 +517,13 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return self._decompose(*self._check_new(X, mask))
 
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
-        """Return new images and the mask of their missing pixels."""
+        """Return new images, and the mask of missing pixels: those of `mask`, and those that the search finds."""
         check_is_fitted(self)
         input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)  # now, and in fit
         input_checks.check_images(X, self.image_shape)
         data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
         input_checks.check_scale(data, self.white_, self.brightest_)
-        return data, given | self._found(data, given, self.missing_)
+        return data, given | self._found(data, given, self.missing_)  # `missing_` names the search, such as "blocks"
 
     def _masked(self, data: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return checked images with 0 under the mask that the caller gave, and this mask in their shape.

@@ -332,8 +332,9 @@ class EigenCooccurrence(_Baseline):
 
     def _score(self, session: Symbols) -> float:
         """Return the distance to the nearest training session among the components, plus that to their space."""
-        # `_mean` (n_pairs,) and `_components` (r, n_pairs) are of the flattened matrices of the training sessions,
-        # whose coordinates are `_features` (n_sessions, r).
+        # `_matrix` counts for each pair of commands how often one follows the other closely. `_mean` (n_pairs,) and
+        # `_components` (r, n_pairs) are of the flattened matrices of the training sessions, whose coordinates are
+        # `_features` (n_sessions, r).
         x = self._matrix(session) - self._mean
         feature = self._components @ x
         # Pythagoras: the components are orthonormal; the difference may be slightly negative by rounding.

@@ -161,9 +161,11 @@ class FactorProfile(Profile):
         return row.toarray()[0], codes @ components, float(codes.sum())
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return the probability of each command of a session: a mixture of its approximation and of a floor."""
-        # The floor makes each of VOCABULARY commands possible, also new ones, which have no column in the approximation
-        # (`_columns`). `own` is there for :meth:`Profile.probabilities` alone.
+        """Return the probability of each command of a session: its share of the approximation, mixed with a floor."""
+        # `_approximate` returns the session's row of counts, its approximation by the components (n_commands,), and the
+        # sum of its codes. The floor makes each of VOCABULARY commands possible, also new ones, which have no column in
+        # the approximation (`_columns`). MIN_DISTANCE prevents a division by 0. `own` is not used here: it is an
+        # argument of :meth:`Profile.probabilities`, which this method replaces.
         _, approximation, _ = self._approximate(session)
         share = (1 - FLOOR_SHARE) * approximation / max(approximation.sum(), MIN_DISTANCE)
         floor = FLOOR_SHARE / VOCABULARY

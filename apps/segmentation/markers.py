@@ -204,8 +204,9 @@ def cut_at_markers(
 def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
     """List (merge, region, region) in the order in which the tree removes borders.
 
-    The order is by the merge at which the two regions meet, and then by the border's own strength. Besides the pairs of
-    regions that touch, there is one pair for each merge of islands of a mask, which do not touch.
+    The order is by the merge at which the two regions meet, and then by the border's own strength, from 0 to 1. If the
+    segmented area, a mask, has several parts that do not touch, the tree joins these islands last. For each such merge
+    there is one more pair, with a region of either side and the greatest strength.
     """
     n = hierarchy.n_regions
     first = list(range(n))  # a region of each node: of regions, then of merges, which join the two nodes in `children`

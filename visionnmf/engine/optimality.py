@@ -325,15 +325,18 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the gradient's columns for a block of sparse rows.
+        """Write the gradient with respect to the codes `F` of a block of sparse rows to these columns of `result`.
+
+        `form` has the derivative of the loss at stored entries. If the loss is `form.squared`, it is ``p^2 / 2`` at
+        data of 0 for the model p, so that the gradient there is the matrix `if_zero` times `F`; otherwise it is p times
+        a constant, and `if_zero` is the gradient.
 
         `kink` is the largest derivative at a residual of 0, where the loss has a kink; 0 if it has none. At the stored
         entries whose residual is at most `tiny`, `balance` chooses derivatives between -kink and kink that make the
         gradient smallest. `weight` is that of entries that are not stored.
         """
         part = slice(*block)
-        # `points` (n, r) is the fixed factor, `levels` the smallest model of each row, and `if_zero` the gradient as if
-        # all data were 0
+        # `points` (n, r) is the fixed factor; entries of the model below `levels`, one for each row, are raised to it
         stored = X[part].astype(np.float64)
         model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)

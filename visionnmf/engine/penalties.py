@@ -258,8 +258,8 @@ class Graph(Smooth):
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
     def lipschitz(self) -> float:
-        # a bound of the largest eigenvalue of the Laplacian: the largest sum of the degrees of two neighbours
-        # (Anderson & Morley 1985)
+        # The Lipschitz constant of the gradient F L is the largest eigenvalue of the Laplacian L, which is at most the
+        # largest sum of the degrees of two neighbours (Anderson & Morley 1985).
         i, j, _ = self._edges  # the two points of each edge; its affinity is not needed
         return float((self.degrees[i] + self.degrees[j]).max(initial=0))
 

@@ -161,7 +161,10 @@ def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
 def fit_starts(
     S: Array, starts: list[Array], c: Array, *, max_iter: int, tol: float, loss: str = "manhattan"
 ) -> list[Fit]:
-    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order."""
+    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order.
+
+    `S` (n, n) is the symmetric matrix, each start a factor (r, n), and `c` (n,) are the weights of the nodes.
+    """
 
     def run(block: tuple[int, int]) -> Fit:
         """Fit from the start of number ``block[0]``, in place; blocks hold one start each."""

@@ -489,9 +489,11 @@ class Estimator(Field):
         return model
 
     def _fitted_place(self, place: Place) -> Place:
-        """Return the place of the model's fitted attributes, whose dimension names are not those of the state around.
+        """Return the place of the fitted attributes, with the model's own names of dimensions and their known sizes.
 
-        `sizes` has the dimensions that both know, as pairs: the name in the model, and the name or product outside.
+        A place knows the sizes of the dimensions of arrays by name. A model's "features" are others than those of the
+        state that contains the model, so :meth:`Place.apart` begins with the names in `sizes` only: pairs of a name in
+        the model and of the name or product that it stands for outside, such as "height*width".
         """
         return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 

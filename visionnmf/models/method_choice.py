@@ -32,9 +32,10 @@ MARGIN = 0.035  # by which the robust method must be better, as a share of the v
 
 
 def n_tried(n_first: int) -> int:
-    """Return how many samples are tried, if the components start from `n_first`.
+    """Return how many samples are tried: SAMPLES, or more if the components need `n_first` samples to start from.
 
-    The trial models learn all but one of TESTED samples, and these must be `n_first` at least. (-(-a // b) rounds up.)
+    One sample in TESTED is held out to test the trial models. They learn from the others, and these must be at least
+    `n_first`. (-(-a // b) rounds up.)
     """
     return max(SAMPLES, -(-n_first * TESTED // (TESTED - 1)))
 

@@ -159,7 +159,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         n_components = self.n_components_ = len(learnt.H)
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
-        # At least half of the pixels have the noise floor of the camera, which therefore is the minimum.
+        # At least half of the pixels have the noise floor of the camera, which therefore is the minimum. `dynamic` has
+        # the places where the background itself moves, such as water, and the noise there; None if there are none.
         self._decision = MaskDecision(learnt.noise_scale, float(learnt.noise_scale.min()), learnt.dynamic)
         # What `find_codes` needs for a new frame: how near a pixel must be to agree, the components at the pixels that
         # determine the codes, and the learnt codes with their median as starting points.

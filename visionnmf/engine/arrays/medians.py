@@ -127,14 +127,15 @@ def _moved(E: Any, a: Any, change: Any) -> Any:
 
 
 def _steps(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any]:
-    """Return the steps at which each residual becomes 0, infinite for those that do not, and the jumps there.
+    """Return the steps of a code at which each residual becomes 0, infinite if it does not, and the jumps there.
 
-    All are (n_rows, n). A step goes up or down with `sign` (n_rows, 1), and the derivative then jumps by twice the
-    weight: the coefficients `a` (n,) times the entry weights `M`, or None.
+    All are (n_rows, n). A step takes one code of each row up or down with `sign` (n_rows, 1), which changes its
+    residuals to ``E - sign * step * a`` with the coefficients `a` (n,) >= 0. Where one becomes 0, the derivative of the
+    loss jumps by twice the weight, `a` times the entry weight in `M` (None: 1). Residuals up to `tiny` are 0 already.
     """
     xp = namespace_of(E)
     weights = a + xp.zeros_like(E) if M is None else M * a
-    ahead = sign * E
+    ahead = sign * E  # how far each residual is from 0 in this direction; negative if the step leads away from it
     valid = (tiny < ahead) & (weights > 0)
     steps = ahead / xp.where(valid, a + xp.zeros_like(E), xp.ones_like(E))
     return xp.where(valid, steps, xp.zeros_like(E) + np.inf), xp.where(valid, 2 * weights, xp.zeros_like(E))

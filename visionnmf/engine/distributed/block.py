@@ -376,7 +376,8 @@ class _ZeroResiduals:
         The loss has a kink there: a derivative may be any number between minus and plus the entry of `bounds` (n_rows,
         n), a sparse array that stores only these entries. `unit` (n_rows, r) are codes in units of their norms, `H` (r,
         n) the components and `box` their bounds, at which a gradient of one sign is allowed. A feature whose gradient
-        has a norm below `enough` is done. The derivatives become the `goal`; `signs` stay until :meth:`move`.
+        has a norm below `enough` is done. The chosen derivatives become the `goal`, one for each stored entry. Those
+        that count at present, `signs`, stay as they are until :meth:`move`.
         """
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)

@@ -106,7 +106,9 @@ class _Buffer(State):
         return cls(samples, codes, None, np.empty(0, np.int64))
 
     def check(self, H: Array) -> None:
-        # the buffer has a row for each sample, and `sizes` are the numbers of samples of its batches
+        # Raise ValueError if a state, as one read from a file, does not fit the components. Arrays need the dtype of H.
+        # The buffer has a row for each sample, and `sizes` are the numbers of samples of its batches. `steps` counts
+        # batches, and `largest_gradient` is the largest norm of a gradient so far.
         (n_components, n_features), n_samples = H.shape, int(self.sizes.sum())
         check_array(self.samples, "samples", (n_samples, n_features), H)
         check_array(self.codes, "codes", (n_samples, n_components), H)

@@ -313,7 +313,10 @@ class Half:
         targets, right = self.targets, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
-            """Write the targets V of least squares of a chunk to `targets`, and ``H @ V.T`` to `right`, by blocks."""
+            """Write the least-squares targets V of the rows of a chunk to `targets`, and ``H @ V.T`` to `right`.
+
+            `step` holds what all rows share: the components H, 1 / rho, and the factor of the dual.
+            """
             for start, stop in self._blocks(chunk):
                 right[:, start:stop] = self._write_targets(start, stop, Wt, step, targets[start:stop])
 

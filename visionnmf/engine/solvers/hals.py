@@ -350,10 +350,11 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Allocate the data filled with the model plus clipped residuals, or take `out`.
+        """Allocate the targets of least squares, or take `out`: the model plus residuals clipped to [-delta, delta].
 
-        If `problem` has a block of the rows only, `largest` is the largest weight of all rows; None: that of its own.
-        The loss and so the penalties are divided by it.
+        Least squares on these targets majorises the Huber loss with the parameter delta, divided by the largest weight,
+        and so the penalties are divided by it too. If `problem` has a block of the rows only, `largest` is the largest
+        weight of all rows; None: that of its own.
         """
         # without weights the largest one, which is all that the base class takes from them, is 1
         weights = np.ones((1, 1), problem.X.dtype) if problem.weights is None else problem.weights

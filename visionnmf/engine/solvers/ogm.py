@@ -243,8 +243,10 @@ class _Smoothed:
         """
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")
-        if not self.half_widths.all():  # 0 for a feature that no component uses and that is left out
-            return float("inf")  # there u = 0, and the loss would count as a gap
+        # The half-width of the parabola that smooths a feature's kink is 0 if no component uses the feature. It is then
+        # left out, with u = 0, and its whole loss would count as a gap.
+        if not self.half_widths.all():
+            return float("inf")
         corners = np.where(gradient > 0, penalty.low, penalty.high)
         # `gradient` is A u, `inner` holds <x, u>, and `value` is the loss
         lower = float(np.vdot(corners, gradient.astype(np.float64))) - float(self.inner.sum())

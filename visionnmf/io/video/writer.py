@@ -239,6 +239,7 @@ def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str
         return "ffv1", "gray" if grey else "bgr0", options | ({"slices": "1"} if width == 1 else {})
     # H.264 with colours at half resolution takes even sides only
     if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
-        fewer = _FEWER_HELD if width * height > _LARGE else {}
-        return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20", **fewer}
+        # x264 holds several frames in memory before it writes the first one; of large pictures it should hold fewer
+        fewer_held = _FEWER_HELD if width * height > _LARGE else {}
+        return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20", **fewer_held}
     return "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "24", "b": "0"}
