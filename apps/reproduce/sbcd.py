@@ -169,7 +169,8 @@ def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
     # The last two claims of each divergence are about the multiplicative updates and gradient descent.
     cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
-    return followed(cases, budget=sizes.pick(full=60.0, quick=2.5))  # CPU seconds of each method
+    seconds = sizes.pick(full=60.0, quick=2.5)  # on the processor, for each method
+    return followed(cases, budget=seconds)
 
 
 def variant_curves(sizes: Sizes) -> Result:

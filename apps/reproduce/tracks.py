@@ -96,7 +96,8 @@ def solver_track(
 def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> None:
     """Run one iteration of each solver from a copy of `start`, which loads the kernels and is not to be timed."""
     for solver in solvers:
-        solver_track(solver, problem, start, budget=1e-9)  # seconds, which the first iteration spends
+        # the budget is in seconds, which the first iteration spends
+        solver_track(solver, problem, start, budget=1e-9)
 
 
 def curves_of(

@@ -98,7 +98,8 @@ def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
     def fill(block: tuple[int, int]) -> None:
         """Write the colours that a block of pixels shows in many frames, `main` and `second`, and flags on them.
 
-        A fast kernel first finds the few pixels that may show others than the modelled background.
+        A fast kernel first finds the few pixels that may show others than the modelled background. `rules` say how near
+        values of one level are, and what share of the weight a level needs.
         """
         start, stop = block
         main[start:stop] = second[start:stop] = to_uint8(_shown(H[:, start:stop], typical_codes))  # the modelled level
