@@ -77,5 +77,5 @@ def files_travel() -> bool:
 
 
 def is_shared(processes: int, jobs: int) -> bool:
-    """Return whether jobs are shared: among workers of a cluster, or among several processes if there are as many."""
+    """Return whether jobs are shared among workers of a cluster, or, if there are two or more, among processes."""
     return jobs > 0 if cluster_address() is not None else min(processes, jobs) > 1

@@ -293,9 +293,10 @@ class _Uploads(_Workers):
     def _send(self, future: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Send a call and its files once the gate lets it through; `future` gets its outcome, or the error."""
         # A function says by the attribute `takes_files` that its arguments name files. `_hand_on` gives an outcome to
-        # the future, and `_hand_on_later` first writes the files that came back.
+        # the future, and `_hand_on_later` first writes the files that came back. `_do` or `_do_uploaded` calls `fn` on
+        # the worker, to which `_process` names the version and the start of this process.
         try:
-            limit = self._gate.enter()
+            limit = self._gate.enter()  # bytes that the files of a job may have
             future.add_done_callback(self._gate.leave)
             if not upload.takes_files(fn):
                 self._start(future, self._hand_on, _do, self._process, fn, args, kwargs)

@@ -224,12 +224,13 @@ class _Packer(pickle.Pickler):
         self._root = root
 
     def persistent_id(self, value: Any) -> bytes | None:
-        """Return the mark of a path: a letter for its type, and the path without `root`; None for anything else.
+        """Return the mark of a path: a letter for its type, and the path without `_root`; None for anything else.
 
         Pickle calls this for each value, and writes the mark in its place. The unpickler of the other process puts its
-        own private folder before the path.
+        own `_root` before the path.
         """
-        # Without a `_root`, in the process that submits jobs, every absolute path is marked.
+        # On a worker `_root` is its private folder, and only paths with it are marked. In the process that submits jobs
+        # it is empty, and all absolute paths are marked.
         if not isinstance(value, str | PurePath):
             return None
         text = str(value)

@@ -194,7 +194,9 @@ def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
     for i, row in enumerate(neighbours):
         chosen = np.empty(0, np.intp)
         for j in row:
-            chosen = np.concatenate([chosen, np.setdiff1d(_by(counts, np.flatnonzero(Y[j])), chosen, True)])
+            words = _by(counts, np.flatnonzero(Y[j]))  # of image j, the most frequent first
+            new = np.setdiff1d(words, chosen, assume_unique=True)  # which keeps this order; the default would sort
+            chosen = np.concatenate([chosen, new])
             if len(chosen) >= n_words:
                 break
         # no word fits better than another here, so the most frequent ones come next

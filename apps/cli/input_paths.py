@@ -34,7 +34,7 @@ def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
 
 
 def expanded(arguments: list[str]) -> list[str]:
-    """Return the files that arguments mean: files, patterns and samples."""
+    """Return the inputs that arguments mean: files, the matches of patterns, and sample pictures, ``sample:NAME``."""
     from visionnmf.io import expand_inputs
 
     return expand_inputs(arguments)

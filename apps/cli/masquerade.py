@@ -206,7 +206,8 @@ class _ResultPrinter:
             return
         if self.output.top is None:
             self._print(result)
-        elif result.score is not None:  # keep the `top` highest scores; the heap gives up its lowest
+        elif result.score is not None:
+            # keep the `top` highest scores; the number of sessions so far orders those that are equal
             heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
             if len(self.highest) > self.output.top:
                 heapq.heappop(self.highest)

@@ -207,7 +207,7 @@ class Run:
             if prepare is not None and index % PREPARED_TOGETHER == 0:
                 together = slice(index, index + PREPARED_TOGETHER)
                 prepare(sources[together], folders[together])
-                if number_come():  # `prepare` may have put a failure aside that was an interrupt
+                if number_come():  # a signal was received: a failure that `prepare` has put aside may be its interrupt
                     raise KeyboardInterrupt
             with self._working_on(source, index + 1) as entry:
                 stem = result_name(source, folder, used) if writes else source
@@ -356,7 +356,7 @@ class Run:
         except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
             raise
         except Exception as error:
-            if number_come():  # an interrupt inside a compiler's callback comes out as another exception
+            if number_come():  # a signal was received: inside a compiler's callback it comes out as another exception
                 raise KeyboardInterrupt from None
             if self.debug:
                 raise

@@ -49,8 +49,9 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
 
     All arrays hold one user after the other: the commands (`text` in bytes, `text_lengths`, `command_weights`), the
     pairs (`pair_first` and `pair_second`, positions among the commands; `pair_weights`), and for factorisations the
-    sessions (`row_*`) and `components`. `size` commands make a session, or `idle` seconds of silence end it. ValueError
-    is raised if the arrays do not fit each other.
+    sessions (`row_*`) and `components`. `size` commands make a session, or `idle` seconds of silence end it. With
+    `whole_lines` a command is the whole line of a history, not the name of the program alone. ValueError is raised if
+    the arrays do not fit each other.
     """
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
     n_counts = len(lengths) + n_pairs + len(arrays["row_commands"])

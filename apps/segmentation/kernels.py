@@ -334,11 +334,11 @@ def _join(graph, weakest, new, alive, first, following, parallel, stale):  # typ
     """Join the two nodes at border `weakest` to the node `new`; return how many borders the new node has.
 
     Their numbers are written to `stale`, because they must be judged again. Nodes are regions and what they were joined
-    to. `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes. The borders of a node are a linked
-    list of half edges: half edge 2 e + s is border e seen from node ends[e, s]. `first` has the first half edge of each
-    node and `following` the one after each half edge, -1 at the end. `alive` marks borders that are left. `parallel`,
-    -1 for each node between calls, is the border that already leads from the new node to a neighbour. All these arrays
-    are changed in place.
+    to. `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes; the first column of its `borders` is
+    their length. The borders of a node are a linked list of half edges: half edge 2 e + s is border e seen from node
+    ends[e, s]. `first` has the first half edge of each node and `following` the one after each half edge, -1 at the
+    end. `alive` marks borders that are left. `parallel`, -1 for each node between calls, is the border that already
+    leads from the new node to a neighbour. All these arrays are changed in place.
     """
     regions, ends, borders = graph.regions, graph.ends, graph.borders
     i, j = ends[weakest, 0], ends[weakest, 1]

@@ -142,7 +142,7 @@ def _hold_blas() -> threadpool_limits:
 
 @cache
 def _controller(pid: int) -> ThreadpoolController:
-    """Return the threadpoolctl controller of BLAS in process `pid`; a forked process must not use its parent's."""
+    """Return threadpoolctl's controller of BLAS in process `pid`, the key of the cache: a fork needs one of its own."""
     import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be limited
 
     # looks through all loaded libraries, which takes a millisecond

@@ -273,7 +273,7 @@ class List(Field):
     make: Callable[[list[Any]], Any] = list
 
     def pack(self, value: Any, place: Place) -> list[Any]:
-        """Pack each value by the inner field, in a scope of its own, so that items may differ in size."""
+        """Pack each value by the inner field; new sizes of dimensions hold within an item only, so items may differ."""
         items = [self.field.pack(item, (place / i).inside()) for i, item in enumerate(value)]
         self._check(items, place)
         return items

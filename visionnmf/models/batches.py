@@ -120,10 +120,11 @@ class BlockSamples(Samples):
 
         `work` holds the first place of each batch in `order` and the place after its last.
         """
+        # `_ends` has the number after the last sample of each block
         of_row = np.searchsorted(self._ends, order[: work[-1][1]], side="right")  # block of a sample
         # the numbers of the blocks, in the order in which they are needed
         numbers = of_row[np.flatnonzero(np.diff(of_row, prepend=-1))].tolist()
-        reading = self._blocks(numbers)
+        reading = self._blocks(numbers)  # yields for each block its data and, if there are any, its weights
         number = -1
         arrays: tuple[Any, ...] = ()  # the present block
         for start, stop in work:

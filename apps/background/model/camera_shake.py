@@ -94,7 +94,8 @@ class Registration:
         """Improve `shift` (right, down) in place on one level of the pyramid; return the difference that is left.
 
         `frame` is grey and reduced like this level. After `steps` Gauss-Newton steps the difference to the scene is a
-        mean in grey levels. Pixels that differ by `outlier` grey levels have a quarter of the weight.
+        mean in grey levels, to which a pixel adds no more than the `cap`. Pixels that differ by `outlier` grey levels
+        have a quarter of the weight.
         """
         return float(find_shift(frame, self._levels[level], shift, steps, outlier, tuning.TUNING.camera_shake.cap))
 

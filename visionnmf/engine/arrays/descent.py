@@ -91,7 +91,10 @@ class DescentOnDevice:
         return P + (E if M is None else M / self._largest * E)
 
     def accept(self, components: list[Any]) -> None:
-        """Keep the extrapolated codes; rescale components, in all their versions, of one huge and one tiny factor."""
+        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny.
+
+        `components` are the best ones, and the last ones after and before extrapolation, as the codes' `versions` are.
+        """
         self._codes.accept()
         balance(self._problem, self._codes.versions, components)
 

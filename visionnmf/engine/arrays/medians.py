@@ -144,8 +144,9 @@ def _steps(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> tuple[Any, Any]:
 def _furthest(E: Any, sign: Any, a: Any, M: Any, tiny: Any) -> Any:
     """Return the largest finite step of each row (n_rows,), 0 where there is none.
 
-    A step takes a code up or down with `sign` (n_rows, 1) until a residual, ``E - sign * step * a``, becomes 0;
-    :func:`_steps` also explains the arguments.
+    A step takes a code up or down with `sign` (n_rows, 1) until a residual, ``E - sign * step * a``, becomes 0.
+    Residuals up to `tiny` count as 0. `a` (n,) are the coefficients of the code, and `M` the weights of the entries, or
+    None.
     """
     xp = namespace_of(E)
     steps = _steps(E, sign, a, M, tiny)[0]
@@ -156,7 +157,8 @@ def _reached(E: Any, sign: Any, a: Any, M: Any, tiny: Any, places: Any) -> Any:
     """Return for each of the `places` (n_rows, m) the sum of the jumps at steps up to there.
 
     Along a code, the weighted absolute residuals ``|E - sign * step * a|`` have a kink at each step where a residual
-    becomes 0, and their derivative jumps there; :func:`_steps` also explains the arguments.
+    becomes 0, and their derivative jumps there. Residuals up to `tiny` count as 0. `a` (n,) are the coefficients of
+    the code, and `M` the weights of the entries, or None.
     """
     xp = namespace_of(E)
     steps, jumps = _steps(E, sign, a, M, tiny)
@@ -169,7 +171,8 @@ def _next(E: Any, sign: Any, a: Any, M: Any, tiny: Any, place: Any) -> tuple[Any
     """Return the first step beyond `place` (n_rows,), infinite if there is none, and the sum of the jumps there.
 
     Along a code, the weighted absolute residuals ``|E - sign * step * a|`` have a kink at each step where a residual
-    becomes 0, and their derivative jumps there; :func:`_steps` also explains the arguments.
+    becomes 0, and their derivative jumps there. Residuals up to `tiny` count as 0. `a` (n,) are the coefficients of
+    the code, and `M` the weights of the entries, or None.
     """
     xp = namespace_of(E)
     steps, jumps = _steps(E, sign, a, M, tiny)

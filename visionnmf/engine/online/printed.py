@@ -53,7 +53,7 @@ def _learn(batch: Batch, H: Array, state: Sums, *, update: Update) -> float:
     Wt = solve_codes(problem, H)
     loss = batch.loss(Wt, H)
     state.add(Wt, problem.X.T, batch.forgetting, batch.sample_weight)
-    penalty = _set_of(problem)
+    penalty = _set_of(problem)  # the constraint of the components, without one the simplex
     for _ in range(UPDATES):
         before = H.copy()
         update(H, state.A, state.B, penalty)

@@ -147,9 +147,9 @@ class ExtrapolatedCodes:
 
     def __init__(self, Wt: Any, penalty: Penalties) -> None:
         """Start from the codes `Wt`; extrapolated codes are projected onto the constraint of `penalty`."""
-        self.best, self.penalty = Wt, penalty
-        self.last, self.extrapolated = copied(Wt), copied(Wt)
-        self.new, self.new_extrapolated = self.last, self.extrapolated
+        self.best, self.penalty = Wt, penalty  # the best codes so far, written to the given array
+        self.last, self.extrapolated = copied(Wt), copied(Wt)  # the last accepted ones, before and after extrapolation
+        self.new, self.new_extrapolated = self.last, self.extrapolated  # of the present step, not yet accepted
 
     def step(self, updates: FactorUpdates, H: Array, momentum: float) -> None:
         """Update the extrapolated codes of the last step for components `H`, and extrapolate the result again.

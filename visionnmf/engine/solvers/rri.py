@@ -47,7 +47,10 @@ def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
 
 
 def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
-    """Sweep over the codes in place, each to its exact minimiser; return the loss before (0 if `losses` is None)."""
+    """Sweep over the codes in place, each to its exact minimiser; return the loss before.
+
+    The array `losses` (n_rows,) receives the loss of each row; without it the loss is not computed, and 0 is returned.
+    """
     penalty, dtype = problem.penalty_W, problem.X.dtype
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
     terms = _Terms(*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
@@ -78,7 +81,8 @@ def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps
     def sweep(block: tuple[int, int]) -> None:
         """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         # memory of the kernel: the components times the weights `M` of a row's entries, or without weights the
-        # components, and three vectors. `terms` are bounds, penalty weights, alpha and a graph.
+        # components, and three vectors. `terms` are bounds, penalty weights, alpha and a graph. `rounding` is the
+        # relative error of a sum, from which the kernel decides which residuals count as 0.
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
         _kernels.rri_rows(X, M, Wt, H, *terms, sweeps, rounding, *block, losses, weighted, scratch)
 

@@ -102,7 +102,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     objective = problem.objective(Wt, H)
     # no momentum at first, because the scale of the start may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
-    if _start_nearby(problem, Wt, H, objective):
+    if _start_nearby(problem, Wt, H, objective):  # whether it has found better factors and written them over these
         momentum.value = FIRST_MOMENTUM
     rows = hals.DescentInMemory(problem, Wt, _DivergenceUpdates(problem, exact))
     for iteration, step in enumerate(hals.descend(rows, H, problem.penalty_H, max_iter=max_iter, momentum=momentum)):
