@@ -134,8 +134,10 @@ def _check_links(path: Path, file: h5py.File, name: str, followed: int = 0) -> N
     for i in range(len(parts)):
         where = "/".join(parts[: i + 1])
         link = file.get(where, getlink=True)
-        if isinstance(link, h5py.ExternalLink) or followed > LINKS:
+        if isinstance(link, h5py.ExternalLink):
             raise UnsupportedError(f"{path}: {where!r:.60} is a link to another file; name that file")
+        if followed > LINKS:
+            raise UnsupportedError(f"{path}: {where!r:.60} leads through more than {LINKS} links, perhaps in a circle")
         if isinstance(link, h5py.SoftLink):
             target = link.path if link.path.startswith("/") else "/".join([*parts[:i], link.path])
             # again, with the target in place of the link
