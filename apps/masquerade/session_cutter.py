@@ -115,9 +115,8 @@ def sessions(
     for value, name in ((idle, "idle"), (silence, "silence")):
         if value is not None and not value > 0:
             raise ParameterError(f"{name} must be None or a number of seconds > 0; got {value!r}")
-    cutter = _Cutter(size, idle, clock, place)
+    cutter = _Cutter(size, idle, clock, place, known)
     quiet = idle if idle is not None else silence
-    timeless = timed = False  # whether, with `idle`, a command had no time, and whether one had a time
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
             if quiet is not None:
@@ -128,29 +127,12 @@ def sessions(
         user, command, moment = event
         if moment is None and now is not None:
             moment = now()
-        if idle is not None:
-            if moment is None:
-                timeless = True
-                if user not in cutter.growing:  # there is no command whose time it could take
-                    continue
-                moment = cutter.growing[user].end
-            timed = True
-        # of too many users the longest silent one makes room, and the session it had begun is returned
-        forgotten = cutter.greet(user, user in known)
-        if forgotten is not None:
-            yield forgotten
-        # The difference is absolute, because the lines of a log may be out of order.
-        if idle is not None and user in cutter.growing:
-            assert moment is not None
-            if abs(moment - (cutter.growing[user].end or 0.0)) > idle:  # `end` is set, because every event had a time
-                yield cutter.close(user, complete=True)
-        n_commands = cutter.add(user, command, moment)
-        if n_commands >= cutter.longest:
-            yield cutter.close(user, complete=True)
+        yield from cutter.take(user, command, moment)
         # from 10 commands on, to be judged each time that it has doubled since it was last yielded
-        elif growing and n_commands >= 2 * MIN_JUDGED and n_commands >= 2 * cutter.growing[user].judged:
+        session = cutter.growing.get(user)
+        if growing and session is not None and len(session.commands) >= 2 * max(MIN_JUDGED, session.judged):
             yield cutter.snapshot(user)
-    if timeless and not timed:
+    if cutter.timeless and not cutter.timed:
         raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
     for user in list(cutter.growing):
         yield cutter.close(user, complete=False)
@@ -159,7 +141,7 @@ def sessions(
 class _Growing:
     """A session that is not at its end."""
 
-    __slots__ = ("commands", "end", "heard", "judged", "origins", "start")
+    __slots__ = ("commands", "end", "judged", "last_heard", "origins", "start")
 
     def __init__(self, start: float | None) -> None:
         """Begin a session without commands; `start` is None if the log has no times."""
@@ -168,18 +150,27 @@ class _Growing:
         self.origins: list[Origin] = []  # one for each command, if the reader's place is known
         self.start = start  # time of the first command in the log, in seconds since 1970
         self.end = start  # time of the latest command in the log
-        self.heard = 0.0  # when the last command came, by the clock
+        self.last_heard = 0.0  # when the last command came, by the clock
         self.judged = 0
 
 
 class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
-    def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: CurrentLine | None) -> None:
-        """Begin without users. With `idle` (seconds) sessions end by silence, which the caller measures, not `size`."""
+    def __init__(
+        self,
+        size: int,
+        idle: float | None,
+        clock: Callable[[], float],
+        place: CurrentLine | None,
+        known: Container[str],
+    ) -> None:
+        """Begin without users; the arguments are those of :func:`sessions`."""
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
-        self.by_time = idle is not None  # sessions end by silence instead of by their size
+        self.idle = idle  # seconds of silence by which sessions end instead of by their size, or None
+        self.timeless = self.timed = False  # whether, with `idle`, a command had no time, and whether one had a time
         self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
+        self.known = known  # users who are never forgotten
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         # users whom no model knows and who are forgotten if there are too many, the longest silent first
         self.unknown: OrderedDict[str, None] = OrderedDict()
@@ -190,30 +181,45 @@ class _Cutter:
         # characters of the lines that are kept with unfinished sessions, to bound the memory
         self.held = 0
 
-    def greet(self, user: str, known: bool) -> Session | None:
-        """Make room for a user; return the unfinished session, if any, of one who is forgotten for that.
+    def take(self, user: str, command: str, moment: float | None) -> Iterator[Session]:
+        """Add a command, with its log time `moment` or None, and yield the sessions that end before it or with it."""
+        # `growing` has the unfinished sessions by user. With `idle`, a command without a time gets that of the one
+        # before, or is left out; `timeless` and `timed` remember whether there were such commands, and others.
+        last = self.growing.get(user)
+        if self.idle is not None and moment is None:
+            self.timeless = True
+            if last is None:
+                return
+            moment = last.end
+        if user not in self.cut:
+            yield from self._add_user(user)
+        elif user in self.unknown:
+            self.unknown.move_to_end(user)  # the longest silent user comes first
+        if self.idle is not None:
+            self.timed = True
+            # Both times are set here. Their difference is absolute, because the lines of a log may be out of order.
+            if last is not None and abs((moment or 0.0) - (last.end or 0.0)) > self.idle:
+                yield self.close(user, complete=True)
+        if self._add(user, command, moment) >= self.longest:
+            yield self.close(user, complete=True)
 
-        `cut` counts the sessions of each remembered user. `unknown` has those who are not `known` and may be forgotten,
-        the longest silent first; a model has learnt those who are. `growing` has the unfinished sessions by user.
-        """
-        if user in self.unknown:
-            self.unknown.move_to_end(user)
-        if user in self.cut:
-            return None
-        forgotten = None
-        if not known:
+    def _add_user(self, user: str) -> Iterator[Session]:
+        """Remember a new user, and yield the unfinished session, if any, of one who is forgotten for that."""
+        # `cut` counts the sessions of each remembered user. `unknown` has those who are not `known` and may be
+        # forgotten, the longest silent first.
+        if user not in self.known:
             if len(self.unknown) >= MAX_USERS:
                 silent = next(iter(self.unknown))
-                forgotten = self.close(silent, complete=False) if silent in self.growing else None
+                if silent in self.growing:
+                    yield self.close(silent, complete=False)
                 del self.cut[silent], self.unknown[silent]
             self.unknown[user] = None
         self.cut[user] = 0
-        return forgotten
 
-    def add(self, user: str, command: str, moment: float | None) -> int:
+    def _add(self, user: str, command: str, moment: float | None) -> int:
         """Add a command, with its log time `moment` or None, to a user's growing session; return its length."""
-        # `heard` is when the command came by the `clock`, `changed` collects the users with new commands, and `held`
-        # counts the characters of lines kept as `origins`. `place` is the reader's position, None if it is unknown.
+        # `last_heard` is when the command came by the `clock`, `changed` collects the users with new commands, and
+        # `held` counts the characters of lines kept as `origins`. `place` is the reader's position, None if unknown.
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
         session = self.growing[user]
@@ -221,7 +227,7 @@ class _Cutter:
             self.shared.clear()
         session.commands.append(self.shared.setdefault(command, command))
         session.end = moment
-        session.heard = self.clock()
+        session.last_heard = self.clock()
         self.growing.move_to_end(user)
         self.changed[user] = None
         if self.place is not None:
@@ -243,14 +249,14 @@ class _Cutter:
         """Close the sessions of users who have been silent for this long, by the clock.
 
         A session that is cut by time is complete then; one that is cut by size needs half of the `longest` number of
-        commands. `growing` is in the order of the latest command, `heard` at a time of the `clock`, so the first user
-        who is not silent ends the search.
+        commands. `growing` is in the order of the latest command, `last_heard` at a time of the `clock`, so the first
+        user who is not silent ends the search.
         """
         while self.growing:
             user, session = next(iter(self.growing.items()))
-            if self.clock() - session.heard <= seconds:
+            if self.clock() - session.last_heard <= seconds:
                 return
-            yield self.close(user, complete=self.by_time or 2 * len(session.commands) >= self.longest)
+            yield self.close(user, complete=self.idle is not None or 2 * len(session.commands) >= self.longest)
 
     def grown(self) -> Iterator[Session]:
         """Yield, unfinished, sessions grown by half since they were last yielded, at first MIN_JUDGED commands."""
