@@ -251,6 +251,7 @@ def measure_residuals(clip, caps, limit, residual, size, means, energy, above, s
     each at most ``caps[1] ** 2``, is added to `energy` (n_pixels,), and the number of frames whose mean square is above
     `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
     """
+    # shapes: (n, n_pixels, n_channels), (k,), (r, n_pixels, n_channels) and (r, n)
     frames, picks, H, codes = clip
     n, n_pixels, n_channels = frames.shape
     m = size.shape[1]
@@ -353,6 +354,7 @@ def find_candidates(clip, weights, rules, distances, support, asked, start):  # 
     `distances` (m * n_channels,) and `support` (4, m) are scratch: the weight of all samples, of those near the present
     level and of those apart from it, and a distance.
     """
+    # shapes: (n, n_pixels, n_channels), (k,), (r, n_pixels, n_channels) and (r, n)
     frames, picks, H, codes = clip
     near, apart, held, _, second = rules
     n, n_pixels, n_channels = frames.shape
@@ -452,6 +454,7 @@ def assign_levels(clip, typical, first, other, apart, pixels, sides):  # type: i
     (n_pixels, n_channels) are levels under the illumination of the codes `typical` (r,). What is further than `apart`
     from both is neither.
     """
+    # shapes: (n, n_pixels, n_channels), (k,), (r, n_pixels, n_channels) and (r, n)
     frames, picks, H, codes = clip
     n_channels = frames.shape[2]
     apart = np.float32(apart)
@@ -524,7 +527,7 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 @kernel(part=True)
 def _pixel_residuals(clip, picks, pixel, y):  # type: ignore[no-untyped-def]
     """Write to `y` (k, n_channels) a pixel of the frames `picks` less its background, which is at most white."""
-    frames, _, H, codes = clip
+    frames, _, H, codes = clip  # (n, n_pixels, n_channels), the picks, (r, n_pixels, n_channels) and (r, n)
     for i in range(len(picks)):
         t = picks[i]
         for c in range(y.shape[1]):
