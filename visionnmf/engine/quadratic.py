@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays.factors import Sweeps
+from .arrays.namespace import is_not_numpy
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .kernels import least_squares as _exact_kernels, penalties as _penalty_kernels
 from .kernels.hals import TILE, hals_columns
@@ -45,9 +47,11 @@ def improve(
     `F` and `right` have the shape (n_components, n_points), `gram` (n_components, n_components), all in one dtype. `F`
     must be feasible (:meth:`.penalties.Penalties.feasible`). `sweeps` counts passes over the components; proximal
     gradient takes :data:`STEPS_A_SWEEP` steps for each. If `alternate` is true, every second sweep of HALS runs
-    backward.
+    backward. Arrays of other libraries than NumPy are for a box, l1 and l2 only.
     """
-    if not penalty.beyond(SEPARABLE):
+    if is_not_numpy(F):  # recording the sweeps as a CUDA graph would take longer than a single call
+        Sweeps(penalty, sweeps, alternate=alternate, recorded=False)(F, gram, right, scale)
+    elif not penalty.beyond(SEPARABLE):
         _improve_points(F, gram, right, penalty, sweeps, scale, alternate)
     elif not penalty.beyond((*SEPARABLE, Graph)):
         _improve_on_graph(F, gram, right, penalty, sweeps, scale)

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
+from .arrays import fitting
+from .arrays.namespace import is_not_numpy, namespace_of
+from .arrays.optimality import optimality as optimality_on_device
 from .losses import Loss
 from .optimality import optimality
 from .penalties import SEPARABLE, Simplex, Term
@@ -43,8 +46,8 @@ class Fit(NamedTuple):
 
 def fit(
     problem: Problem,
-    Wt: Array,
-    H: Array,
+    Wt: Any,
+    H: Any,
     *,
     solver: str,
     max_iter: int,
@@ -57,13 +60,16 @@ def fit(
     :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
     objective before it, and stops the fit by returning a true value.
     """
+    on_device = is_not_numpy(problem.X)
+    iterate = fitting.ITERATE[solver] if on_device else SOLVERS[solver].iterate
+    distance = optimality_on_device if on_device else optimality
     return run(
-        SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
+        iterate(problem, Wt, H, max_iter=max_iter),
         problem.loss,
         tol=tol,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
-        optimality=lambda: optimality(problem, Wt, H),
+        optimality=lambda: distance(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
 
@@ -173,10 +179,15 @@ def check_codes(problem: Problem) -> None:
         raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")
 
 
-def solve_codes(problem: Problem, H: Array) -> Array:
-    """Return the codes of the data for fixed components; raise ParameterError as :func:`check_codes`."""
+def solve_codes(problem: Problem, H: Any) -> Any:
+    """Return the codes (r, n_samples) of the data for fixed components; raise ParameterError as :func:`check_codes`."""
     check_codes(problem)
-    Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)
-    solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
-    solver.codes(problem, Wt, H)
+    shape = (H.shape[0], problem.X.shape[0])
+    if is_not_numpy(problem.X):
+        Wt = namespace_of(H).zeros(shape, dtype=H.dtype, device=H.device)
+        fitting.codes(problem, Wt, H)
+    else:
+        Wt = np.empty(shape, problem.X.dtype)
+        solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
+        solver.codes(problem, Wt, H)
     return Wt

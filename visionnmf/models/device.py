@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
-from visionnmf.engine.arrays import fitting
 from visionnmf.engine.arrays.namespace import (
     GPU_CHUNK,
     copied,
@@ -32,7 +31,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.report import Report
 from visionnmf.engine.solvers import choose
-from visionnmf.engine.solving import Fit, PrintedProgress
+from visionnmf.engine.solving import Fit, PrintedProgress, fit, solve_codes
 from visionnmf.exceptions import ParameterError, TooLargeError
 
 from .best_start import fit_best
@@ -205,7 +204,7 @@ def fit_on_device(
             # drawn with the generator of `start` unless given; `row_scale`, if not None, has multiplied the rows of
             # `weighted`, the problem with weighted samples
             Wt, H = start_factors(weighted, start, codes, row_scale)
-            found = fitting.fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
+            found = fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
             # the fit has changed `H` in place
             return found, H
 
@@ -216,7 +215,7 @@ def fit_on_device(
     else:
         result, H = NO_FIT, start.components
         norms = xp.ones_like(H[:, 0])
-    Wt = fitting.solve_codes(problem.rescaled(norms), H)
+    Wt = solve_codes(problem.rescaled(norms), H)
     final_codes = Wt.T  # of the data as given; the figures below are of the rows that `row_scale` has multiplied
     if row_scale is not None:
         Wt = Wt * row_scale
@@ -263,7 +262,7 @@ def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
 
 def codes_on_device(problem: Problem, components: Any) -> Any:
     """Return the codes (n_samples, n_components) of the data of a problem, for components in any library."""
-    codes = fitting.solve_codes(problem, moved(to_numpy(components), problem.X))
+    codes = solve_codes(problem, moved(to_numpy(components), problem.X))
     xp = namespace_of(codes)
     if not bool(xp.all(xp.isfinite(codes))):
         raise ParameterError(f"X must have codes within {codes.dtype}; got some beyond; components_ are too small")

@@ -17,6 +17,6 @@ multiplicative  multiplicative updates, for every divergence
 medians         codes of the Manhattan loss and the elastic net, finished by weighted medians
 exact           exact codes of least squares, and of the divergences by a sequence of least-squares problems
 optimality      how far factors are from a stationary point
-fitting         which solver and which codes belong to a problem; fits
+fitting         the table of solvers, and which codes belong to a problem
 ==============  ================================================================================================
 """

@@ -15,6 +15,11 @@ from . import descent, factors, medians, passes
 from .namespace import chunks, compiled, copied, moved, namespace_of, number, parts_of, to_numpy, total
 
 
+def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Iteration]:
+    """Update `Wt` (r, n_samples) and `H` (r, n) in place by continuation ADMM; yield the objective before each."""
+    return admm.follow(AdmmOnDevice(problem, Wt), H, max_iter=max_iter)
+
+
 class AdmmOnDevice:
     """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.admm.follow`."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -21,9 +22,9 @@ from visionnmf.engine.kernels.hals import TILE
 from visionnmf.engine.penalties import ANY, SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product
+from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solvers.admm import elementwise_pass
 
-from .anywhere import improve, model_of
 from .record import Batch, Method, Sums, filled
 from .surrogate import COMPONENTS_SWEEPS, is_free
 
@@ -117,7 +118,7 @@ def _clean_rows(problem: Problem, H: Array, gram: Array, rows: slice) -> Cleaned
         # scale will do where all residuals are 0.
         improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(xp.mean(inverse_rho)) or 1.0)
         inverse_rho *= decay
-        V = model_of(F, H, V)
+        V = F.T @ H if is_not_numpy(H) else np.matmul(F.T, H, out=V)  # a new array would cost a tenth of the pass
     losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
     mean_residuals = losses / weight_sums
     near = xp.abs(X - V) <= xp.asarray(FAR * mean_residuals, dtype=dtype)[:, None]  # the others are outliers

@@ -25,8 +25,9 @@ from visionnmf.engine.arrays.namespace import copied, namespace_of
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalties, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import inner, product, right_sides, sum_of_squares
+from visionnmf.engine.quadratic import improve
+from visionnmf.engine.solving import solve_codes
 
-from .anywhere import improve, solve_codes
 from .record import Batch, Method, Sums, filled
 
 Array = NDArray[Any]
