@@ -152,7 +152,7 @@ class OutputSettings:
 
     @property
     def finds_events(self) -> bool:
-        """Whether events are looked for."""
+        """Whether events are looked for: to list them (`events`), or to cut them out of the video (`clips`)."""
         return self.events is not None or self.clips
 
 

@@ -29,7 +29,7 @@ def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
             return
     from visionnmf.io.inputs import check_is_path
 
-    check_is_path(paths[0], "data")
+    check_is_path(paths[0], "data")  # a URL gets a message of its own, with the advice to download it
     raise UnreadableError(f"{paths[0]}: no such file or folder")
 
 

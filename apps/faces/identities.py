@@ -77,7 +77,8 @@ def identities(people: Array, found: Measures, limits: Limits, top: int) -> list
     """Return who of the `people` (n_people,), which are labels, is on each image, with the `top` nearest ones.
 
     `unlikeness` says how unlike the training images an image is, with a limit for each person; beyond `faceless` it is
-    probably not a face. NaN measures, of what is not known, are beyond no limit.
+    probably not a face. NaN measures, of what is not known, are beyond no limit. An image without a name has the reason
+    "unlike" if it probably shows no face, else "unknown".
     """
     # Images that show nothing: of noise alone, of which the model explains too little, and even ones.
     nothing = found.unexplained > limits.unexplained
@@ -89,6 +90,7 @@ def identities(people: Array, found: Measures, limits: Limits, top: int) -> list
         unlikeness, allowed = found.unlikeness[row], limits.unlikeness[nearest[0]]  # for the nearest person
         reason = "unknown" if unlikeness > allowed or distance > limits.threshold else None
         reason = "unlike" if nothing[row] or unlikeness > max(allowed, limits.faceless) else reason
+        # Whether the image is as noisy as the training images, so that their error rates hold for it; None: not known.
         calibrated = None if found.as_noisy is None else bool(found.as_noisy[row])
         # NaN and infinity, measures and limits that are not known, become None.
         numbers = (float(value) for value in (unlikeness, allowed, found.unexplained[row]))

@@ -366,7 +366,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
         grain = self._grain(np.where(missing, self.reconstructions_, data))  # noise by finest detail, of all pixels
         pixels = self.threshold_pixels_ = np.arange(data.shape[1])
-        # Noise of many pixels cancels out in distances, so that those of fewer pixels would set a threshold too high.
+        # A grid of pixels saves time, but noise (`scale_`) cancels out less over few: the threshold would be too high.
         grid = not self.thorough and self.rule != "occluded"  # which needs neighbouring pixels
         if grid and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
             pixels = self.threshold_pixels_ = calibration.pixel_grid(self.image_shape, data.shape[1])
@@ -539,7 +539,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
 
     def _found(self, data: Array, given: Mask, missing: str) -> Mask:
         """Return the pixels that the search `missing` finds, of those that the mask `given` does not mark."""
-        values = self.white_, self.brightest_, self.background_
+        values = self.white_, self.brightest_, self.background_  # white, the largest training pixel, an even background
         return cleaning.found_in_rows(cleaning.hidden(data, given), self.image_shape, missing, *values)
 
     @one_blas_thread()

@@ -159,6 +159,7 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
 
         Returns the codes, a function that finds those of other samples, the components in the scaled views, the model.
         """
+        # `options` are those of _multiview: the parameters of MultiviewNMF in which this compared method differs
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
         # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature

@@ -155,7 +155,7 @@ def _or_simplex(codes: FindCodes) -> FindCodes:
     """Return `codes`, a function for codes under a divergence, extended to the simplex by projected gradient."""
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:
-        """Overwrite the codes of the problem, by spectral projected gradient if they must lie on the simplex."""
+        """Overwrite the codes `Wt`: by projected gradient (`spg`) on the simplex, else by the given method `codes`."""
         (spg.codes if "simplex" in problem.penalty_W.kinds else codes)(problem, Wt, H)
 
     return either

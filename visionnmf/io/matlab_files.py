@@ -153,7 +153,7 @@ def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
     kind, content = part
     if kind != _MATRIX:
         raise ValueError(f"an element of type {kind} where a matrix is due")
-    return _matrix(content, order, depth)[1] if len(content) else np.empty((0, 0))
+    return _matrix(content, order, depth)[1] if len(content) else np.empty((0, 0))  # without the matrix's name
 
 
 def _structures(parts: Iterator[tuple[int, memoryview]], order: str, depth: int) -> list[dict[str, Any]]:

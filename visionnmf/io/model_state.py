@@ -457,7 +457,8 @@ class Estimator(Field):
     def pack(self, model: Any, place: Place) -> dict[str, Any]:
         """Return class, parameters and fitted attributes as JSON; raise ParameterError for undeclared classes.
 
-        `states` declares the fitted attributes of each class. Their dimensions are the model's own: `_fitted_place`.
+        `states` declares the fitted attributes of each class. `place` names the model in messages and keeps its arrays;
+        that of the fitted attributes knows only the model's own dimensions.
         """
         from sklearn.utils.validation import check_is_fitted
 

@@ -67,5 +67,5 @@ def fit_elsewhere(
 
 
 def transform_elsewhere(model: Any, X: Any, weights: Any) -> Any:
-    """Return the codes (n_samples, n_components) of data that :func:`is_elsewhere` names, in their library."""
+    """Return the codes (n_samples, n_components) of an array of Dask, or of an array on a device, in its library."""
     return (transform_blocks if is_dask(X) else transform_on_device)(model, X, weights)

@@ -238,8 +238,9 @@ class NMF(WithPenalties, LinearModel):
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether `X` may be sparse, which the loss decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
+        # "auto" chooses "frobenius" or another loss that takes the data, so it takes sparse ones as "frobenius" does
         record = find_loss("frobenius" if isinstance(self.loss, str) and self.loss == choices.AUTO else self.loss)
-        # the weight of the entries that are not stored: 0 if zeros are missing, else 1
+        # `missing_values` is None, NaN or 0; entries that are not stored have the weight 0 if zeros are missing, else 1
         tags.input_tags.sparse = record is not None and record.takes_sparse(float(self.missing_values != 0))
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
         return tags

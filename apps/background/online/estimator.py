@@ -341,7 +341,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             return 1.0, 1.0
 
         def explained(gain: float) -> NDArray[np.bool_]:
-            """Return which values (n_chosen, channels) of the frame are those of the scene times a gain."""
+            """Return which values `x` (n_chosen, channels) are `b`, those of the scene, times a gain, within `near`."""
             return np.asarray(np.abs(x - np.float32(gain) * b) < near)
 
         ratios = np.divide(x, b, out=np.ones_like(x), where=bright)

@@ -200,7 +200,7 @@ def _multiplied(problem: Problem, F: Any, A: Any, updates: int) -> Any:
     xp, penalty, beta = namespace_of(A), problem.penalty_W, problem.loss.beta
     l1, l2 = (moved(weights, A) for weights in penalty.weights(A.shape[0], np.float64))
     for _ in range(updates):
-        P, M, ratio = _model(problem, F, A)
+        P, M, ratio = _model(problem, F, A)  # the model, the weights, and X / P
         powers = M * P ** (beta - 1)
         under = xp.matmul(powers, A.T) + l1 + l2 * F
         quotient = xp.matmul(powers * ratio, A.T) / xp.clip(under, SMALLEST, None)

@@ -180,7 +180,8 @@ class Block:
     def totals(self) -> admm.Totals:
         """Return the sums of this block that set the scale of rho, which grows along a path; prepare a pass of ADMM.
 
-        A pass updates the codes, and the dual (n_rows, n), which begins as zeros.
+        A pass updates the codes, and the dual (n_rows, n), which begins as zeros and is in a mapped file if the data
+        are in one. :meth:`admm_step` runs the passes.
         """
         self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())  # the pass over the rows of this block
         return admm.Totals.of(self.problem)

@@ -60,7 +60,8 @@ class RowsInBlocks:
         `H` are given components or None, and `given` says whether the blocks have given codes; what is not given is
         drawn. As in memory (:func:`..starts.random`), the components are drawn first. A drawn factor beside a given one
         is scaled so that the model has a quarter of the mean of the data. The crew passes each named message to all
-        blocks.
+        blocks: "empty_codes" makes room, "take_codes" takes the given ones, and "start" multiplies the codes by a
+        number and makes them feasible.
         """
         crew, sums, r = self.crew, self.sums, n_components
         mean = sums.total / (sums.n_observed or 1)

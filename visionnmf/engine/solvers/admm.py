@@ -187,7 +187,7 @@ def _growth(iteration: int, path: int) -> float:
 
 
 def _form(loss: Loss) -> ProximalForm:
-    """Return the proximal form of a loss: the elementwise pass `rows`, whether `valued`, and `slope`."""
+    """Return the proximal form of a loss: its pass `rows`, `valued` if that computes the loss, and its `slope`."""
     form = loss.record.proximal
     assert form is not None, "choose() asks for it"  # ADMM is chosen only for losses that have one
     return form

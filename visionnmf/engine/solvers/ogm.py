@@ -86,7 +86,7 @@ def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int
     """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does.
 
     The smoothing decreases as ``1 / t``, in the units of the data, and the number of gradient steps grows like the root
-    of t.
+    of t. `PUBLISHED` has their other choices for :func:`follow`, which runs the path.
     """
     # for each iteration: the smoothing, and the number of steps for each factor
     path = [(PAPER_SMOOTHING / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]

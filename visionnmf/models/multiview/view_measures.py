@@ -106,7 +106,10 @@ def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
 
 
 def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
-    """Draw the shares that :func:`usage` returns, and return the matplotlib axes."""
+    """Draw the share of each component's energy in each view (`usage`), and return the matplotlib axes.
+
+    `shares` are (n_components, n_views), and `names` those of the views.
+    """
     ax = plot_axes(ax)
     # Components that more views use come first; then they are ordered by their main view and its share.
     order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
