@@ -83,6 +83,17 @@ class CodesUpdate(NamedTuple):
     largest: Largest  # (r,) largest code of each component
 
 
+class ReportSums(NamedTuple):
+    """Figures of the final codes of some rows; of several blocks, the sums."""
+
+    loss: float
+    penalty: float  # of the codes
+    used: Array  # (r,) how many blocks use each component
+    n_nonzero: float  # samples that are not 0,
+    n_lost: float  # and those of them whose codes are all 0
+    n_entries: float  # entries that are not 0
+
+
 class Block:
     """The rows of one block, their codes `Wt` (r, n_rows), and the state of a solver, which :meth:`begin` resets."""
 
@@ -272,19 +283,14 @@ class Block:
         self.Wt = self.found if scale is None else self.found * scale
         self.problem = replace(self.problem, penalty_W=penalty)
 
-    def report(self, H: Array) -> tuple[Any, ...]:
-        """Return what the report of a fit adds up over the blocks.
-
-        These are the loss, the penalty of the codes, whether each component is used (r,), as 0 or 1, the numbers of
-        samples that are not 0 and of those among them whose codes are all 0, and the number of entries that are not 0.
-        """
+    def report(self, H: Array) -> ReportSums:
+        """Return what the report of a fit adds up over the blocks, for the final codes and components `H` (r, n)."""
         X = self.problem.X
-        full = X.sum(axis=1, dtype=np.float64) > 0
-        lost = full & ~self.Wt.any(axis=0)
-        return (
-            *self.objective(H), self.Wt.any(axis=1).astype(np.float64), float(full.sum()), float(lost.sum()),
-            float(np.count_nonzero(X.data if self.problem.is_sparse else X)),
-        )  # fmt: skip
+        nonzero = X.sum(axis=1, dtype=np.float64) > 0
+        lost = nonzero & ~self.Wt.any(axis=0)
+        n_entries = np.count_nonzero(X.data if self.problem.is_sparse else X)
+        used = np.asarray(self.Wt.any(axis=1), np.float64)
+        return ReportSums(*self.objective(H), used, float(nonzero.sum()), float(lost.sum()), float(n_entries))
 
     def code_squares(self) -> tuple[Array, float]:
         """Return the squared norms of the codes (r,) and the squared norm of the loss's derivative at the model 0.

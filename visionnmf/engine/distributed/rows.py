@@ -23,7 +23,7 @@ from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.starts import absolute_normal, factor_to_match, scale_of
 from visionnmf.engine.stopping import Iteration
 
-from .block import CodesUpdate, Sums
+from .block import CodesUpdate, ReportSums, Sums
 from .crew import Crew
 
 Array = NDArray[Any]
@@ -213,11 +213,10 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
 
 def report(rows: RowsInBlocks, H: Array) -> Report:
     """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
-    # the sums over all blocks of what `Block.report` returns; `used` (r,): how many blocks use each component
-    loss, penalty, used, n_nonzero_samples, n_lost, n_nonzero = rows.crew.sum_of("report", H)
-    lost = Lost(int(n_nonzero_samples), int(n_lost), n_nonzero / rows.sums.n_entries)
-    is_zero = lost.n_nonzero > 0 and not (used.astype(bool) & H.any(axis=1)).any()
-    return Report(float(loss), float(penalty + rows.problem.penalty_H.value(H)), is_zero, lost)
+    sums = ReportSums(*rows.crew.sum_of("report", H))
+    lost = Lost(int(sums.n_nonzero), int(sums.n_lost), sums.n_entries / rows.sums.n_entries)
+    is_zero = lost.n_nonzero > 0 and not (sums.used.astype(bool) & H.any(axis=1)).any()
+    return Report(float(sums.loss), float(sums.penalty + rows.problem.penalty_H.value(H)), is_zero, lost)
 
 
 def optimality(rows: RowsInBlocks, H: Array) -> float:

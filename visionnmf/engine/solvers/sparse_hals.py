@@ -38,12 +38,10 @@ MAX_PARTS = 8
 PART_ENTRIES = 0.3  # stored entries of a part, at least, in units of the components' size: what their sweep costs
 CODES_SWEEPS = 2  # sweeps for each product with the data
 FIRST_SWEEPS = 3  # sweeps over codes that are far from their minimum
-FIRST_MOMENTUM, MOMENTUM_GROWTH, CEILING_GROWTH, MOMENTUM_FLOOR = (
-    0.5,
-    1.05,
-    1.01,
-    0.3,
-)  # see :class:`.momentum.Momentum`
+FIRST_MOMENTUM = 0.5  # see :class:`.momentum.Momentum`
+MOMENTUM_GROWTH = 1.05
+CEILING_GROWTH = 1.01
+MOMENTUM_FLOOR = 0.3
 CODES_SHARE, COMPONENTS_SHARE = 0.5, 0.25  # of the momentum; the components move several times a pass
 SAMPLE = 16  # the first sample takes one row in this many,
 SAMPLE_ROWS = 50  # but at least this many rows for each component
