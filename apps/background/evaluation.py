@@ -386,8 +386,9 @@ def _ms_ssim(a: Picture, b: Picture) -> float | None:
 
 def _halved(a: Picture) -> Picture:
     """Return a picture of half the size: each value is the mean of two by two pixels."""
-    # The means of a pixel and those above and to the left of it; REFLECT repeats the first row and column there.
-    return np.asarray(cv2.blur(a, (2, 2), borderType=cv2.BORDER_REFLECT), np.float64)[::2, ::2]
+    # REFLECT repeats the last row and column where their number is odd.
+    means = cv2.blur(a, (2, 2), anchor=(0, 0), borderType=cv2.BORDER_REFLECT)  # of a pixel, and those right and below
+    return np.asarray(means, np.float64)[::2, ::2]
 
 
 def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
