@@ -209,7 +209,7 @@ class _Workers(Executor):
         try:
             return outcome.result()
         except CancelledError as error:
-            raise self._lost() from error
+            raise self._lost() from error  # the scheduler is gone
         except KilledWorker:
             sentence = "workers were lost while they had it, perhaps because memory ran out; give them more"
             raise LostJobError(sentence) from None
@@ -313,8 +313,11 @@ class _Uploads(_Workers):
             future.set_exception(error)
 
     def _fit_gate(self, patience: float) -> None:
-        """Fit the gate to the workers that are there now; OSError if the scheduler does not answer in `patience` s."""
-        # AHEAD jobs for each worker may be under way, and each may take a part of the least memory of a worker.
+        """Set how many jobs may be under way; OSError if the scheduler does not answer in `patience` seconds.
+
+        The gate lets AHEAD jobs through for each worker that is there now. The files of each may take a part of the
+        memory that the smallest worker has.
+        """
         found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
         workers = found["workers"].values()
         memory = min((each["memory_limit"] or math.inf for each in workers), default=math.inf)
@@ -332,7 +335,7 @@ class _Uploads(_Workers):
         return content
 
     def _hand_on_later(self, future: Future[Any], outcome: Future[Any]) -> None:
-        """Let the writing thread take back what a task has sent; this thread is that of the client.
+        """Let another thread write the files that a task has sent back: this one is the client's, which must not wait.
 
         `future` is the caller's, and `outcome` that of Dask's task, which has just ended.
         """

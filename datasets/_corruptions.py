@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 CORRUPTIONS = ("none", "occlusion", "laplace", "salt_and_pepper", "gaussian", "poisson", "dead_lines")
 """Kinds for :func:`corrupt`."""
 
-_SHARE_BY_DEFAULT = {"salt_and_pepper": 0.3, "dead_lines": 0.1}
+_DEFAULT_SHARES = {"salt_and_pepper": 0.3, "dead_lines": 0.1}
 _MAX_PHOTONS = 1e12  # at white; numpy refuses rates above about 9e18
 
 
@@ -140,7 +140,7 @@ def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
     if kind == "occlusion":
         return max(1, round(0.375 * min(shape[1:])))
     by_white = {"laplace": 30 / 255 * white, "gaussian": 40 / 255 * white, "poisson": 0.05 * 255 / white}
-    return (by_white | _SHARE_BY_DEFAULT).get(kind, 0)
+    return (by_white | _DEFAULT_SHARES).get(kind, 0)
 
 
 def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
@@ -152,7 +152,8 @@ def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
         return check_count(value, name, 0)
     if kind == "poisson":
         return check_number(value, name, 0, _MAX_PHOTONS / white, without_low=True)  # above 0
-    return check_number(value, name, 0, 1 if kind in _SHARE_BY_DEFAULT else math.inf)
+    # The severity of these kinds is the share of the pixels or lines that are hit, 1 at most.
+    return check_number(value, name, 0, 1 if kind in _DEFAULT_SHARES else math.inf)
 
 
 def _corrupted(

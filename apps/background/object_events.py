@@ -150,6 +150,7 @@ class ObjectFinder:
                 else:
                     track.stay_in(part.box, passed)
                 builder.extend(track.event, frame, [_in_whole_pixels(track.box)], share if alone else 0.0)
+        # an event goes on for `padding` seconds after the object was last seen, so it ends only then
         return self._end([event for event in self._lost if time - event.last >= builder.settings.padding])
 
     def end(self) -> list[MotionEvent]:

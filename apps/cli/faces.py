@@ -217,7 +217,7 @@ def cluster(
         make_folder(out)
         from visionnmf.apps import faces
 
-        with run.progress(source, rate_of="") as bar:
+        with run.progress(source, rate_of="") as bar:  # steps without a rate a second
             report = faces.cluster(source, clustering=clustering, reading=reading, out=out, force=force, progress=bar)
         run.report(report)
 

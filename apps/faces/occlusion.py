@@ -181,11 +181,13 @@ class RobustResidual(BaseEstimator):
         are the mean images, and `differences_` (n_differences, n_pixels) the directions in which images of anybody
         differ, with the variances `spread_`.
         """
-        # The ridge of a direction is the variance of the noise over that of the direction.
+        # A difference of the usual size costs as much as a residual of USUAL times the root mean square of the image,
+        # which has norm 1: that is what its ridge says.
         seen = self.differences_ * visible
         normal = seen @ seen.T + np.diag(_ridge(self.spread_, USUAL**2 / len(image)))
         images = np.concatenate([image[None], self.means_ * visible])
-        # What the differences leave of the image and of each mean image, as far as products with them go.
+        # What the differences leave of each image: its product with the image is the least squared residual plus the
+        # costs of the differences.
         left = images - np.linalg.solve(normal, seen @ images.T).T @ seen
         products, squares = left[1:] @ image, (left[1:] * images[1:]).sum(axis=1)
         # Each mean image gets its best multiple, which lowers the squared residual by products**2 / squares.

@@ -403,7 +403,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """
         part = clone(self).set_params(image_shape=None, **parameters)
         present, numbers = np.unique(people, return_inverse=True)
-        part.classes_, part.missing_ = self.classes_[present], part.missing  # the search, which is not run again
+        part.classes_, part.missing_ = self.classes_[present], part.missing  # names the search that found `missing`
         for name in ("brightest_", "white_", "background_", "n_features_in_"):
             setattr(part, name, getattr(self, name))
         with warnings.catch_warnings():
@@ -502,7 +502,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             input_checks.empty_images(data, missing),  # the numbers of images that show nothing
             None if alike is None else alike & rates_hold,  # whether error rates hold: not with a caller's limit
         )
-        limits = Limits(limit, self.unlike_, self.faceless_, self.unexplained_)
+        limits = Limits(limit, self.unlike_, self.faceless_, self.unexplained_)  # beyond the last two: no face, noise
         return identities(self.classes_, measures, limits, top)  # each with the `top` nearest people
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:

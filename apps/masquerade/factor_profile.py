@@ -191,6 +191,7 @@ class FactorProfile(Profile):
             # new commands, if any, have the whole cost, because they are what lowers the sum of the codes
             unusual = {c: float(n) for c, n in new.items()} or unusual
         else:
+            # 1 if all commands are new: the row is 0, and a distance of 0 would call the session usual
             distance = float(np.linalg.norm(residual)) if row.any() else 1.0
             cost = math.log((distance + MIN_DISTANCE) * (sum(new.values()) + 1))
             largest = max(sum(unusual.values()), MIN_DISTANCE)

@@ -87,6 +87,7 @@ class ViewClassifier:
         self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
         features = self._joined(codes, own, whole)
         basis = _row_basis(features)  # in these coordinates a support vector machine (SVM) is the same, and faster
+        # This C serves for several words a sample; for classes `_chosen` takes another one.
         machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
         found, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features @ basis, y)
         # `inner_` is the accuracy in cross-validation; without one, `found` is the SVM itself.

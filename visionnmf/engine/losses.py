@@ -214,33 +214,45 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 
 
 def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0; `M` may be 1.
+    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0, a scale for it.
 
-    The Manhattan loss is an elastic net with ``alpha = 0``.
+    The weights `M` may be 1. The Manhattan loss is an elastic net with ``alpha = 0``.
     """
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
 def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0; `M` may be 1."""
+    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0, a scale for it.
+
+    The weights `M` may be 1.
+    """
     xp = namespace_of(X)
     E = P - X
     return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
 def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of half the squared residual by the model, and its size at the model 0; `M` may be 1."""
+    """Return the derivative of half the squared residual by the model, and its size at the model 0, a scale for it.
+
+    The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
+    """
     return M * (P - X), M * X
 
 
 def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the Huber loss by the model, and its size at the model 0; weights `M` may be 1."""
+    """Return the derivative of the Huber loss by the model, and its size at the model 0, a scale for it.
+
+    The weights `M` may be 1. `tiny` belongs to the signature that all losses share.
+    """
     xp = namespace_of(X)
     return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
 
 
 def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of the norms of the rows by the model, and its size at the model 0; `M` may be 1."""
+    """Return the derivative of the norms of the rows by the model, and its size at the model 0, a scale for it.
+
+    The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
+    """
     xp = namespace_of(X)
     sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 

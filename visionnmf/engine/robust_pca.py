@@ -70,6 +70,7 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
             change = float(np.linalg.norm(rest)) / size
             if change <= tol:
                 break
+            # only if the sparse part hardly moves: a penalty that always grows stops short of the optimum
             if penalty * norm * float(np.linalg.norm(sparse - before)) < STILL * size:
                 penalty *= GROWTH
     return Split(values, right, low, sparse, n_iter, change)

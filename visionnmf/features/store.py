@@ -42,7 +42,7 @@ class _Extraction(Record):
         return super().pack({"max_pixels": value.max_pixels, "extractors": extractors}, place)
 
     def unpack(self, item: Any, place: Place) -> FeatureExtraction:
-        """Make the fitted union again from what :meth:`pack` has returned; `place` says where in the file it stands."""
+        """Make the fitted union of extractors again from what :meth:`pack` returned for the `place` in the file."""
         return FeatureExtraction.from_fitted(**super().unpack(item, place))
 
 

@@ -358,8 +358,8 @@ class Value(Field):
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return {"dict": [list(value), self.pack(list(value.values()), place)]}
         if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS and value.dtype.itemsize <= 8:
-            place.arrays[place.name] = np.ascontiguousarray(value).reshape(value.shape)  # a member of the file
-            return {"array": None}
+            place.arrays[place.name] = np.ascontiguousarray(value).reshape(value.shape)
+            return {"array": None}  # `unpack` finds the array by the name of the same place
         if isinstance(value, np.ndarray) and value.ndim == 1 and all(isinstance(item, str) for item in value.tolist()):
             return {"strings": value.tolist()}
         if sp.issparse(value):
@@ -368,7 +368,7 @@ class Value(Field):
         if hasattr(value, "get_params") and self._knows(type(value)):
             return {"object": [type(value).__name__, self.pack(value.get_params(deep=False), place)]}
         if callable(value) or isinstance(value, np.random.RandomState | np.random.Generator):
-            return None
+            return None  # a fitted model does not need them
         kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise StateError(f"{place.name} must be a number, text, an array or a penalty; got {kind}")
 

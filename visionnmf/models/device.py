@@ -186,7 +186,7 @@ def fit_on_device(
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
     _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
-    refuse_terms(penalties)
+    refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
     # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
     weighted, row_scale = with_sample_weight(problem, sample_weight)
@@ -232,7 +232,7 @@ def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bo
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
     _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
-    refuse_terms(penalties)
+    refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
 
 

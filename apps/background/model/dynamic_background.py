@@ -138,8 +138,9 @@ def find_dynamic_background(
         return None
     typical = np.median(np.abs(smooth, out=smooth), axis=0, overwrite_input=True)
     del smooth  # frees much memory where pictures are large
-    # `smooth_noise` is the noise of smoothed residuals, from their median over the frames; `wide`, from a quantile over
-    # the frames, is that of residuals as they are: at least the noise of neighbouring frames, and within bounds
+    # `smooth_noise` is the noise of smoothed residuals: `dynamic.typical` times the median of their sizes over the
+    # frames. `wide` is that of residuals as they are: `dynamic.wider` times a quantile of their sizes over the frames,
+    # at least the noise of neighbouring frames, and within bounds.
     smooth_noise, usual = (np.asarray(cv2.resize(each, (width, height)), np.float32) for each in (typical, median))
     np.maximum(dynamic.least, dynamic.typical * smooth_noise, out=smooth_noise)
     wide = dynamic.wider * _quantile(clip, dynamic.quantile, np.ones(shape, bool))

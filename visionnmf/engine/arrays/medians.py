@@ -20,10 +20,11 @@ ROUNDS = 4  # and how often, before it goes from one jump to the next
 
 
 def polish(problem: Problem, Wt: Any, H: Any, *, sweeps: int) -> None:
-    """Lower the weighted Manhattan loss, or that of an elastic net, over the codes `Wt` (r, n_rows), in place.
+    """Lower the weighted Manhattan or elastic-net loss over the codes `Wt` (r, n_rows), in place.
 
-    A row is swept at most `sweeps` times, until a sweep changes nothing. :class:`_Rows` has the data and codes of the
-    rows that are still `active`, and `spread` puts what belongs to these back in their places among all rows.
+    The elastic-net loss of a residual e is ``|e| + alpha / 2 e^2``. A row is swept at most `sweeps` times, until a
+    sweep changes nothing. :class:`_Rows` has the data and codes of the rows that are still `active`, and `spread` puts
+    what belongs to these back in their places among all rows.
     """
     xp = namespace_of(H)
     active = xp.max(problem.X, axis=1) >= 0  # all rows: data are >= 0, and so the mask is made on their device

@@ -340,7 +340,8 @@ class Block:
         number of an interval. `total` (r, n) is the gradient, of all blocks and with penalties, for codes of norm 1:
         `norms` (r,) are their norms. The derivatives are those that this block would choose if it were alone, because
         it does not know the others' choice; :meth:`move` then goes only a share of the way. A feature whose gradient
-        has a norm below `enough` is left as it is. `H` are the components. The answer is a tuple, as of all messages.
+        has a norm below `enough` is left as it is. `H` are the components. The tuple is the block's answer; those
+        of all blocks are added item by item.
         """
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
         return (self._zero_residuals.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)

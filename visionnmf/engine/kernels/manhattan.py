@@ -382,7 +382,8 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
     about the clustering. The problem of node j has the constant factor ``2 c_j``, which is dropped. `S` (n, n) is
     symmetric. `H` (r, n) and `HC` = ``H * c``, the coefficients times the weights of the other nodes, are updated in
     place. `c` (n,) is > 0, `eps` is the relative rounding of sums, and `scratch` is (3, n). `diagonal` is 0, or 1 to
-    include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: it then adds ``x^2`` to the sum over i.
+    include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: there it is ``h_j . h_j - S_jj``, in
+    which a code x has the term ``x^2``.
     """
     residual = scratch[0]
     n = S.shape[0]
@@ -399,7 +400,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
             changed = False
             for k in range(H.shape[0]):
                 x = H[k, j]
-                slope, curvature = 2 * diagonal * np.float64(x), 2 * diagonal
+                slope, curvature = 2 * diagonal * np.float64(x), 2 * diagonal  # of diagonal * x^2
                 # the exact minimiser in this code; the residual is updated with it
                 new = update_variable(
                     residual, H[k], HC[k], x, zero, high, slope, curvature, eps, tiny, scratch[1], scratch[2]

@@ -166,7 +166,10 @@ class Sums(State):
         return cls(np.zeros((len(H), len(H)), H.dtype), np.zeros_like(H))
 
     def check(self, H: Array) -> None:
-        """Raise ValueError if the sums do not fit the components `H` (r, n), or are not numbers >= 0."""
+        """Raise ValueError if the sums do not fit the components `H` (r, n), or are not numbers >= 0.
+
+        `A` sums the products of the codes of each sample, `B` those of codes and data, and `weight` the samples.
+        """
         check_array(self.A, "A", (len(H), len(H)), H)
         check_array(self.B, "B", H.shape, H)
         if not 0 <= float(self.weight) < float("inf"):

@@ -165,7 +165,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
         # `residual` relative to the loss plus a share of the zero model's: near an exact fit the loss alone goes to 0
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
         if rows.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
-            # where the loss is smooth, descent converges, whereas a growing penalty would only freeze the factors
+            # descent converges on a smooth loss; rho, which grows fast after SLOW_SHARE, would only freeze the factors
             yield from rows.polish(H, max_iter - iteration - 1)
             return
         decay = 1 / _growth(iteration, path)

@@ -22,10 +22,10 @@ REFITS = 3  # maximum number of new models for a row whose divergence rose
 HALVINGS = 12  # maximum number of times that a step is shortened
 ROUNDING = 4.0  # of a sum over a row, in units of its mean and the dtype's precision
 LEAST_SHARE = 1e-18  # of the largest entry of all components
-STEPS = np.float32  # low precision is enough for the change of the codes, not for the codes
+STEP_DTYPE = np.float32  # low precision is enough for the change of the codes, not for the codes
 
 
-def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
+def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike = STEP_DTYPE) -> Array:
     """Return zeros in which every row starts on a cache line, and may be wider than asked for.
 
     Loops over rows that start elsewhere would be a third slower.

@@ -289,8 +289,9 @@ def _without_traces(H: Array, columns: list[Array]) -> Array:
 
 
 def _takes_sparse(model: NMF, with_groups: bool) -> bool:
-    """Return whether a solver of the model's loss takes sparse data, and groups if there are some.
+    """Return whether a solver of the model's loss takes sparse data, and with `with_groups` penalties of groups.
 
+    A group is the part of a component in one view. `terms` are the kinds of penalty terms that a solver can use, and
     1.0 is the weight of entries that are not stored: zeros count as much as other entries.
     """
     record = find_loss(model.loss)
