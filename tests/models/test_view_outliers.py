@@ -8,7 +8,13 @@ from sklearn.datasets import load_digits
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview.missing_views import CodesPrior
-from visionnmf.models.multiview.outlying_views import block_residuals, find_outlying, prediction_errors, usual_figures
+from visionnmf.models.multiview.outlying_views import (
+    UsualFigures,
+    block_residuals,
+    find_outlying,
+    prediction_errors,
+    usual_figures,
+)
 from visionnmf.models.multiview.views import Views
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -53,7 +59,7 @@ def test_the_worst_view_goes_first_and_the_others_are_judged_anew(rng):
     own, pull = rng.gamma(1, size=(n, V, 2)), rng.gamma(0.5, size=(n, V, 2))  # a view draws the codes of others away
     observed = rng.random((n, V)) < 0.8
     observed[:, 0] = True
-    usual = np.column_stack([rng.random(V), 0.3 + rng.random(V), rng.random(V), 0.3 + rng.random(V)])
+    usual = UsualFigures(rng.random((V, 2)), 0.3 + rng.random((V, 2)))
 
     def judge(rows, kept):
         pulls = pull[rows] * kept[:, :, None]
@@ -67,8 +73,8 @@ def test_the_worst_view_goes_first_and_the_others_are_judged_anew(rng):
             above = {}
             for v in left:
                 residual, error = own[i, v] + sum(pull[i, u] for u in left if u != v)
-                first = (residual - usual[v, 0]) / usual[v, 1]
-                second = (error - usual[v, 2]) / usual[v, 3] / (3.5 / 3)
+                first = (residual - usual.median[v, 0]) / usual.spread[v, 0]
+                second = (error - usual.median[v, 1]) / usual.spread[v, 1] / (3.5 / 3)
                 above[v] = max(first, second) if error > 0.9 else first / 1.5
             worst = max(above, key=above.get)
             if above[worst] <= 1.5:
@@ -81,7 +87,10 @@ def test_usual_figures_are_median_and_deviation_with_a_floor():
     residuals = np.array([[1.0, 5, 0], [2, 5, 0], [3, 5, 0], [100, 7, 9]])
     kept = np.array([[True] * 3] * 3 + [[True, False, False]])
     usual = usual_figures(np.stack([residuals, residuals / 10], axis=-1), kept, np.array([1.0, 1, 2]))
-    np.testing.assert_allclose(usual, [[2.5, 1.4826, 0.25, 0.14826], [5, 0.25, 0.5, 0.1], [0, 0.02, 0, 0.1]])
+    np.testing.assert_allclose(usual.table(), [[2.5, 1.4826, 0.25, 0.14826], [5, 0.25, 0.5, 0.1], [0, 0.02, 0, 0.1]])
+    again = UsualFigures.from_table(usual.table()).without(np.array([False, True, False]))
+    np.testing.assert_array_equal(again.median, usual.median)
+    assert np.isinf(again.spread).tolist() == [[False] * 2, [True] * 2, [False] * 2]
 
 
 def test_prediction_errors_are_those_of_the_expectation_by_other_views(rng):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -28,10 +29,10 @@ from . import dask_views
 from .components import Components, GroupSparsity, fit_components, second_iterations
 from .fit_warnings import warn_once
 from .frames import FittedForm, is_frame, labelled_codes, labels_of
-from .missing_views import CROWDED, CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
-from .outlying_views import judge_new, judge_training, limits_for_new
+from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, fit_part, learn_prior
+from .outlying_views import UsualFigures, judge_new, judge_training, limits_for_new
 from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors
-from .view_weights import choose_view_weights, noise_views, view_noises
+from .view_weights import choose_view_weights, view_noises, weights_without_noise
 from .views import JoinedViews, Views, check_view_weight, check_views, given_views, join_new, join_training
 
 __all__ = ["MultiviewNMF"]
@@ -412,10 +413,10 @@ class MultiviewNMF(LinearModel):
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if weights is None:
-            weights = self._weights_without_noise(given)
+            weights = weights_without_noise(given)
         if self.view_outliers is not None:
             known = np.where(weights > 0, weights, JUDGED)  # views of weight 0, of noise, are judged with a small one
-            left_out, self.view_residuals_ = judge_training(given, known, model, self.view_outliers, progress)
+            left_out, usual = judge_training(given, known, model, self.view_outliers, progress)
             views = given.keep(~left_out)
         sizes = np.ones(views.n_views)  # what each view is divided by
         if self.scale != "none":
@@ -446,25 +447,12 @@ class MultiviewNMF(LinearModel):
         codes, outlying = judge_new(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         if self.view_outliers is not None:
-            self._learn_limits(views, weights / sizes, sparsity, self.view_outliers)
+            self._learn_limits(views, weights / sizes, sparsity, usual, self.view_outliers)
             codes, outlying = self._codes_and_outlying(given)  # training samples are treated exactly as new ones
             self.outlying_views_ = outlying
         scales = np.where(parts.scales > 0, parts.scales, 1.0)
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
         return given, codes, outlying
-
-    def _weights_without_noise(self, views: Views) -> Array:
-        """Return 1 for each view, and 0 for views of noise, which a warning names."""
-        noise = noise_views(views)
-        if noise.any():
-            names = ", ".join(str(name) for name, found in zip(views.names, noise, strict=True) if found)
-            warnings.warn(
-                f"MultiviewNMF leaves out views that look like noise: {names}; pass view_weight with a number for each "
-                "view to count them",
-                UserWarning,
-                stacklevel=4,
-            )
-        return np.where(noise, 0.0, 1.0)
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, progress: Progress) -> PrintedProgress:
         """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them.
@@ -542,32 +530,23 @@ class MultiviewNMF(LinearModel):
     def _codes_and_outlying(self, views: Views) -> tuple[Array, Array]:
         """Return the codes found from the views that are not outlying, and which views are (n_samples, n_views).
 
-        ``view_residuals_`` (n_views, 4): median and deviation of a view's residuals, then of its errors when other
-        views predict it by `_prior`, mean and covariance of training codes. Without `view_outliers` none is outlying.
+        Without `view_outliers` none is outlying.
         """
-        usual = None if self.view_outliers is None else self.view_residuals_
+        usual = None if self.view_outliers is None else UsualFigures.from_table(self.view_residuals_)
         return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
 
-    def _learn_limits(self, views: Views, scales: Array, sparsity: GroupSparsity, threshold: float) -> None:
+    def _learn_limits(
+        self, views: Views, scales: Array, sparsity: GroupSparsity, training: UsualFigures, threshold: float
+    ) -> None:
         """Set ``view_residuals_``, by which views of new samples are judged, by fits to parts of the samples.
 
-        It has the median and deviation of each view's residuals, then of its errors when other views predict it;
-        before, those by small models. `views` lack outlying ones, and a fit multiplies them by `scales` (n_views,).
+        `views` lack outlying ones, and a fit multiplies them by `scales` (n_views,). `training` are the figures by
+        which training samples were judged, and `threshold` is in their deviations.
         """
-        rank = self.n_components_
-
-        def fit(part: Views) -> Components:
-            """Return the components of some of the samples, with the penalties of the main fit (`sparsity`)."""
-            # Many components for few samples reconstruct them perfectly: a part gets its share, or one per CROWDED
-            fewer = min(rank, max(1, rank * len(part) // len(views), len(part) // CROWDED))
-            model = self._plain_model(fewer)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the main fit has warned already
-                complete = complete_views(model, part, given=part, scales=scales)  # predicts views that are missing
-                return fit_components(model, complete, scales, sparsity)[0]
-
-        common = np.isinf(self.view_residuals_[:, 1])  # an infinite deviation: views that never count as outlying
-        self.view_residuals_ = limits_for_new(views, common, fit, threshold, check_random_state(self.random_state))
+        model = self._plain_model(self.n_components_)
+        fit = partial(fit_part, model, n_samples=len(views), scales=scales, sparsity=sparsity)
+        rng, common = check_random_state(self.random_state), np.isinf(training.spread[:, 0])
+        self.view_residuals_ = limits_for_new(views, common, fit, threshold, rng).table()
 
     def _prior(self) -> CodesPrior:
         """Return the mean and covariance of the training codes and the noise of the views as one record."""
@@ -595,6 +574,9 @@ class MultiviewNMF(LinearModel):
         lowest = np.linalg.eigvalsh(covariance).min()
         if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * len(covariance):
             raise ValueError("codes_covariance_ is not a covariance")
-        # Medians come first. The deviations after them may be infinite for views that are never outlying.
-        if self.view_outliers is not None and not np.isfinite(self.view_residuals_[:, ::2]).all():
+        # The deviations may be infinite, for views that are never outlying.
+        if (
+            self.view_outliers is not None
+            and not np.isfinite(UsualFigures.from_table(self.view_residuals_).median).all()
+        ):
             raise ValueError("view_residuals_ must be finite")

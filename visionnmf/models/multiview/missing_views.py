@@ -17,10 +17,12 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import find_loss
 from visionnmf.models.nmf import NMF
 
-from .components import SHARE, Components, find_view_codes, fit_components
+from .components import SHARE, Components, GroupSparsity, find_view_codes, fit_components
 from .views import Views, dense, row_slices
 
-__all__ = ["CROWDED", "CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "learn_prior"]
+__all__ = [
+    *("CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "fit_part", "learn_prior"),
+]
 
 Array = NDArray[Any]
 
@@ -152,6 +154,19 @@ def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Vie
     entries = _count_filled(views.entries, there, views.groups)  # all entries of views that were missing count now
     # Entries that do not count must be zero in the data; this also removes the predictions of outlying views.
     return replace(views, data=filled if entries is None else filled * entries, entries=entries)
+
+
+def fit_part(model: NMF, part: Views, n_samples: int, scales: Array, sparsity: GroupSparsity) -> Components:
+    """Return the components of a part of `n_samples` samples, by a fit like that of `model` to all of them.
+
+    Many components for few samples reconstruct them perfectly, so a part gets a part of the components, too. Each view
+    is multiplied by its number in `scales` for the fit.
+    """
+    rank = model.n_components or min(part.data.shape)
+    few = clone(model).set_params(n_components=min(rank, max(1, rank * len(part) // n_samples, len(part) // CROWDED)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the main fit has warned already
+        return fit_components(few, complete_views(few, part, part, scales), scales, sparsity)[0]
 
 
 def complete_codes(

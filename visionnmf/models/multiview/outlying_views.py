@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from .missing_views import CodesPrior, fill_views, learn_prior
 from .views import Views, dense, row_slices
 
 __all__ = [
-    *("JUDGING", "block_residuals", "find_outlying", "judge_new", "judge_training", "limits_for_new"),
+    *("JUDGING", "UsualFigures", "block_residuals", "find_outlying", "judge_new", "judge_training", "limits_for_new"),
     *("prediction_errors", "strangeness", "usual_figures"),
 ]
 
@@ -48,6 +48,29 @@ LEAST_ERROR_SPREAD = 0.1  # of prediction errors
 PARTS = 2  # of the samples, each judged by a model of the others as new samples are
 COMMON = 0.3  # if a larger share of a view is outlying, its figures only have long tails, and all of it is kept
 MEAN_DEVIATION = 0.8  # from the standard deviation to the mean absolute deviation of normal data
+
+
+class UsualFigures(NamedTuple):
+    """What is usual of the figures of each view: the median and the robust standard deviation, each (n_views, 2).
+
+    The columns are the residual and the prediction error. A view with an infinite deviation is never outlying.
+    """
+
+    median: Array
+    spread: Array
+
+    @classmethod
+    def from_table(cls, table: Array) -> Self:
+        """Return the figures of a table (n_views, 4), which is how a model keeps them."""
+        return cls(table[:, ::2].copy(), table[:, 1::2].copy())
+
+    def table(self) -> Array:
+        """Return the median and the deviation of each view's residuals, then those of its prediction errors."""
+        return np.stack(self, axis=-1).reshape(len(self.median), 4)
+
+    def without(self, views: Array) -> Self:
+        """Return the same figures, by which these `views`, bool (n_views,), are never outlying."""
+        return self._replace(spread=np.where(views[:, None], np.inf, self.spread))
 
 
 @one_blas_thread()
@@ -97,35 +120,32 @@ def prediction_errors(views: Views, codes: Array, H: Array, prior: CodesPrior) -
     return found
 
 
-def usual_figures(figures: Array, kept: Array, means: Array) -> Array:
-    """Return median and robust deviation of each view's residuals and prediction errors, of shape (n_views, 4).
+def usual_figures(figures: Array, kept: Array, means: Array) -> UsualFigures:
+    """Return median and robust standard deviation of each view's residuals and prediction errors.
 
-    The columns are the median and the deviation of residuals, then those of prediction errors (how far a view is from
-    what the sample's other views predict). `figures` (n_samples, n_views, 2) are these two, and `kept` (n_samples,
-    n_views) says what counts. `means` (n_views,) are those of the data of each view; they bound the deviation of the
-    residuals from below.
+    `figures` (n_samples, n_views, 2) are these two, and `kept` (n_samples, n_views) says what counts. `means`
+    (n_views,) are those of the data of each view; they bound the deviation of the residuals from below.
     """
-    usual = np.zeros((figures.shape[1], 4))
-    for v in range(len(usual)):
+    usual = UsualFigures(np.zeros(figures.shape[1:]), np.zeros(figures.shape[1:]))
+    for v in range(figures.shape[1]):
         own = figures[kept[:, v], v]
         middle = np.median(own, axis=0) if len(own) else np.zeros(2)
         spread = TO_DEVIATION * np.median(np.abs(own - middle), axis=0) if len(own) else np.zeros(2)
         least = max(LEAST_SPREAD[0] * middle[0], LEAST_SPREAD[1] * means[v]), LEAST_ERROR_SPREAD
-        usual[v, ::2], usual[v, 1::2] = middle, np.maximum(spread, least)
+        usual.median[v], usual.spread[v] = middle, np.maximum(spread, least)
     return usual
 
 
-def strangeness(figures: Array, usual: Array) -> Array:
+def strangeness(figures: Array, usual: UsualFigures) -> Array:
     """Return by how many robust standard deviations each view of each sample is beyond the usual, (n_samples, n_views).
 
-    `figures` (n_samples, n_views, 2) are residuals and prediction errors, and `usual` (n_views, 4) has the median and
-    the deviation of residuals, then those of prediction errors, for each view. A view that the sample's other views
-    predict well enough, with an error of at most UNPREDICTED times that of the mean, is not outlying, however unusual
-    its residual is, unless that is FAR times beyond. Prediction errors have a longer tail, so they count STRICTER times
+    `figures` (n_samples, n_views, 2) are residuals and prediction errors. A view that the sample's other views predict
+    well enough, with an error of at most UNPREDICTED times that of the mean, is not outlying, however unusual its
+    residual is, unless that is FAR times beyond. Prediction errors have a longer tail, so they count STRICTER times
     less.
     """
-    above = figures - usual[:, ::2]
-    above = np.divide(above, usual[:, 1::2], out=np.zeros_like(above), where=usual[:, 1::2] > 0)
+    above = figures - usual.median
+    above = np.divide(above, usual.spread, out=np.zeros_like(above), where=usual.spread > 0)
     residual, error = above[..., 0], above[..., 1] / STRICTER
     return np.where(figures[..., 1] > UNPREDICTED, np.maximum(residual, error), residual / FAR)
 
@@ -134,9 +154,9 @@ def find_outlying(
     judge: Callable[[Array, Array], Array],
     observed: Array,
     threshold: float,
-    usual: Array | None = None,
+    usual: UsualFigures | None = None,
     means: Array | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, UsualFigures]:
     """Leave out the worst view of each sample until the remaining ones agree; return what is outlying, and `usual`.
 
     A view is outlying if its :func:`strangeness` is above `threshold` (Hampel's identifier). An outlying view draws the
@@ -144,8 +164,8 @@ def find_outlying(
     others are judged again by codes without it. A sample keeps one.
 
     ``judge(rows, kept)`` returns the residuals and prediction errors (n_rows, n_views, 2) of some samples by the views
-    that are kept. `usual` (n_views, 4) are median and deviation of the residuals of each view, then of its prediction
-    errors; without them those of these samples are taken, which needs `means`, the means (n_views,) of the data.
+    that are kept. Without `usual` the usual figures are those of these samples, which needs `means`, the means
+    (n_views,) of the data.
     """
     kept = observed.copy()
     # `rows` are the samples still to be judged: all at first, then those that have just lost a view. `found` holds the
@@ -166,19 +186,18 @@ def find_outlying(
 
 def judge_training(
     views: Views, weights: Array, model: NMF, threshold: float, progress: Progress
-) -> tuple[Array, Array]:
-    """Return which views of training samples are outlying, and what figures of each view are usual (n_views, 4).
+) -> tuple[Array, UsualFigures]:
+    """Return which views of training samples are outlying, and what figures of each view are usual.
 
-    These are the median and the deviation of its residuals, then those of its prediction errors, of how far it is from
-    what the other views predict; a view with an infinite deviation is never outlying. A model of all samples would have
-    components of its own for the outlying views, and reconstruct them perfectly. Therefore each half of the samples is
-    judged by a small model of the other half, with the settings of `model`. Of three such splits the smallest residual
-    of each view counts. With too few samples nothing is outlying, and the deviations are infinite. `weights` are what
-    the views are multiplied by, in addition to the scale of their samples. `progress` is called after each small model.
+    A model of all samples would have components of its own for the outlying views, and reconstruct them perfectly.
+    Therefore each half of the samples is judged by a small model of the other half, with the settings of `model`. Of
+    three such splits the smallest residual of each view counts. With too few samples nothing is outlying, and the
+    deviations are infinite. `weights` are what the views are multiplied by, in addition to the scale of their samples.
+    `progress` is called after each small model.
     """
     observed, n_views = views.observed(), views.n_views
     if len(views) < FEWEST:
-        return np.zeros_like(observed), np.tile([0.0, np.inf] * 2, (n_views, 1))
+        return np.zeros_like(observed), _unknown(n_views)
     norms, means = np.ones(n_views), np.zeros(n_views)
     for v, columns in enumerate(views.columns()):
         view = views.data[:, columns]
@@ -188,7 +207,7 @@ def judge_training(
     scaled = views.scaled((weights / norms)[views.groups])
     rng = check_random_state(model.random_state)
     splits = [rng.permutation(len(views)) % FOLDS for _ in range(SPLITS)]
-    outlying, usual = np.zeros_like(observed), np.zeros((n_views, 4))
+    outlying, usual = np.zeros_like(observed), _unknown(n_views)
     halves = [fold == k for fold in splits for k in range(FOLDS)]
     total = PASSES * len(halves)
     for done in range(0, total, len(halves)):  # outlying views have drawn away the models of the first pass
@@ -221,7 +240,7 @@ def judge_training(
         outlying, usual = find_outlying(judge, observed, threshold, means=means)
         # views that would be left out too often are kept whole
         common = outlying.sum(axis=0) > COMMON * observed.sum(axis=0)
-        outlying[:, common], usual[common, 1::2] = False, np.inf
+        outlying[:, common], usual = False, usual.without(common)
         if not outlying.any():
             break
     progress(JUDGING, total, total)
@@ -234,19 +253,18 @@ def limits_for_new(
     fit: Callable[[Views], Components],
     threshold: float,
     rng: np.random.RandomState,
-) -> Array:
-    """Return the usual figures (n_views, 4) by which :func:`judge_new` judges samples that a model has not seen.
+) -> UsualFigures:
+    """Return the usual figures by which :func:`judge_new` judges samples that a model has not seen.
 
-    They are the median and the deviation of each view's residuals, then those of its prediction errors, of how far it
-    is from what the other views predict. A model reconstructs its own training samples better than others, and the
-    small models of :func:`judge_training` are not the final one. So the samples are cut into parts, and each part is
-    judged as new samples are, by ``fit(views)``, the components that are learnt from the other parts. `views` are
-    without the outlying views of training. The deviations are infinite for views of which more than 30 % would be left
-    out, and for those that `common` (n_views,) marks, because too many were outlying in training.
+    A model reconstructs its own training samples better than others, and the small models of :func:`judge_training` are
+    not the final one. So the samples are cut into parts, and each part is judged as new samples are, by ``fit(views)``,
+    the components that are learnt from the other parts. `views` are without the outlying views of training. The
+    deviations are infinite for views of which more than 30 % would be left out, and for those that `common` (n_views,)
+    marks, because too many were outlying in training.
     """
     observed = views.observed()
     if len(views) < FEWEST:
-        return np.tile([0.0, np.inf] * 2, (views.n_views, 1))
+        return _unknown(views.n_views)
     part_of = rng.permutation(len(views)) % PARTS
     fits: list[tuple[Array, Components, CodesPrior]] = []
     for k in range(PARTS):
@@ -272,22 +290,20 @@ def limits_for_new(
     means = np.array([float(views.data[:, own].mean(dtype=np.float64)) for own in views.columns()])
     # `find_outlying` calls `judge` again for samples of which it has left out a view
     outlying, usual = find_outlying(judge, observed, threshold, means=means)
-    usual[common | (outlying.sum(axis=0) > COMMON * observed.sum(axis=0)), 1::2] = np.inf
-    return usual
+    return usual.without(common | (outlying.sum(axis=0) > COMMON * observed.sum(axis=0)))
 
 
 def judge_new(
     views: Views,
     components: Components,
     prior: CodesPrior | None = None,
-    usual: Array | None = None,
+    usual: UsualFigures | None = None,
     threshold: float | None = None,
 ) -> tuple[Array, Array]:
     """Return the codes of samples by the views that belong to them, and which views do not.
 
-    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its prediction errors: how
-    far it is from what the other views predict by `prior`, mean and covariance of codes. A view belongs up to
-    `threshold` deviations beyond the median. Without one of the three all views belong.
+    By `prior`, mean and covariance of codes, a sample's other views predict a view. It belongs up to `threshold`
+    deviations beyond the median of the `usual` figures. Without one of the three all views belong.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
     outlying = np.zeros((len(views), views.n_views), bool)
@@ -301,12 +317,11 @@ def judge_new(
 
 
 def _judge_block(
-    views: Views, components: Components, prior: CodesPrior, usual: Array, threshold: float
+    views: Views, components: Components, prior: CodesPrior, usual: UsualFigures, threshold: float
 ) -> tuple[Array, Array]:
     """Return the codes (n_samples, n_components) and the outlying views (n_samples, n_views) of some samples.
 
-    `usual` (n_views, 4) are the median and the deviation of each view's residuals, then of its prediction errors: how
-    far it is from what the other views predict by `prior`. `threshold` is in these deviations.
+    By `prior` the other views of a sample predict a view, and `threshold` is in deviations of the `usual` figures.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
@@ -325,6 +340,11 @@ def _judge_block(
 
     # fills `codes` as well; item 1 would be `usual` again
     return codes, find_outlying(judge, views.observed(), threshold, usual)[0]
+
+
+def _unknown(n_views: int) -> UsualFigures:
+    """Return figures by which no view is ever outlying."""
+    return UsualFigures(np.zeros((n_views, 2)), np.full((n_views, 2), np.inf))
 
 
 def _residuals_and_errors(views: Views, codes: Array, H: Array, prior: CodesPrior) -> Array:

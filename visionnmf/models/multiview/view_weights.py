@@ -20,7 +20,7 @@ from visionnmf.models.nmf import NMF
 from .components import Components, find_view_codes
 from .views import Views, dense
 
-__all__ = ["choose_view_weights", "noise_views", "view_noises"]
+__all__ = ["choose_view_weights", "noise_views", "view_noises", "weights_without_noise"]
 
 Array = NDArray[Any]
 
@@ -112,6 +112,20 @@ def _correlation(matrix: Array) -> float:
     """Return the sum of the squared inner products of the columns of a matrix, which is that of its rows as well."""
     gram = matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix
     return float((gram**2).sum())
+
+
+def weights_without_noise(views: Views) -> Array:
+    """Return 1 for each view, and 0 for views of noise, which a warning names."""
+    noise = noise_views(views)
+    if noise.any():
+        names = ", ".join(str(name) for name, found in zip(views.names, noise, strict=True) if found)
+        warnings.warn(
+            f"MultiviewNMF leaves out views that look like noise: {names}; pass view_weight with a number for each "
+            "view to count them",
+            UserWarning,
+            stacklevel=4,
+        )
+    return np.where(noise, 0.0, 1.0)
 
 
 def choose_view_weights(
