@@ -27,13 +27,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays.factors import penalty_weights
+from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO, Loss
 from .penalties import Box, Penalties
 from .problem import Problem
-from .products import floors, sum_of_squares
+from .products import floors, inner, sum_of_squares
 
 Array = NDArray[Any]
 
@@ -50,28 +52,46 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     n_features) the components. For a loss with a kink, such as the absolute value at 0, and simplex or group
     constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
     """
-    X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
-    norms_W, norms_H = np.linalg.norm(W64, axis=1), np.linalg.norm(H64, axis=1)
-    size = float(np.sqrt(sum_of_squares(X))) or float(norms_W @ norms_H)  # data of zeros: relative to the model
-    if size == 0:
+    if not size_of(problem, W64, H64):
         return 0.0
     with one_blas_thread():
         if problem.loss.record.kink and not problem.is_sparse:
             found = _kinked_gradients(problem, W64, H64)
         else:
             found = gradients(problem, W64, H64)
+    return distance(problem, W64, H64, found)
+
+
+def size_of(problem: Problem, Wt: Any, H: Any) -> float:
+    """Return the norm of the data, to which changes are relative; of data of zeros, a bound of that of the model."""
+    model = float(namespace_of(H).sum(_norms(Wt) * _norms(H)))
+    return float(np.sqrt(sum_of_squares(problem.X))) or model
+
+
+def distance(problem: Problem, Wt: Any, H: Any, found: Gradients) -> float:
+    """Return the measure at the top of this module for factors in double precision, of any library, and gradients."""
+    size = size_of(problem, Wt, H)
     # curvature of the loss, which sets the step length: the size of its derivative over that of the data
     sigma = found.scale / size or 1.0  # 1 if the data are all 0
     changes = (
-        moved_squares(W64, found.codes, norms_H, problem.penalty_W, sigma),
-        moved_squares(H64, found.components, norms_W, problem.penalty_H, sigma),
+        moved_squares(Wt, found.codes, _norms(H), problem.penalty_W, sigma),
+        moved_squares(H, found.components, _norms(Wt), problem.penalty_H, sigma),
     )
     return float(np.sqrt(max(changes))) / size
 
 
-def penalty_gradient(penalty: Penalties, F: Array) -> Array:
+def _norms(F: Any) -> Any:
+    """Return the Euclidean norm (r,) of each row of a factor (r, n_points)."""
+    xp = namespace_of(F)
+    return xp.sqrt(xp.sum(F * F, axis=1))
+
+
+def penalty_gradient(penalty: Penalties, F: Any) -> Any:
     """Return the gradient of the penalty terms that are smooth on ``F >= 0``: in a box also linear ones."""
+    if is_not_numpy(F):  # the penalty is a box, l1 and l2
+        l1, l2 = penalty_weights(penalty, F)
+        return l1 + l2 * F
     G = penalty.gradient(F)
     if isinstance(penalty.constraint, Box):  # otherwise the prox handles linear terms, such as l1
         for term in penalty.linear:
@@ -79,26 +99,28 @@ def penalty_gradient(penalty: Penalties, F: Array) -> Array:
     return G
 
 
-def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
+def moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
     """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points).
 
     `G` (r, n_points) is the gradient of the loss and `norms` (r,) are the norms of the components of the other factor.
     `sigma` is the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint
     is not a box, all components share the shortest of these, because a prox may need one length for all.
     """
+    xp = namespace_of(F)
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
-    used = norms > 1e-30 * norms.max(initial=0)
-    if not used.any():
+    used = norms > 1e-30 * xp.max(norms)
+    if not bool(xp.any(used)):
         return 0.0
     G = G + penalty_gradient(penalty, F)
-    steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
+    steps = 1 / (sigma * xp.where(used, norms, xp.full_like(norms, np.inf))[:, None] ** 2)
     if isinstance(penalty.constraint, Box):
-        moved = np.clip(F - steps * G, penalty.low, penalty.high)
+        moved = xp.clip(F - steps * G, penalty.low, penalty.high)
     else:
         step = float(steps[used].min())
         moved = F - step * G
         penalty.prox(moved, step)
-    return float(np.linalg.norm(norms[:, None] * (F - moved))) ** 2
+    change = norms[:, None] * (F - moved)
+    return inner(change, change)
 
 
 class Gradients(NamedTuple):

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from visionnmf.engine.losses import ZERO
-from visionnmf.engine.optimality import ENOUGH
+from visionnmf.engine.optimality import ENOUGH, Gradients, distance, penalty_gradient, size_of
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import sum_of_squares
 
 from . import factors
 from .namespace import chunk_entries, chunks, in_float64, namespace_of, parts_of, to_numpy, total
@@ -27,9 +26,7 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
     """
     X, xp = problem.X, namespace_of(H)
     W64, H64 = in_float64(Wt), in_float64(H)
-    norms_W, norms_H = (xp.sqrt(xp.sum(F * F, axis=1)) for F in (W64, H64))
-    size = sum_of_squares(X) ** 0.5 or float(xp.sum(norms_W * norms_H))
-    if size == 0:
+    if not size_of(problem, W64, H64):
         return 0.0
     tiny = ZERO * total(X) / float(X.shape[0] * X.shape[1]) if problem.loss.record.kink else 0.0
     G_W, G_H, derivative_squares = xp.zeros_like(W64), xp.zeros_like(H64), 0.0
@@ -48,33 +45,7 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
         for columns in chunks(X.T, _entries(X)):
             bounds = _bounds(problem, W64, H64[:, columns], (slice(None), columns), tiny)
             G_H[:, columns] = balance_H(G_H[:, columns], H64[:, columns], bounds.T)
-    # stands for the curvature of the loss, and sets the step length: size of the derivative over that of the data
-    sigma = derivative_squares**0.5 / size or 1.0  # 1 if the data are all 0
-    changes = (
-        _moved_squares(W64, G_W, norms_H, problem.penalty_W, sigma),
-        _moved_squares(H64, G_H, norms_W, problem.penalty_H, sigma),
-    )
-    return max(changes) ** 0.5 / size
-
-
-def _penalty_gradient(penalty: Penalties, F: Any) -> Any:
-    """Return the gradient of the l1 and l2 penalties of a factor `F` (r, n_points)."""
-    l1, l2 = factors.penalty_weights(penalty, F)
-    return l1 + l2 * F
-
-
-def _moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
-    """Return the squared change of the model by one projected gradient step on `F` (r, n); `G` is its gradient.
-
-    `norms` (r,) are those of the components of the other factor, and `sigma` is the curvature of the loss.
-    """
-    xp = namespace_of(F)
-    used = norms > 1e-30 * float(xp.max(norms))
-    G = G + _penalty_gradient(penalty, F)
-    squares = xp.where(used, sigma * norms**2, xp.ones_like(norms))
-    steps = xp.where(used, 1 / squares, xp.zeros_like(norms))[:, None]
-    change = norms[:, None] * (F - factors.clipped(penalty, F - steps * G))
-    return float(xp.sum(change * change))
+    return distance(problem, W64, H64, Gradients(G_W, G_H, derivative_squares**0.5))
 
 
 def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: float) -> Any:
@@ -116,7 +87,7 @@ class _Balance:
         a step.
         """
         xp, unit, penalty = namespace_of(G), self.unit, self.penalty
-        slope = _penalty_gradient(penalty, F)
+        slope = penalty_gradient(penalty, F)
         fixed = (G + slope) / self.norms
         at_low, at_high = F <= penalty.low, F >= penalty.high
         signs = ahead = xp.zeros_like(bounds)
