@@ -285,7 +285,11 @@ class _Uploads(_Workers):
         return future
 
     def close(self) -> None:
-        """Send and write nothing more; a job whose results are being written is completed."""
+        """Send and write nothing more; a job whose results are being written is completed.
+
+        `_reader` and `_writer` are pools of one thread, which send jobs and write results; shutting them down waits for
+        what they are doing. A job that waits at the `_gate` for its turn is refused, so the reader does not hang.
+        """
         self._gate.close()
         self._reader.shutdown(cancel_futures=True)
         self._writer.shutdown(cancel_futures=True)

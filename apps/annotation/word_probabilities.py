@@ -135,9 +135,10 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
     """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word.
 
-    The words are flattened to a single column. The slope of `prior` times itself becomes part of the offset. `inputs`,
-    the terms and then a matrix of ones, and `truth` are (n_images, n_words), `prior` (n_words,) is the logit of each
-    word's frequency, and the result (n_terms + 1, n_words).
+    The terms are what neighbours say of a word, and a weighted sum of them is the logit of its probability. The words
+    are flattened to a single column. The slope of `prior` times itself becomes part of the offset. `inputs`, the terms
+    and then a matrix of ones, and `truth` are (n_images, n_words), `prior` (n_words,) is the logit of each word's
+    frequency, and the result (n_terms + 1, n_words).
     """
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset

@@ -449,11 +449,16 @@ def read_clip(source: str) -> TrueClip:
     if Path(source).is_dir():
         return _of_folder(Path(source))
     video = load_video_with_masks(source)
-    # the true masks by the positions of their frames; the name of a clip begins with that of its category
-    masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
-    numbers = list(range(1, len(video.frames) + 1))
-    frame, category = video.frames.__getitem__, source.split("_")[0]
-    return TrueClip(source, category, numbers, frame, masks, masks.__getitem__, video.background)
+    masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))  # by position, from 0
+    return TrueClip(
+        name=source,
+        category=source.split("_")[0],
+        numbers=list(range(1, len(video.frames) + 1)),  # frames are numbered from 1 in the names of files
+        frame=video.frames.__getitem__,
+        scored=masks,  # its keys, the positions of frames with a true mask
+        mask=masks.__getitem__,
+        background=video.background,
+    )
 
 
 def _of_folder(folder: Path) -> TrueClip:
@@ -486,7 +491,15 @@ def _of_folder(folder: Path) -> TrueClip:
         return truth
 
     background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)
-    return TrueClip(folder.name, folder.resolve().parent.name, numbers, frame, scored, mask, background)
+    return TrueClip(
+        name=folder.name,
+        category=folder.resolve().parent.name,
+        numbers=numbers,
+        frame=frame,
+        scored=scored,
+        mask=mask,
+        background=background,
+    )
 
 
 def _numbered(folder: Path) -> dict[int, Path]:

@@ -335,7 +335,7 @@ def _record_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Pa
 
 
 def _check_writable(state: Path) -> None:
-    """Refuse a state that cannot be written, before there are masks to lose."""
+    """Refuse a file for the saved model if its folder cannot be written, before frames are masked in vain."""
     try:
         with tempfile.TemporaryFile(dir=state.parent):
             pass

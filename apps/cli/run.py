@@ -152,7 +152,10 @@ class Run:
             yield None if progress is None else partial(progress, stage)
 
     def _print_summary(self, report: Any) -> None:
-        """Print a report for a person, with options for the library's hints; names cannot steer the terminal."""
+        """Print a report for a person; control characters in names cannot steer the terminal.
+
+        Hints of the library name arguments of Python, such as ``force=True``, which become options, such as --force.
+        """
         names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
         self.remark(with_safe_names(_with_flags(report.summary().replace(PASS_FORCE, GIVE_FORCE)), names))
 
@@ -384,6 +387,7 @@ class Run:
         if batch.kind and self.as_json:
             document = {"visionnmf": __version__, batch.kind: entries, "failed": tally.failed}
             echo(json.dumps(document, indent=2))
+        # the loss of a cluster is counted among the failures, but is none of an input, so there is no such line then
         elif batch.kind and tally.failed and len(entries) > 1 and not tally.cluster_lost:
             say(f"{tally.failed} of {len(entries)} {batch.kind} failed")
         if tally.existing and batch.total > 1 and not batch.skip_existing:

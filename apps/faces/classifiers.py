@@ -138,6 +138,7 @@ class ClassResidual(BaseEstimator):
         # With A the gallery, the coefficients are new A' (A A' + ridge)^-1 = new (A' A + ridge)^-1 A'. Of both inverses
         # only the eigenvalues depend on the ridge, so the new images are rotated to the eigenvectors first.
         rotated = new @ self.directions_ if self.gram_ is None else products @ self.directions_
+        # `_ridges` returns the ridge of each new image, (n_new, 1)
         shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(new.dtype)
         coefficients = shrunk @ self.directions_.T
         if self.gram_ is None:

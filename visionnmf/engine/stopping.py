@@ -142,11 +142,12 @@ class Stopping:
         series = ratio * n_terms  # q + q^2 + ... of that many terms, for q = 0 or 1
         if 0 < ratio < 1:
             series = ratio * (1 - ratio**n_terms) / (1 - ratio)
+        # never predict less than the window has gained, in case progress has only paused
         self.change = max(older + newer, newer * series, 0.0) / objective
         # near a saddle point decreases are small but growing, which is no convergence
         slowing = newer <= max(older, self.rounding * objective)
         self.converged = self.change < self.tol and slowing
-        if not self.converged:
+        if not self.converged:  # `_is_confirmed` sets it again when the rule holds again
             self.confirmed_at = None
 
     def _is_confirmed(self, n_iter: int) -> bool:

@@ -24,7 +24,7 @@ def start_factors(problem: Problem, start: Start, codes: Any, row_scale: Any, in
     The components of `start` and `codes` (n_samples, r) are given or None. `row_scale` (n_samples,) has multiplied the
     rows of the problem's data, to give samples weights, or is None. All arrays are of the library of the data.
     """
-    if is_not_numpy(problem.X):
+    if is_not_numpy(problem.X):  # here other starts were refused before; `mean` is that of the data
         Wt, H, mean = _drawn_elsewhere(problem, start)
     else:
         # with "custom" both factors are given, so what is drawn here is replaced below
@@ -33,7 +33,7 @@ def start_factors(problem: Problem, start: Start, codes: Any, row_scale: Any, in
         Wt[:, :] = codes.T if row_scale is None else codes.T * row_scale
     if start.components is not None:
         H[:, :] = start.components
-    if (codes is None) != (start.components is None):
+    if (codes is None) != (start.components is None):  # scale the drawn factor to match the given one
         drawn = Wt if codes is None else H
         drawn *= factor_to_match(mean, _row_means(Wt), _row_means(H))
     problem.penalty_W.feasible(Wt)

@@ -211,7 +211,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         `method` names how components are learnt. The weight of the past is multiplied by `forget_factor` for every
         `batch_size` samples. `buffer` and `horizon` are numbers of batches for "or-nmf" and "or-nmf-is", and `volume`
         is the weight of the volume constraint of "incremental-volume" and "inmf-vc". `max_iter`, `shuffle` and
-        `callback` are for `fit`. Other libraries' names of parameters are refused by `explains`, with the name here.
+        `callback` are for `fit`. The decorator refuses names of other libraries, and says what they are here.
         """
         self.n_components = n_components
         self.method = method

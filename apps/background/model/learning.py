@@ -172,7 +172,7 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     `H` (r, n_values) are the components; a value is explained if its residual is below that of `near` (n_values,).
     """
     learning = tuning.TUNING.learning
-    few = slice(None, None, learning.voting_share)  # the values that choose the start
+    few = slice(None, None, learning.voting_share)  # one in `voting_share` values, which choose the start
     shown = _product(candidates, H[:, few])
     votes = np.empty((len(X), len(shown)), np.int64)
     count_explained(np.ascontiguousarray(X[:, few]), shown, np.ascontiguousarray(near[few]), votes)

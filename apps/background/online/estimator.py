@@ -308,6 +308,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.gain_, explained = self._find_gain(frame)  # the illumination, and the share of pixels that it explains
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
         self.background_ = shown_scene.reshape(frame.shape)
+        # the least standard deviation that a pixel counts with, which is lower for a camera of little noise
         floor = camera_floor(self._noise.reshape(-1)[self._chosen])
         decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor)
         self.mask_ = decision.mask(frame, self.background_, float(self.threshold))

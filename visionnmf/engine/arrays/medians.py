@@ -195,6 +195,7 @@ class _Line:
         that holds the root into parts, until few jumps are left in it, and then goes from one to the next. Rows that
         are not `moving` do not matter; `rounding` is the error of sums. ``reached(*self.rows, places)`` returns the
         sums of the jumps up to some places, and ``following(*self.rows, low)`` the place and the size of the next jump.
+        `moved` copies numbers to the device of the data.
         """
         xp, like = namespace_of(slope), slope
         reached, following = _compiled(_reached, like), _compiled(_next, like)

@@ -247,7 +247,10 @@ class Block:
         return CodesUpdate(gram, right, penalty, Largest(new.max(axis=1, initial=0)))
 
     def next_loss(self, H: Array) -> tuple[float]:
-        """Return, in a tuple, the loss of the last update of the codes, which is not yet accepted, with `H` (r, n)."""
+        """Return the loss of `H` (r, n) and the extrapolated codes of the last update, which is not yet accepted.
+
+        It is in a tuple because the crew adds up the tuples of all blocks by item.
+        """
         return (self.problem.loss_value(self._codes.new_extrapolated, H),)
 
     def accept(self, exponents: Array | None) -> None:

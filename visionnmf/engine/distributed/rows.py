@@ -93,7 +93,8 @@ class RowsInBlocks:
         would take too long, and each block draws from a seed of its own.
         """
         if n_components * self.n_samples <= ONE_STREAM:
-            # the sum of the states that the workers return is any one of them
+            # answers are summed over the workers; GeneratorState, whose `value` is the state, defines the sum of equal
+            # states as one of them
             (state,) = self.crew.update_and_sum("draw", rng.get_state(), self.n_samples, scale)
             rng.set_state(state.value)
         else:

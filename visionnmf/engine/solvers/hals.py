@@ -291,7 +291,8 @@ class Gram:
     def objective(self, Wt: Array, H: Array) -> float:
         """Evaluate the objective from `products`: Gram matrix of the codes `Wt`, and their product with the data.
 
-        `square` is the sum of the squares of the data.
+        `square` is the sum of the squares of the data. The loss takes the products and the other factor, `H`; `Wt` is
+        for the penalties, and for residuals where the loss is too small to be computed from products.
         """
         gram, right = self.products
         return value_from_products(self.problem, Wt, H, gram, right, self.square, other_factor=H)

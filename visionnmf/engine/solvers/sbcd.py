@@ -119,7 +119,7 @@ class _DivergenceUpdates:
         self.loss = 0.0  # after the last update of the components
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Update the codes in place."""
+        """Update the codes in place; `exact` is whether by steps on the divergence itself, not on a quadratic model."""
         improve(self.problem, Wt, H, exact=self.exact)
 
     def improve_components(self, H: Array, Wt: Array) -> None:

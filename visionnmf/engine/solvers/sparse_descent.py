@@ -225,7 +225,8 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
         """Run ADMM on the Manhattan loss of rows ``block[0]:block[1]``, and write their codes to `Wt`.
 
         The kernel divides each component by a scale, its norm on the stored entries of the row, so the codes that it
-        finds are multiplied by it, as are their bounds. Its start are least-squares codes.
+        finds are multiplied by it, as are their bounds. Its start are least-squares codes. `points` (n, r) are the
+        components `H`, transposed.
         """
         start, stop = block
         # (n_rows, 5, r): lower bound, upper bound, cost, ridge and scale of each code
