@@ -123,7 +123,10 @@ class _DivergenceUpdates:
         improve(self.problem, Wt, H, exact=self.exact)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components in place, as the codes of the transposed problem."""
+        """Update the components in place, as the codes of the transposed problem.
+
+        With `exact` steps are taken on the divergence itself, not on a quadratic model.
+        """
         self.loss = improve(self.problem.transposed, H, Wt, exact=self.exact)
 
     def objective(self, Wt: Array, H: Array) -> float:
