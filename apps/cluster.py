@@ -164,8 +164,8 @@ class _Workers(Executor):
     ) -> None:
         """Let a worker call ``do(process, fn, *more)``, then ``hand_on(future, outcome)`` here with its outcome."""
         # `do` prepares the worker and calls `fn` there. The outcome is awaited on the loop of Dask's client. Dask would
-        # send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the cluster.
-        # `pure=False` keeps Dask from taking equal calls for one.
+        # send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the cluster, and
+        # the function, so that no other gets this id. `pure=False` keeps Dask from taking equal calls for one.
         import dask
 
         sent: Any = fn
@@ -351,7 +351,8 @@ class _Uploads(_Workers):
         try:
             returned = self._result(outcome)
             with suppress(OSError):  # of a scheduler that was lost meanwhile
-                self._fit_gate(BRIEFLY)  # workers may have come or gone
+                # workers may have come or gone: set anew how many jobs may be under way
+                self._fit_gate(BRIEFLY)
             try:
                 result, error = upload.take_back(returned)
             except (MediaError, OSError) as problem:

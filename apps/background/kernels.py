@@ -395,8 +395,9 @@ def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ign
     """Find the levels of the m pixels at the indices `pixels`, as differences from the modelled background.
 
     `weights` (k, m) belong to the picked frames of the `clip`; see :class:`ModelledFrames` and, for `rules`,
-    :class:`LevelRules`. `first` (m, n_channels) gets the level that replaces the present one, 0 where none does.
-    `other` gets a second level, 0 where there is none, and `share` (m,) its share of the support.
+    :class:`LevelRules`. `first` (m, n_channels) gets the level that replaces the present one, the modelled background,
+    if it has `stronger` times its weight, else 0. `other` gets a second level, if it has the share `second` of all
+    weight, else 0, and `share` (m,) its share.
     """
     near, apart, held, stronger, second = rules
     k, n_channels = len(clip.picks), clip.frames.shape[2]
@@ -424,7 +425,7 @@ def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ign
         for c in range(n_channels):
             first[at, c] = 0
             other[at, c] = 0
-        if present >= (1 - second) * total:
+        if present >= (1 - second) * total:  # what is left is not enough for another level
             continue
         for i in range(k):  # insertion: k is small
             j = i

@@ -108,7 +108,8 @@ def unlikeness_of(
 def limit(unlike: Array) -> float:
     """Return the limit that a new image's unlikeness should not exceed, from that of left-out images (n_images,).
 
-    NaN stand for images whose unlikeness is not known. With fewer than ten others the limit is infinite.
+    Unlikeness is an image's coarse residual by the model over its contrast; NaN stand for images of which it is not
+    known. With fewer than ten others the limit is infinite.
     """
     known = unlike[~np.isnan(unlike)]
     return MARGIN * float(np.quantile(known, QUANTILE)) if len(known) >= ENOUGH else math.inf
@@ -117,8 +118,9 @@ def limit(unlike: Array) -> float:
 def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     """Return the unlikeness beyond which an image is not named, and that beyond which it is probably not a face.
 
-    `unlike` (n_images,) is that of images left out of training; those of `unknown` people set the limit for a face, the
-    others that for a name. With too few of them, the limit for a face serves as both.
+    Unlikeness is an image's coarse residual by the model over its contrast. `unlike` (n_images,) is that of images left
+    out of training; those of `unknown` people set the limit for a face, the others that for a name. With too few of
+    them, the limit for a face serves as both.
     """
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name

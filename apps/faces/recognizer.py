@@ -301,7 +301,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
 
     def _compare_with_model(self) -> None:
         """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
-        self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_  # finds codes faster
+        self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_  # the default NMF, faster
         self._comparison = Comparison(self.rule, self.model_, self.image_shape)
         self.components_ = self._comparison.components
 
@@ -546,8 +546,9 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
         """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image.
 
-        `data` and `missing` are (n_images, n_pixels). `own` (n_images, 1) is the noise scale of each image. `_encoder`
-        is the model, in the form that finds codes. Shares of missing pixels up to FEW_MISSING are noted as equal.
+        `data` and `missing` are (n_images, n_pixels), and residuals beyond `judged` are too large for noise. `_encoder`
+        is the model, in the form that finds codes. The columns of the noise are the noise scales `own` (n_images, 1),
+        shares of outlying and of missing pixels (FEW_MISSING if fewer), and the noise by the finest detail, `_grain`.
         """
         model = self._encoder
         codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
@@ -556,8 +557,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         own = cleaning.noise_scales(residuals, missing)
         outlying = ((residuals > cleaning.judged(own, self.white_)) & ~missing).mean(axis=1)
         scale = np.maximum(own, self.scale_).astype(data.dtype)  # so that an image that fits well is left alone
-        # New images are cleaned less than training images, because their errors do not spread to other images.
-        limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)
+        limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)  # less than in training: errors do not spread
         cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
         corrupted = missing | (residuals > cleaning.judged(scale, self.white_))
         grain = self._grain(np.where(missing, reconstructions, data))

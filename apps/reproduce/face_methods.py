@@ -155,7 +155,7 @@ class Factorisation:
         A rule of the plan says how test images are classified by their codes, such as "codes" or "pseudo-inverse";
         `clean` are the training images before corruption.
         """
-        assert rank is not None
+        assert rank is not None  # as for every method that is `ranked`
         return self.fit(split, rank, plan.iterations).score(tuple(dict.fromkeys(plan.rules)), clean)
 
 
@@ -266,7 +266,7 @@ class BlockFactorisation(Factorisation):
     """A factorisation that does not see opaque blocks."""
 
     def seen(self, images: NDArray[Any], split: FaceSplit) -> NDArray[Any]:
-        """Return images with NaN in opaque blocks, which an even background of the training images is not."""
+        """Return images with NaN in opaque blocks; an even background of the training images is not taken for one."""
         # blocks are even squares; the value of white is 1, and evenness is judged by the brightest pixel of the set
         brightest, shape = float(split.train.max()), (-1, *split.image_shape)
         background = flat_background(split.train.reshape(shape), brightest)
@@ -284,7 +284,7 @@ class ChosenFactorisation:
     def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return for each rule of the plan the rows of the candidate that identifies most left-out training images."""
         # `clean` are the training images before corruption. `fit` sees all training images, but no names.
-        assert rank is not None
+        assert rank is not None  # as for every method that is `ranked`
         rules = tuple(dict.fromkeys(plan.rules))
         fits = [candidate.fit(split, rank, plan.iterations) for candidate in self.candidates]
         # the number of the best candidate for each rule

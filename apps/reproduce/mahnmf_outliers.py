@@ -141,6 +141,7 @@ OPEN = (
 
 def _video(number: int, names: Sequence[str], replaced: str) -> Experiment:
     """Return the experiment of two videos in a figure of the MahNMF paper; `replaced` says how they differ from it."""
+    # Bootstrap has a file of its own
     files = (I2R,) if "Bootstrap" not in names else (I2R, f"video_{BOOTSTRAP}.npz")
     return Experiment(
         f"mahnmf/fig-{number}",

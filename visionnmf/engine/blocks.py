@@ -68,7 +68,11 @@ class _Keeper:
         self.work: SimpleQueue[_Work] | None = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run ``function(*arguments)`` in the thread and return its result, or raise its exception."""
+        """Run ``function(*arguments)`` in this object's only thread; return its result, or raise its exception.
+
+        The first call starts the thread. Work belongs here if only the thread that did it can undo it, as the limits of
+        threadpoolctl.
+        """
         if self.work is None:
             work: SimpleQueue[_Work] = SimpleQueue()
             threading.Thread(target=_serve, args=(work,), name="visionnmf-blas", daemon=True).start()

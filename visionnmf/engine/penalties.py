@@ -536,9 +536,9 @@ class Penalties:
         return l1, l2
 
     def rescaled(self, scale: Array) -> Penalties:
-        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0, if a cone."""
+        """Return the equivalent penalty once component k is multiplied by ``scale[k]`` > 0, all 1 unless `is_cone`."""
         if not self.active_terms:
-            return self  # without terms, not even l1 or l2, there is no weight to adapt
+            return self  # weights of a cone make up for the scale; without terms, not even l1 or l2, there are none
         terms = tuple(term.rescaled(scale) for term in self.terms)
         return replace(self, l1=self.l1 / scale, l2=self.l2 / scale**2, terms=terms)
 

@@ -281,7 +281,8 @@ class List(Field):
     def unpack(self, item: Any, place: Place) -> Any:
         """Unpack each item by the inner field, and return what `make` builds from the list of values.
 
-        Each item is `inside` its place: the dimensions that it names have sizes of their own in each item.
+        Arrays name their dimensions, such as "features", and those that name the same one must agree in its size.
+        Within an item (`inside` its place) names that are new get sizes for this item only.
         """
         place.require(isinstance(item, list), "a list", item)
         self._check(item, place)

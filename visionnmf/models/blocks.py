@@ -129,7 +129,7 @@ class DaskBlocks:
         """Return a delayed object for each block that computes :class:`.BlockData`, checked as `check` says."""
         import dask
 
-        read = dask.delayed(read_block, pure=False)  # a file belongs to one fit
+        read = dask.delayed(read_block, pure=False)  # so that equal blocks of two fits do not share a file
         parts = [_parts(array, len(self.sizes)) for array in (self.X, self.weights, self.sample_weight, self.codes)]
         return [read(check, *block) for block in zip(*parts, strict=True)]
 

@@ -138,9 +138,10 @@ def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
     alone = alone[~levels.replaced[alone]]
 
     def put_back(block: tuple[int, int]) -> None:
-        """Make the main level of a block of isolated pixels, `alone`, the modelled background again.
+        """Make the main level (colour) of a block of isolated pixels, `alone`, the modelled background again.
 
-        Their level was replaced and that of their neighbours was not, so that noise is more likely than an object.
+        That is what the components ``clip.H`` show in the usual illumination. The level of these pixels was replaced,
+        and that of their neighbours was not, so that noise is more likely than an object.
         """
         at = alone[slice(*block)]
         levels.main[at] = to_uint8(_shown(levels.clip.H[:, at], levels.typical_codes))

@@ -189,7 +189,7 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
         return np.zeros_like(energy)
     across = min(width // 2, leaves.grid)
     size = across, max(1, round(height * across / width))  # of the grid on which the test is made
-    kept = np.zeros(size[::-1], np.float32)
+    kept = np.zeros(size[::-1], np.float32)  # sum of squares after more smoothing, of residuals up to `cap`
     for each in smooth:
         coarse = cv2.GaussianBlur(cv2.resize(each, size, interpolation=cv2.INTER_AREA), (0, 0), leaves.smoothing)
         kept += np.minimum(np.abs(coarse), leaves.cap) ** 2
@@ -217,8 +217,9 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
 
     map_blocks(fill, blocks(len(pixels), leaves.block_pixels))
     away, back = (cv2.blur(each.reshape(survives.shape), box) for each in shares)
-    in_place = np.clip((leaves.survives - survives) / leaves.survives_range, 0, 1)
+    # From 0 to 1: is little left after smoothing, are pixels often away, and does the colour that they have come back?
+    little_left = np.clip((leaves.survives - survives) / leaves.survives_range, 0, 1)
     often = np.clip((away - leaves.often) / leaves.often_range, 0, 1)
     again = np.clip((back / (away + 0.01) - leaves.returns) / leaves.returns_range, 0, 1)
-    certain = cv2.blur(in_place * often * again, (leaves.feather, leaves.feather))
+    certain = cv2.blur(little_left * often * again, (leaves.feather, leaves.feather))
     return np.asarray(cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)

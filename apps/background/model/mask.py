@@ -67,6 +67,7 @@ class MaskDecision:
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
+        # a pixel that keeps at least the share `darkest` of the light may be in a shadow, so its darkening counts less
         shadow = ShadowRule(tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight)
         floor = NoiseFloor(tuning.TUNING.noise.share_of_light, self.floor, tuning.TUNING.noise.floor)
         score_pixels(pixels, behind, self._noise.reshape(-1), floor, shadow, score.reshape(-1))

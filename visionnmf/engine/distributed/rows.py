@@ -214,6 +214,7 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
 
 def report(rows: RowsInBlocks, H: Array) -> Report:
     """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
+    # sums over all blocks; a sample that is not 0 counts as lost if all its codes are 0
     sums = ReportSums(*rows.crew.sum_of("report", H))
     lost = Lost(int(sums.n_nonzero), int(sums.n_lost), sums.n_entries / rows.sums.n_entries)
     is_zero = lost.n_nonzero > 0 and not (sums.used.astype(bool) & H.any(axis=1)).any()

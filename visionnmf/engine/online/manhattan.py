@@ -49,6 +49,7 @@ def learn(batch: Batch, H: Array, state: Sums) -> float:
     cleaned = clean(problem, H)
     features = cleaned.data.T.tocsr() if problem.is_sparse else cleaned.data.T
     xp = namespace_of(H)
+    # the weights of a sample are in its cleaned data, relative to the largest, by which it counts in the sums
     largest_weights = None if problem.weights is None else xp.max(problem.weights, axis=1)
     state.add(cleaned.codes, features, batch.forgetting, sample_weight, largest_weights)
     # the penalty of the components counts once for each sample
@@ -69,8 +70,7 @@ class Cleaned(NamedTuple):
 def clean(problem: Problem, H: Array) -> Cleaned:
     """Clean the samples of a problem by the components `H` (r, n).
 
-    Rows are cleaned in blocks, in threads unless
-    they are arrays of another library than NumPy (`not_numpy`).
+    Rows are cleaned in blocks, in threads unless they are arrays of another library than NumPy (`not_numpy`).
     """
     gram, work, not_numpy = product(H, H.T), blocks(problem.X.shape[0], TILE), is_not_numpy(H)
     # Larger blocks are faster on a device. With a penalty they stay as with NumPy, because all rows of a block share a

@@ -206,7 +206,8 @@ def improve_components(problem: Problem, H: Array, sums: Pass, inverse_rho: floa
     """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
 
     `sums`, which a step returned, has the Gram matrix of the codes and their product with the targets of least squares.
-    The objective divided by rho is least squares plus `inverse_rho` = 1 / rho times the penalty.
+    The objective divided by rho is least squares plus `inverse_rho` = 1 / rho times the penalty. If `back_and_forth`
+    says so, every second sweep runs backward, which damps oscillations.
     """
     penalty = problem.penalty_H.value(H)
     with one_blas_thread():

@@ -341,7 +341,8 @@ class Filled(Gram):
     def objective(self, Wt: Array, H: Array) -> float:
         """Evaluate the objective from the residuals.
 
-        `products`, with which :class:`Gram` does it, are those of the filled data, and not of the observed entries.
+        The products of codes and data, with which :class:`Gram` does it, are here those of the filled data, in which
+        the model takes the part of each entry that its weight leaves, and not those of the data.
         """
         with one_blas_thread():
             return self.problem.objective(Wt, H)

@@ -35,10 +35,14 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
 
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place."""
+    """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place.
+
+    This is half of an iteration; the other half are the components.
+    """
     dtype = X.dtype
-    none = np.zeros(len(Wt), dtype)
-    _sweep(X, None, Wt, H, _Terms(dtype.type(0), dtype.type(np.inf), none, none), sweeps, np.empty(len(X)))
+    zeros = np.zeros(len(Wt), dtype)  # weights of the l1 and l2 penalties
+    terms = _Terms(low=dtype.type(0), high=dtype.type(np.inf), l1=zeros, l2=zeros)
+    _sweep(X, None, Wt, H, terms, sweeps, losses=np.empty(len(X)))  # of each row, which nobody reads here
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:

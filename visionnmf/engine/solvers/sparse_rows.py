@@ -56,7 +56,7 @@ class DivergenceRows:
     def model(self, codes: Array) -> Array:
         """Return the model (n_stored,) at the stored entries, > 0, for codes (r, n_rows)."""
         p = np.zeros(len(self.x))
-        for code, a in zip(codes, self.components, strict=True):
+        for code, a in zip(codes, self.components, strict=True):  # a (n_stored,): the component at these entries
             p += code[self.row_of_entry] * a
         return np.maximum(p, divergence.floor_of(self.beta), out=p)
 

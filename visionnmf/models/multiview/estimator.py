@@ -512,7 +512,7 @@ class MultiviewNMF(LinearModel):
     def _join(self, X: Any) -> JoinedViews:
         """Return new views side by side in the order of training; raise ParameterError for other views or features."""
         features = self.view_feature_names_
-        if self.view_form_ == "matrix" and hasattr(self, "feature_names_in_"):
+        if self.view_form_ == "matrix" and hasattr(self, "feature_names_in_"):  # share out the columns of one frame
             features = [list(self.feature_names_in_[self.view_groups_ == v]) for v in range(len(self.views_))]
         return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
