@@ -365,7 +365,10 @@ class _Uploads(_Workers):
 
 
 def _itself(function: T) -> T:
-    """Return a function, or contents of files: the result of a task, and so kept by the cluster."""
+    """Return the argument, a function or the content of a file.
+
+    A task that does this has the argument for a result, which the cluster keeps, so that it is sent only once.
+    """
     return function
 
 

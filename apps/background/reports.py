@@ -132,8 +132,8 @@ class LiveReport(Report):
     width, height : int
         Size of the frames, in pixels.
     frames, first_frame : int
-        Number of frames of this run, and the number of its first one, above 0 where it resumed from a state. There is
-        no frame where the state had seen all of them.
+        Number of frames of this run, and the number of its first one, which is above 0 if the run continued from a
+        saved state. There are 0 frames if that state had already seen the whole source.
     seconds, frames_per_second : float
         How long it ran, and how fast.
     foreground_share : float, 0 to 1
@@ -157,7 +157,7 @@ class LiveReport(Report):
 
     def summary(self) -> str:
         """Return the report as a few lines of text to print."""
-        if not self.frames:  # the state had seen all frames, as a note says
+        if not self.frames:  # the saved state had already seen the whole source, as a note says
             return "\n".join([f"{printable(self.inputs[0])}: {line}" for line in self._notes_and_outputs()])
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [

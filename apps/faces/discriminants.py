@@ -96,7 +96,11 @@ class Mixture(BaseEstimator):
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people)."""
+        """Return the distance of each image from each person, (n_images, n_people).
+
+        It is the geometric mean of relative distances by `residual_` and by `discriminant_`. One of them is None if its
+        weight is 0; then the distance is that of the other.
+        """
         if self.discriminant_ is None:
             assert self.residual_ is not None
             return self.residual_.distances(X)

@@ -96,9 +96,10 @@ def unlikeness_of(
 ) -> tuple[Array, Array]:
     """Return how unlike the training images each image is, and which share of it is unexplained, (n_images,) each.
 
-    See :func:`unlikeness`; both are NaN without a shape. `grain` (n_images, 1) is the noise of each image by its finest
-    detail, over `white`, or (n_images, 0) if it is not known. `images`, `missing` and `reconstructions` have a column
-    for each of the `pixels`, numbers in the whole image, which is divided into square cells.
+    See :func:`unlikeness`; both are NaN without a shape. `white` is the value of a white pixel. `grain` (n_images, 1)
+    is the standard deviation of each image's noise, estimated from its finest detail and divided by `white`, or
+    (n_images, 0) if it is not known. `images`, `missing` and `reconstructions` have a column for each of the `pixels`,
+    numbers in the whole image, which is divided into square cells.
     """
     if image_shape is None or not grain.shape[1]:
         return np.full(len(images), np.nan), np.full(len(images), np.nan)

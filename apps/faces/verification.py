@@ -293,12 +293,12 @@ class Verifier:
         return reports
 
     def _report(
-        self, pair: tuple[Source, Source], found: list[Identity], distance: float, limit: float, announced: bool
+        self, pair: tuple[Source, Source], found: list[Identity], distance: float, limit: float, own_limit: bool
     ) -> VerificationReport:
         """Return the verdict on a pair of images, who is on them, with their `distance` from each other.
 
-        The `limit` of this distance is that of the verifier if it is `announced`, or else the caller's. If both people
-        have a name, the names decide, and neither `distance` nor `limit` counts.
+        The `limit` of this distance is the verifier's, for which error rates are known, if `own_limit` is true, and
+        else the caller's. If both people have a name, the names decide, and neither `distance` nor `limit` counts.
         """
         inputs = [name_of(source, name) for source, name in zip(pair, ("first array", "second array"), strict=True)]
         people = [identity.person for identity in found]
@@ -309,7 +309,7 @@ class Verifier:
             for name, attribute in (("nearest", "nearest"), ("reasons", "reason"), ("calibrated", "calibrated"))
         }
         # The noise of images matters where error rates do: for names, and for a threshold that the caller did not give.
-        notes = self._doubts(inputs, found) if None not in people or announced else []
+        notes = self._doubts(inputs, found) if None not in people or own_limit else []
         if None not in people:
             furthest = max(identity.distance for identity in found)
             limit = self.model.recognizer.threshold_
@@ -319,7 +319,7 @@ class Verifier:
         if len(self._strangers):
             # the share of pairs of different people of the model, `_strangers`, that are at least as near
             alike = float(np.searchsorted(self._strangers, distance, side="right") / len(self._strangers))
-        if announced and self._n_people < PEOPLE_LEAST:
+        if own_limit and self._n_people < PEOPLE_LEAST:
             few = f"{self._n_people} people show" if self._n_people > 1 else "one person shows"
             notes.append(
                 f"{few} little of how alike different people are; train {PEOPLE_LEAST} or more, or give a threshold"

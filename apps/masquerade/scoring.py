@@ -356,7 +356,11 @@ def _begin_round(
     tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
 
     def finish() -> Iterator[_Judged]:
-        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log."""
+        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log.
+
+        `tasks` has for each user one that judges all sessions of this user in `read`, those of the round. Each session
+        comes with its judgement, or None if its user has no scorer.
+        """
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()

@@ -95,7 +95,10 @@ class FacePlan:
 
     @property
     def splitting(self) -> FaceEvaluation:
-        """The settings by which the application makes the splits of this plan; `both` also corrupts the test images."""
+        """The settings by which the application makes the splits of this plan.
+
+        `both` also corrupts test images; a person has `per_person` images for training and at most `most_test` to test.
+        """
         return FaceEvaluation(
             both=self.both, per_person=self.per_person, most_test=self.most_test, random_state=self.random_state
         )

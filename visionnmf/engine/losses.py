@@ -307,6 +307,7 @@ def _stored_divergence(beta: float | None = None) -> SparseForm:
 
         The optimality measure takes it for the scale of derivatives: far below it, a gradient counts as 0.
         """
+        # `beta` None: the exponent is the parameter of the loss
         return np.asarray(x ** ((parameter if beta is None else beta) - 1))
 
     return SparseForm(value, deviation, derivative_scale, zeros=False)  # entries that are not stored are missing, not 0
@@ -319,7 +320,11 @@ def _entries_pass(*, alpha: bool = False, delta: bool = False, kullback_leibler:
     """
 
     def rows(X: Array, P: Array, U: Array, M: Array | None, parameter: float, *others: Any) -> None:
-        """Run the pass; the kernel has no branch at run time for what is None."""
+        """Run the elementwise pass of one ADMM iteration: new scaled dual `U`, and the least-squares target in `P`.
+
+        `P` holds the model, `M` the weights of the data `X` or None, and `others` are further arguments of the kernel.
+        Those of another loss are None, which removes their branches when the kernel is compiled.
+        """
         _admm_kernels.entries_pass(
             X, P, U, M, parameter if alpha else None, parameter if delta else None, kullback_leibler or None, *others
         )

@@ -148,7 +148,8 @@ class Penalty(BaseEstimator):
             "l1": check_number(self.l1, f"l1 of {where}"),
             "l2": check_number(self.l2, f"l2 of {where}"),
         }
-        options["terms"] = self._check_terms(where, new=X is None)  # for new samples without those of training samples
+        # terms that the user wrote; without training data, those that depend on the training samples are left out
+        options["terms"] = self._check_terms(where, new=X is None)
         if simplex:
             options["simplex"] = "columns" if side == "W" else "rows"
         if X is not None:

@@ -84,7 +84,7 @@ class _Box:
     """Least-squares problems in a box, one a row: matrices (n_rows or 1, r, r), right sides (n_rows, r) and bounds."""
 
     def __init__(self, grams: Any, B: Any, low: float, high: float) -> None:
-        """Keep the matrices, the right-hand sides, and the bounds of all variables."""
+        """Keep the problems ``f G f / 2 - b f``: matrices G (n_rows or 1, r, r), vectors b (n_rows, r), and bounds."""
         self.grams, self.B, self.low, self.high = grams, B, low, high
 
     def part(self, places: Any) -> _Box:

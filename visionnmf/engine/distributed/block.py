@@ -183,7 +183,10 @@ class Block:
         self.problem.penalty_W.feasible(self.Wt)
 
     def exact_objective(self) -> tuple[float]:
-        """Return the objective up to which a fit counts as exact, for the rows of this block, in a tuple of one."""
+        """Return the objective up to which a fit counts as exact, for the rows of this block.
+
+        It is in a tuple of one, because the answers of all blocks are added item by item.
+        """
         return (exact_objective(self.problem),)
 
     # --- the solvers --------------------------------------------------------------------------------------------------

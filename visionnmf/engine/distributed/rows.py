@@ -208,7 +208,8 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
     """Run "admm" or "hals" on rows in blocks as in memory; update `H` in place, and yield progress."""
     if solver == "admm":
         return admm.follow(AdmmRowsInBlocks(rows), H, max_iter=max_iter)
-    kind = "filled" if rows.weighted else "gram"  # with weights, the model fills in a part of each entry
+    # with weights, the model fills in a part of each entry; without, the loss follows from Gram matrices
+    kind = "filled" if rows.weighted else "gram"
     return hals.descend(DescentRowsInBlocks(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
 
 
@@ -301,5 +302,6 @@ def fit(
         callback=callback,
         objective=lambda: rows.objective(H),
         optimality=lambda: optimality(rows, H),
-        exact_objective=lambda: rows.crew.sum_of("exact_objective")[0],  # the answer is a tuple of one
+        # up to this objective a fit counts as exact; the crew asks all blocks, and adds their answers, tuples of one
+        exact_objective=lambda: rows.crew.sum_of("exact_objective")[0],
     )

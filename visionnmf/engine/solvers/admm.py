@@ -276,7 +276,7 @@ class Half:
         # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS  # whether the work is worth threads
-        self.back_and_forth = back_and_forth(problem)
+        self.back_and_forth = back_and_forth(problem)  # whether every second sweep of HALS runs backward
         self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
         # written by each pass: the loss and the l1 norm of the primal residual of each row, before the update
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)

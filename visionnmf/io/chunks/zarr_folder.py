@@ -259,7 +259,10 @@ class _Unpacker:
             _check_filter(self.name, self.options, self.path)
 
     def decode(self, data: Any, out: Any = None) -> bytes:
-        """Unpack the bytes of a chunk; raise ValueError if they exceed `size`. zarr passes `out`, unused here."""
+        """Unpack the bytes of a chunk; raise ValueError if they are far more than its declared `size`, in bytes.
+
+        zarr passes `out`, which is not used here.
+        """
         most = 2 * self.size + SLACK  # filters may have enlarged the chunk before it was packed
         unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most)
         if len(unpacked) > most:
