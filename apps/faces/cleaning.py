@@ -48,6 +48,11 @@ class Decomposition(NamedTuple):
     corrupted: Mask
     noise: Array
 
+    @property
+    def grain(self) -> Array:
+        """The scale of the finest detail of each image over white (n_samples, 1), or (n_samples, 0) if unknown."""
+        return self.noise[:, 3:]
+
     def __repr__(self) -> str:
         return brief(self)
 

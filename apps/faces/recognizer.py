@@ -231,8 +231,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         # Two of each, because scikit-learn takes labels of which most are different for a regression.
         check_classification_targets(np.repeat(np.unique(labels), 2))
         self.classes_, people = np.unique(labels, return_inverse=True)
-        self.brightest_ = float(data.max(initial=0))
-        self.white_ = input_checks.white_of(self.brightest_)
+        self.brightest_ = float(data.max(initial=0))  # the largest grey value
+        self.white_ = input_checks.white_of(self.brightest_)  # the value of white in these units: 1, 255 or 65535
         input_checks.check_one_scale(data, self.white_)
         self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
@@ -248,11 +248,11 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         model = self._model(data.shape, ITERATIONS, lambda done, _: step("learning the people", done, ITERATIONS))
         self._learn(data, missing, people, model)
         # How recognizers judged training images that they had not seen sets the threshold and all limits.
-        found, self.threshold_pixels_ = calibration.NONE, np.empty(0, np.intp)
+        found, self.threshold_pixels_ = calibration.NONE, np.empty(0, np.intp)  # `_left_out` sets the pixels it uses
         if self.calibrate:
             input_checks.warn_of_few(len(self.classes_), self.unknown_rate)
             found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
-        self.threshold_, self.noise_ = found.threshold, found.noise
+        self.threshold_, self.noise_ = found.threshold, found.noise  # and the range of usual noise measures, or None
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
         self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])  # low and high, without the mean
         # Beyond `unlike_`, how unlike the training images an image may be, it gets no name; beyond `faceless_` it is
@@ -278,7 +278,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.discriminant_scores_: dict[float, float] = {}
         codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
         self.model_ = model.as_nmf() if isinstance(model, QuickModel) else model
-        self._compare_with_model()
+        self._compare_with_model()  # sets `_comparison`, what of images is compared and how
         self.reconstructions_ = (codes @ model.components_).astype(data.dtype, copy=False)
         residuals = data - self.reconstructions_
         self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
@@ -433,7 +433,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             judged = self._identities(data, missing, parts, self.threshold_)
             for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
                 warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
-        unlike, _ = self._unlikeness(data, missing, parts)  # for what is unexplained nobody has a limit of their own
+        unlike, _ = self._unlikeness(data, missing, parts)  # how unlike the training images each is
         limits = dict(zip(self.classes_, self.unlike_, strict=True))  # of unlikeness, by person
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
@@ -508,7 +508,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Return what the recognizer makes of images before it compares them with the gallery.
 
-        The parameters are those of :meth:`distances`. Missing pixels and those that visibly differ count as corrupted.
+        The parameters are those of :meth:`distances`. Pixels missing or unlike the model count as corrupted.
 
         Returns
         -------
@@ -519,11 +519,11 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images, and the mask of missing pixels: those of `mask`, and those that the search finds."""
         check_is_fitted(self)
-        input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)  # now, and in fit
+        input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)  # must stay that of fit
         input_checks.check_images(X, self.image_shape)
         data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
         input_checks.check_scale(data, self.white_, self.brightest_)
-        return data, given | self._found(data, given, self.missing_)  # `missing_` names the search, such as "blocks"
+        return data, given | self._found(data, given, missing=self.missing_)
 
     def _masked(self, data: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return checked images with 0 under the mask that the caller gave, and this mask in their shape.
@@ -538,7 +538,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return data, given
 
     def _found(self, data: Array, given: Mask, missing: str) -> Mask:
-        """Return the pixels that the search `missing` finds, of those that the mask `given` does not mark."""
+        """Return the pixels that the search `missing`, such as "blocks", finds where the mask `given` is false."""
         values = self.white_, self.brightest_, self.background_  # white, the largest training pixel, an even background
         return cleaning.found_in_rows(cleaning.hidden(data, given), self.image_shape, missing, *values)
 
@@ -571,7 +571,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _unlikeness(self, data: Array, missing: Mask, parts: Decomposition) -> tuple[Array, Array]:
         """Return how unlike the training images decomposed images are, and the share unexplained; both (n_images,)."""
         images = data, missing, parts.reconstructions
-        return likeness.unlikeness_of(self.image_shape, self.white_, *images, parts.noise[:, 3:])  # the finest detail
+        return likeness.unlikeness_of(self.image_shape, self.white_, *images, parts.grain)
 
     @one_blas_thread()
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
