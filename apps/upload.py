@@ -172,8 +172,8 @@ def work_in_private(
 
 
 def _first(args: tuple[Any, ...]) -> str:
-    """Return the first source among arguments, for a message."""
-    return next((name for role, name in _texts(args) if os.path.lexists(name)), "")
+    """Return the first of the texts in arguments that names an existing file or folder, or "", for a message."""
+    return next((name for _, name in _texts(args) if os.path.lexists(name)), "")
 
 
 def _write(path: str, content: bytes) -> None:

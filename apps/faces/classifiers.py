@@ -159,8 +159,9 @@ class ClassResidual(BaseEstimator):
     def _ridges(self, rotated: Array) -> Array:
         """Return a ridge for each new image as a column (n_new, 1).
 
-        `rotated` (n_new, n_directions) are products with the eigenvectors, of the new images if the gallery is
-        decomposed by pixels (``gram_`` is None), and otherwise of their products with the images of the gallery.
+        `rotated` (n_new, n_directions) are products with the eigenvectors, whose eigenvalues are `powers_`: of the new
+        images if the gallery is decomposed by pixels (``gram_`` is None), and otherwise of their products with the
+        images of the gallery.
         If `adaptive`, it is the candidate with the highest marginal likelihood (empirical Bayes, see the class), less
         `SPARED` times the smallest candidate, which the likelihood asks for on clean images although they are
         recognised better without it.

@@ -235,7 +235,7 @@ def _score_all(
     kept: dict[str, tuple[Floats, float]] = {}
 
     def keep(name: str, scored: tuple[Floats, float]) -> None:
-        """Keep the result of one job, and report how many are done."""
+        """Keep the result of one job, the scores of its sessions and the threshold, and report how many are done."""
         kept[name] = scored
         if progress is not None:
             progress(len(kept), len(jobs))

@@ -81,7 +81,7 @@ class FactorProfile(Profile):
         # of which are gone now.
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
-        self.components, self.n_learnt = None, 0
+        self.components, self.n_learnt = None, 0  # no session has entered the components
 
     def learn(self) -> Floats:
         """Return the components (r, n_commands) of all sessions, learning those that are new.

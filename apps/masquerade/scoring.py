@@ -240,6 +240,8 @@ class _Reader:
     def _commands(self) -> Iterator[Event | None]:
         """Yield the events of all logs in turn, with `place`, the reader's position, at the line of each.
 
+        None stands for a time in which a live log had no new line, so that sessions can end.
+
         A log that cannot be read, or that holds no command and is not live, is skipped, and `on_error` gets a sentence.
         If `on_error` is None, the error is raised.
         """

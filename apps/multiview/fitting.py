@@ -198,6 +198,7 @@ def fit_views(
     )
     nmf, notes = _fit(ready, settings, choice, progress)
     with transaction():
+        # `extraction` has described the images of views that are folders of images, and is None if there are none
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
         if picture is not None:
             _draw_usage(nmf, picture, force=force)

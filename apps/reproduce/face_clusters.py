@@ -45,6 +45,7 @@ def cluster_people(
         model.set_params(random_state=trial)
         codes = model.fit_transform(X, weights=shown if name in masked else None)
         means = KMeans(n_people, n_init=STARTS, random_state=trial)
+        # scaled as if components had norm 1, whitened, and of unit norm, as the application compares codes
         labels = means.fit_predict(whitened_codes(codes, model.components_))
         found[name] = clustering_accuracy(truth, labels), clustering_information(truth, labels)
     return found

@@ -159,8 +159,9 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
 def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     """Return sums over the pixels of each of `count` regions, (count, N_SUMS).
 
-    Columns are named in :mod:`.kernels`: the pixels, the sides on the picture's frame or the edge of the mask, energy,
-    L, a and b, their squares, and from HISTOGRAMS on the soft histograms of L, a and b and the counts of textons.
+    Columns are named in :mod:`.kernels`: the pixels, the sides on the picture's frame or the edge of the mask, energy
+    (how strong a border at the pixel would be), L, a and b, their squares, and from HISTOGRAMS on the soft histograms
+    of L, a and b and the counts of textons.
     """
     last = count  # the row of the pixels outside a mask, which is left out at the end
     flat = np.where(labels < 0, last, labels).ravel()

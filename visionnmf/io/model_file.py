@@ -205,7 +205,7 @@ class ModelFile:
             raise TooLargeError(f"{path}: {what}; {self.smaller}")
 
     def _check_size(self, path: str | Path, size: int) -> None:
-        """Raise TooLargeError if a header of `size` bytes is larger than allowed."""
+        """Raise TooLargeError if a header of `size` bytes is larger than allowed; `smaller` says what to do then."""
         if size > MAX_HEADER:
             what = f"its header has {size >> 20} MiB, {MAX_HEADER >> 20} are allowed"
             raise TooLargeError(f"{path}: {what}; {self.smaller}")

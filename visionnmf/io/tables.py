@@ -362,7 +362,7 @@ def _parquet_keys(file: Path, key: str) -> list[str]:
     from pyarrow import parquet
 
     opened = parquet.ParquetFile(file, read_dictionary=[key])  # a long text that is repeated is kept once
-    keys = _Texts(file)
+    keys = _Texts(file)  # a list that raises TooLargeError before it takes too much memory
     for batch in opened.iter_batches(ROWS, columns=[key], use_threads=False):
         for value in batch.column(0):
             keys.add(str(value.as_py()))

@@ -169,7 +169,7 @@ def _restless(clip: ModelledFrames, limit: Floats, smooth: Floats, energy: Float
     # Share of the energy in a neighbourhood that survives smoothing.
     survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
     survives /= cv2.blur(energy, (box, box)) + dynamic.energy
-    # The quantile over frames can only exceed the limit where so many frames do; it is computed there alone.
+    # The quantile of the residual over frames exceeds the limit only where so many frames do: it is computed there.
     restless = above >= asked - _rank(dynamic.restless_frames, asked)
     times_limit = _quantile(clip, dynamic.restless_frames, (survives < dynamic.survives) & restless) / limit
     certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(times_limit - 1, 0, 1)

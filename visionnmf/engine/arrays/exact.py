@@ -220,7 +220,7 @@ def _newton(problem: Problem, F: Any, A: Any) -> Any:
         f, old, x = (xp.take(B, places, axis=0) for B in (F, value, problem.X))
         weights = None if problem.weights is None else xp.take(problem.weights, places, axis=0)
         part = replace(problem, X=x, weights=weights)
-        P, M, ratio = _model(part, f, A)
+        P, M, ratio = _model(part, f, A)  # the model, the weights, and the data over the model
         fisher = M * P ** (beta - 2)  # the curvature of the divergence at a perfect fit
         slopes = xp.matmul(fisher * P * (1 - ratio), A.T)
         bend = fisher * ((beta - 1) - (beta - 2) * ratio)

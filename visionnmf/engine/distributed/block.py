@@ -211,7 +211,7 @@ class Block:
         """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
 
         `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied. The
-        dual is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
+        dual, the array `_written`, is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
         """
         self._mapped.load(self._written)  # the pages of the dual in one call; the pass would map them one by one
         return self._half.step(self.Wt, H, inverse_rho, decay)
@@ -305,7 +305,7 @@ class Block:
         :meth:`gradients` returns it.
         """
         W = self.Wt.astype(np.float64)
-        squares = Derivatives.of(self.problem, 0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
+        squares = Derivatives.of(self.problem, tiny=0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
         return np.einsum("ij,ij->i", W, W), squares
 
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:

@@ -37,6 +37,7 @@ class Crew(ABC):
 
         Each block answers with a tuple, and item i of the result is the sum of the items i over all blocks.
         """
+        # the method changes the blocks, so it is not among the last `n_reads` messages, which only read
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=0)
 
     def sum_of(self, method: str, *arguments: Any) -> Answer:

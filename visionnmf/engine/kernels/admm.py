@@ -248,7 +248,9 @@ def entries_pass(  # type: ignore[no-untyped-def]
 
 @kernel
 def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the norms of rows ``start:stop``, which are not split.
+    """Run the elementwise part of one ADMM iteration for the loss of l2 norms of rows, on rows ``start:stop``.
+
+    The norm couples the entries of a row, so rows are processed as wholes and not in chunks.
 
     `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
     updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has

@@ -128,14 +128,14 @@ def half(
     `H`. In a finite box the duality gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to
     one thread. The loss is that before the first step. `Y` is a gradient step from the current point, and `Z` a step
     from `centre` along the sum of all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point
-    lies between them.
+    lies between them. `options` chooses between our variants of these steps and those of the paper.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
     if not smooth.curvature > 0:
         return smooth.gradient(Wt)[0]  # the fixed factor is 0, so the codes do not matter
     down = number(1 / smooth.curvature)
-    centre = Wt.copy() if options.centred else np.zeros_like(Wt)
+    centre = Wt.copy() if options.centred else np.zeros_like(Wt)  # 0, as in the paper, forgets the warm start
     total = np.zeros_like(Wt)  # weighted sum of all gradients so far
     first, weight, smoothed = 0.0, 0.0, np.inf
     for k in range(steps):

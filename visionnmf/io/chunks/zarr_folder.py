@@ -248,9 +248,9 @@ class _Unpacker:
     def of(cls, codec: Any, size: int, path: Path) -> Any:
         """Return a codec of numcodecs bounded to `size` bytes; filters that add little stay as they are."""
         unpacker = cls(codec.codec_id, codec.get_config(), size, path)
-        if codec.codec_id in UNPACK:
+        if codec.codec_id in UNPACK:  # a compressor
             return unpacker
-        _check_filter(codec.codec_id, unpacker.options, path)
+        _check_filter(codec.codec_id, unpacker.options, path)  # refuses unknown codecs and other results than numbers
         return codec
 
     def __post_init__(self) -> None:

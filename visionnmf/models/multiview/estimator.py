@@ -279,6 +279,7 @@ class MultiviewNMF(LinearModel):
         if dask_views.in_dask(X):  # of which `_fit` returns the codes of some samples only
             return self.fit(X, None, observed, progress).transform(X, observed)
         views, codes, outlying = self._fit(X, observed, progress)
+        # codes of samples with missing or outlying views are found again after these views were filled in
         return labelled_codes(self._recode(views, codes, outlying), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:

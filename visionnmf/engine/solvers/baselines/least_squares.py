@@ -114,6 +114,7 @@ def _solve_exactly(F: Array, gram: Array, right: Array, penalty: Penalties) -> N
         part = slice(*block)
         # one point in a row, in double precision; all share `grams` (1, r, r), the Gram matrix of the fixed factor
         points = F[:, part].T.astype(np.float64, order="C")
+        # no sweeps of coordinate descent beforehand: pivoting begins from the sets of the iteration before
         quadratic.solve(points, grams, right[:, part].T, penalty, sweeps=0, tol=tolerance)
         F[:, part] = points.T
 
