@@ -32,8 +32,8 @@ from .recognizer import FaceRecognizer
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
-UNLIKE = "not as noisy as the training images: "
-RATES, DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
+NOT_AS_NOISY = "not as noisy as the training images: "
+RATES_FAIL, NAME_DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
 PART_OF_PICTURE = (
     "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
 )
@@ -120,10 +120,12 @@ def doubtful(recognizer: FaceRecognizer, identities: list[Identity]) -> tuple[li
     doubtful, so images without a name are left out. Of an image that is probably no face nothing is said.
     """
     rates_known = not math.isnan(recognizer.false_acceptance_rate_)
+    # `calibrated` says whether an image is as noisy as the training images, None if that is not known. The reason
+    # "unlike" is that of an image that is probably not a face.
     found = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
     if not rates_known:
         found = [one for one in found if one.person is not None]
-    return found, f"{UNLIKE}{RATES if rates_known else DOUBTFUL}"
+    return found, f"{NOT_AS_NOISY}{RATES_FAIL if rates_known else NAME_DOUBTFUL}"
 
 
 class Identifier:
