@@ -97,14 +97,11 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
         box = boxes[region]
         inside = hierarchy.labels[box] == region
         here = marked == region  # its marked pixels
-        rows, columns = np.divmod(markers.places[here], labels.shape[1])
-        seeds = np.zeros(inside.shape, np.int32)
-        seeds[rows - box[0].start, columns - box[1].start] = markers.numbers[here] + 1
-        own = _divide(image[box], seeds, inside)
+        nearest = _divide(image, box, inside, Markers(markers.places[here], markers.numbers[here]))
         first, *others = own_markers[regions == region].tolist()  # ascending
         found[region] = first
         for marker in others:  # the first one keeps the region's number
-            labels[box][own == marker + 1] = next_region
+            labels[box][nearest == marker] = next_region
             pieces.append(marker)
             next_region += 1
         origins.append(np.full(len(others), region))
@@ -112,18 +109,22 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     return MarkedTree(divided, np.append(found, pieces).astype(np.int64))
 
 
-def _divide(image: NDArray[Any], seeds: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[Any]:
-    """Divide a region among its markers; returns the seed of each pixel, and 0 outside the region.
+def _divide(
+    image: NDArray[Any], box: tuple[slice, slice], inside: NDArray[np.bool_], markers: Markers
+) -> NDArray[np.int32]:
+    """Divide a region among its markers; returns the marker's number at each pixel of its box, -1 outside the region.
 
-    All arrays are those of the region's box, `inside` is true in the region, and `image` is the picture. `seeds` are
-    the markers, numbered from 1, at their pixels; 0 elsewhere.
+    `inside` is true in the region, in its `box` of the picture `image`. `markers` are those in the region.
     """
-    picture = to_eight_bits(image)
+    rows, columns = np.divmod(markers.places, image.shape[1])
+    seeds = np.zeros(inside.shape, np.int32)  # the numbers of the markers, from 1, at their pixels; 0 elsewhere
+    seeds[rows - box[0].start, columns - box[1].start] = markers.numbers + 1
+    picture = to_eight_bits(image[box])
     slopes = [np.abs(cv2.Scharr(picture, cv2.CV_32F, *order)) for order in ((1, 0), (0, 1))]
     gradient = (slopes[0] + slopes[1]).max(axis=2)
     found = watershed(gradient, seeds, inside)
     # pieces of a region may lie apart; those that no marker reaches stay with the first marker
-    return np.where(inside & (found == 0), seeds[seeds > 0].min(), found)
+    return np.where(inside & (found == 0), seeds[seeds > 0].min(), found) - 1
 
 
 def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:
