@@ -214,8 +214,8 @@ def _report(
     job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
 ) -> BackgroundReport:
     """Return the report of a batch, without its files and events, which the caller adds."""
-    # `counts` has counted the pixels of masks, `timeline` the times of frames; `seconds` has "learning", "masking" and
-    # "total".
+    # `counts` has counted the pixels of our masks and of those of the temporal median, a baseline; `agreement` is how
+    # far both are alike. `timeline` has the times of frames; `seconds` has "learning", "masking" and "total".
     masks = counts.statistics("masks")
     return BackgroundReport(
         width=clip.width,

@@ -200,8 +200,8 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
         """Print how much of a stage is done, how fast, and how long the rest will take."""
         nonlocal last
         now = time.monotonic()
-        own = marks.setdefault(stage, [])
-        if done and not own:
+        own = marks.setdefault(stage, [])  # earlier times of this stage, and how much was done then, for the rate
+        if done and not own:  # also if no line is printed now: the rate counts from the end of the first step
             own.append((now, done))
         if now - last < LINE_EVERY:
             return

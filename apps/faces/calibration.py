@@ -154,7 +154,10 @@ def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
 
 
 def rows_to_choose_by(people: Labels) -> tuple[Labels, Labels]:
-    """Return the rows of at most :data:`MOST_CHOOSING` images, and who is on them, numbered without gaps."""
+    """Return the rows of at most :data:`MOST_CHOOSING` images, and who is on them, numbered without gaps.
+
+    Settings of the recogniser are tried on these images alone, to bound the time; `people` says who is on all images.
+    """
     rows = some_people(people, MOST_CHOOSING)
     return rows, np.unique(people[rows], return_inverse=True)[1]
 
@@ -213,7 +216,10 @@ def mixing_scores(images: Array, people: Labels) -> dict[float, float]:
 
 
 def best_weight(scores: dict[float, float]) -> float:
-    """Return the weight that identified most images, and of several the one that is nearest to equal weights."""
+    """Return the weight, of one of two mixed distances, that identified most images; of equals the nearest to 0.5.
+
+    `scores` has the share of images that were identified with each weight.
+    """
     return max(scores, key=lambda weight: (scores[weight], -abs(weight - 0.5)))
 
 

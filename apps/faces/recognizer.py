@@ -435,7 +435,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
                 warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
         unlike, _ = self._unlikeness(data, missing, parts)  # how unlike the training images each is
         limits = dict(zip(self.classes_, self.unlike_, strict=True))  # of unlikeness, by person
-        limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)
+        limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)  # `faceless_` is their least
         everybody = np.concatenate([self.classes_[self.labels_], labels])
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])

@@ -50,6 +50,7 @@ class FaceTrainingReport(Report):
             # of the training images, and, as for new images, of images that were left out
             "corrupted": round(float(recognizer.corrupted_.mean()), 4),
             "corrupted_rate": _rounded(recognizer.corrupted_rate_),
+            # how missing pixels are searched for, and the share of left-out images identified with each search
             "missing": recognizer.missing_,
             "missing_scores": {choice: round(score, 4) for choice, score in recognizer.missing_scores_.items()},
             "threshold": round(recognizer.threshold_, 4),

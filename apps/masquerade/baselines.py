@@ -261,6 +261,7 @@ class MexPereraNMF(_CountFactors):
         new = np.full((len(A) - len(self.basis_), self.n_components), self.basis_.mean())
         self.basis_ = np.vstack([self.basis_, new])
         self.basis_ /= self.basis_.sum(axis=0)
+        # its updates start from a code with the sum of the session's counts, because components have the sum 1
         own_code = self._code(A[:, -1], total=max(A[:, -1].sum(), _FLOOR))
         self.codes_ = np.column_stack([self.codes_, own_code])
         _, _, after_session = self.n_iterations  # updates in training, for a code, and when a session is learnt

@@ -377,7 +377,10 @@ def _begin_round(
 def _judge_user(
     scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool]], judging: Judging
 ) -> tuple[SessionScorer, list[_Judgement]]:
-    """Judge successive sessions of one user, and return the scorer as it is afterwards."""
+    """Judge successive sessions of one user, and return the scorer as it is afterwards.
+
+    A session is its commands, and whether it is complete; only then may the scorer learn it (`judging.update`).
+    """
     return scorer, [_judge(scorer, commands, complete, judging) for commands, complete in sessions]
 
 

@@ -305,7 +305,7 @@ def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components."""
     pictures: dict[str, list[Array]] = {}
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
-        for condition in FIGURE:
+        for condition in FIGURE:  # a kind of corruption, and its strength
             fits = corrupted_fits(sizes, name, condition)
             for method, model in fits.models.items():
                 inverse = np.linalg.pinv(model.components_)

@@ -235,6 +235,7 @@ def bases(sizes: Sizes) -> Result:
             sheets[f"{name}: {setting.name}"] = components_picture(H, shape, across=BASES)
     rows = []
     for method, values in found.items():
+        # what the paper sees in the components of its own methods
         look = "parts" if method.startswith(("OR-NMF", "MOR-NMF")) else ""
         what = f"{method}: sparseness (Hoyer) of the components, CBCL and ORL"
         rows.append(Row(what, " and ".join(values), paper=look))

@@ -176,6 +176,7 @@ def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None
             reduced[2] = cv2.resize(plane, sizes[2], interpolation=cv2.INTER_AREA)
             reduced[4] = cv2.resize(reduced[2], sizes[4], interpolation=cv2.INTER_AREA)
         for cue, total in zip(cues, totals, strict=True):
+            # SMALLEST_SHARE is added to shares of histograms before their root is taken, and None for other channels
             _add_gradients(total, reduced[cue.reduction], cue.width / cue.reduction, SMALLEST_SHARE[name])
     for cue, total in zip(cues, totals, strict=True):
         for k, product in enumerate(total):

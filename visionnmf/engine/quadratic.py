@@ -258,7 +258,10 @@ def largest_eigenvalue(gram: Array) -> float:
 
 
 def _scaled_norm(move: Array, curvatures: Array) -> float:
-    """Return the norm of `move` with row k times ``curvatures[k]``: of a gradient step, the projected gradient."""
+    """Return the norm of `move` (r, n_points), after row k was multiplied by ``curvatures[k]``.
+
+    If `move` is a proximal step, this is the norm of the projected gradient.
+    """
     rows = np.einsum("ij,ij->i", move, move, dtype=np.float64)
     return float(np.sqrt(np.dot(rows, curvatures**2)))
 

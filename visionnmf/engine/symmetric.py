@@ -138,7 +138,10 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
 
 
 def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, loss: str = "manhattan") -> Fit:
-    """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n); `c` (n,) are node weights."""
+    """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n).
+
+    Entry (i, j) of `S` (n, n) counts ``c_i c_j``, with the node weights `c` (n,).
+    """
     sweep, objective = LOSSES[loss]
     # an objective of at most `exact` counts as an exact fit, which ends it
     stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)

@@ -197,7 +197,7 @@ class Whole(_Ranged):
     size: str = ""
 
     def pack(self, value: Any, place: Place) -> int:
-        """Return the number as an int of Python, which `unpack` checks."""
+        """Return the number as an int of Python, which `unpack` checks; `place` names it in messages."""
         return self.unpack(value.item() if isinstance(value, np.generic) else value, place)
 
     def unpack(self, item: Any, place: Place) -> int:

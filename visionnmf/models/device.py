@@ -116,7 +116,10 @@ def refuse_terms(penalties: dict[str, Any]) -> None:
 
 
 def _penalties(model: Any, X: Any) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, with the model's ridge."""
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form.
+
+    Both get the l2 penalty `ridge_` that stands for the parameter `nuclear`, of models that have it.
+    """
     sides = {}
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
         given = given_penalty(penalty, side)
@@ -125,7 +128,7 @@ def _penalties(model: Any, X: Any) -> dict[str, Any]:
             raise ParameterError(
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
             )
-        resolved = given.resolve(side, None, numpy_dtype(X))
+        resolved = given.resolve(side, None, numpy_dtype(X))  # None: only graph and groups need the data
         sides[side] = resolved.with_ridge(getattr(model, "ridge_", 0.0))
     return sides
 
@@ -201,8 +204,9 @@ def fit_on_device(
 
         def fit_once() -> tuple[Fit, Any]:
             """Fit from another start; return the fit and its components."""
-            # drawn with the generator of `start` unless given; `row_scale`, if not None, has multiplied the rows of
-            # `weighted`, the problem with weighted samples
+            # `codes`, and the components in `start`, are given or None; then they are drawn with the generator of
+            # `start`. `row_scale`, if not None, has multiplied the rows of `weighted`, the problem with weighted
+            # samples.
             Wt, H = start_factors(weighted, start, codes, row_scale)
             found = fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
             # the fit has changed `H` in place

@@ -355,8 +355,8 @@ class Block:
     def move(self, shares: Array) -> None:
         """Move the derivatives at the kinks of feature j by the share ``shares[j]`` towards those of :meth:`balance`.
 
-        The kinks are the entries whose residual is 0, where the derivative of the loss may be any number of an interval
-        and :meth:`balance` has chosen one.
+        The kinks are the entries whose residual is 0, where the derivative of the loss may be any number of an
+        interval. :meth:`balance` has chosen those that make the gradient small if no other block moves.
         """
         self._zero_residuals.move(shares)
 

@@ -460,7 +460,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     Coordinate descent finds most of the codes at a bound, and block principal pivoting the rest (Kim & Park 2008), in
     double precision.
     """
-    if problem.is_sparse and problem.zero_weight == 0:
+    if problem.is_sparse and problem.zero_weight == 0:  # entries that are not stored are missing
         sparse_descent.residual_codes(problem, Wt, H)
         return
     X, M, penalty = problem.X, problem.weights, problem.penalty_W

@@ -186,6 +186,7 @@ class _Part:
             decoded = _time(packet, packet.dts)
             wanted = wanted and number >= self.beginning.number and (decoded <= self._end or time <= self._last)
             self._last = max(self._last, time) if wanted else self._last  # the latest picture that was written
+            # sound of the part may follow in the file after its pictures, by up to SOUND_BEHIND seconds
             self.closed = decoded > max(self._end, self._last) + SOUND_BEHIND
         else:
             wanted = wanted and time <= self._end

@@ -55,7 +55,10 @@ class GroupSparsity:
 
     @property
     def parameter(self) -> str | None:
-        """The name of the parameter that asks for a bound or, without one, for a penalty; None without either."""
+        """The name of the parameter in use: `bound` limits the norms of components in whole views, `l1` penalises them.
+
+        None if neither is given.
+        """
         if self.bound is not None:
             return "group_bound"
         return "group_l1" if self.l1 else None
