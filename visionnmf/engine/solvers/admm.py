@@ -125,7 +125,7 @@ class AdmmRows(Protocol):
         """Update the codes for fixed components `H`; the parameters are those of :class:`Half`."""
 
     def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
-        """Update `H` in place by `sums`, products of the codes with themselves and the targets; return the old penalty."""
+        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss from codes and components near its minimum, in place."""
@@ -248,7 +248,7 @@ class AdmmInMemory:
         return self._half.step(self._Wt, H, inverse_rho, decay)
 
     def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
-        """Update `H` in place by `sums`, products of the codes with themselves and the targets; return the old penalty."""
+        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
         return improve_components(self._problem, H, sums, inverse_rho)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
