@@ -39,8 +39,8 @@ class ViewClassifier:
     model : MultiviewNMF
         A model that was fitted to a dict of views, such as that of :func:`load`.
     roots : bool, default=True
-        Whether square roots of the features may be taken, which reduce the weight of large values: always of codes, and
-        of views if cross-validation prefers it. Counts of words, whose logarithms are taken before, need none.
+        Whether square roots of the features may be taken, which reduce the weight of large values. Counts of words,
+        whose logarithms are taken before, need none.
 
     Attributes
     ----------
@@ -85,22 +85,12 @@ class ViewClassifier:
         whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
         # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
         self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
-        # What multiplies square roots of views, so that each view has the energy that it has without them.
-        squares, sums = (np.bincount(self.model.view_groups_, part.sum(axis=0)) for part in (own**2.0, own))
-        self._root_scales = np.sqrt(np.divide(squares, sums, out=np.ones_like(sums), where=sums > 0))
-        tried = []
-        for view_roots in (False, True)[: 1 + self.roots]:
-            self._view_roots = view_roots
-            features = self._joined(codes, own, whole)
-            basis = _row_basis(features)  # in these coordinates a support vector machine (SVM) is the same, and faster
-            # This C serves for several words a sample; for classes `_chosen` takes another one.
-            machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-            found, inner = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features @ basis, y)
-            tried.append((inner, view_roots, basis, found))
-            if np.isnan(inner):  # no cross-validation, which could prefer the roots
-                break
+        features = self._joined(codes, own, whole)
+        basis = _row_basis(features)  # in these coordinates a support vector machine (SVM) is the same, and faster
+        # This C serves for several words a sample; for classes `_chosen` takes another one.
+        machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
+        found, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features @ basis, y)
         # `inner_` is the accuracy in cross-validation; without one, `found` is the SVM itself.
-        self.inner_, self._view_roots, basis, found = max(tried, key=lambda one: one[0])
         self._best = getattr(found, "best_estimator_", found)
         self._svms = {whole: (basis, self._best)}
         self.classes_ = found.classes_
@@ -146,13 +136,11 @@ class ViewClassifier:
         """Return codes and the views that `pattern` marks side by side, of unit norm.
 
         `own` (n_samples, n_features) are the views, filled in by the model. The rows of the codes get a norm of 1.
-        `_view_size` brings the energy of each view to 1 on average, also that of its square roots with `_view_roots`.
+        `_view_size` brings the energy of each view to 1 on average.
         """
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
         codes = signed_roots(codes, self._gram()) if self.roots else codes
-        if self._view_roots:
-            own = np.sqrt(np.maximum(own, 0)) * self._root_scales[self.model.view_groups_].astype(own.dtype)
         return normalize(np.hstack([normalize(codes), own[:, columns] / self._view_size]))
 
     def _gram(self) -> Array:
