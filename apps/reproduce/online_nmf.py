@@ -235,7 +235,7 @@ def bases(sizes: Sizes) -> Result:
             sheets[f"{name}: {setting.name}"] = components_picture(H, shape, across=BASES)
     rows = []
     for method, values in found.items():
-        # what the paper sees in the components of its own methods
+        # the paper claims of these two that they learn a representation by parts
         look = "parts" if method.startswith(("OR-NMF", "MOR-NMF")) else ""
         what = f"{method}: sparseness (Hoyer) of the components, CBCL and ORL"
         rows.append(Row(what, " and ".join(values), paper=look))
