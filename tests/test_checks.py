@@ -36,7 +36,9 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
-from visionnmf.apps.faces.discriminants import Discriminant, Mixture
+from visionnmf.apps.faces.discriminants import Discriminant
+from visionnmf.apps.faces.kernel_machine import KernelMachine
+from visionnmf.apps.faces.mixture import Mixture
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
@@ -168,6 +170,7 @@ FITS = {
     ClassResidual: (X, PEOPLE),
     RobustResidual: (X, PEOPLE),
     Discriminant: (X, PEOPLE),
+    KernelMachine: (X, PEOPLE),
     Mixture: (X, PEOPLE),
     Nearest: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),

@@ -1,29 +1,23 @@
-"""Cross-validation on training images: how images, and people, that a recognizer has not seen are judged."""
+"""The threshold of unknown people and its error rates, from images and people that recognisers had not seen."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
 from . import likeness
-from .classifiers import ClassResidual, Labels, Nearest, relative_distance
-from .comparison import Comparison
-from .discriminants import WEIGHTS, Discriminant, mixed
+from .classifiers import Labels
 
 Array = NDArray[Any]
 
-FOLDS = 5  # for the choice of the limit of cleaning
 PEOPLE_FOLDS = 10  # for the threshold; with more folds, the remaining people are more like all people
 MANY, FOLDS_OF_MANY = 2000, 5  # fewer folds if there are more images than this
 GRID_PIXELS = 1300  # of the grid that sets the threshold of clean images: every second, third, ... row and column
-MOST_CHOOSING = 500  # images by which a search for missing pixels, a limit of cleaning and a weight are chosen
 MOST_TESTED = 200  # images of unknown people, and of known people, per fold
 UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
 CONFIDENCE = 0.9  # of the intervals of error rates
@@ -94,25 +88,6 @@ def holds(noise_range: Array | None, noise: Array) -> NDArray[np.bool_] | None:
     return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))
 
 
-def can_choose(people: Labels) -> bool:
-    """Return whether images can be left out: there are two people or more, and two images or more of each.
-
-    `people` (n_images,) says who is on each image, numbered from 0 without gaps.
-    """
-    counts = np.bincount(people)
-    return len(counts) > 1 and bool(counts.min() > 1)
-
-
-def image_folds(people: Labels) -> Iterator[Labels]:
-    """Yield the rows that are left out in each fold; `people` (n_images,) says who is on each image.
-
-    Some of everybody's images stay if there are two of each or more.
-    """
-    folds = StratifiedKFold(min(FOLDS, int(np.bincount(people).min())), shuffle=True, random_state=0)
-    for _, new in folds.split(people, people):  # of the first argument only the length counts
-        yield new
-
-
 def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
     """Yield for each fold the images of people who are left out, and left-out images of people who stay.
 
@@ -151,89 +126,6 @@ def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
     while numbers[::step, ::step].size > GRID_PIXELS:
         step += 1
     return numbers[::step, ::step].ravel()
-
-
-def rows_to_choose_by(people: Labels) -> tuple[Labels, Labels]:
-    """Return the rows of at most :data:`MOST_CHOOSING` images, and who is on them, numbered without gaps.
-
-    Settings of the recogniser are tried on these images alone, to bound the time; `people` says who is on all images.
-    """
-    rows = some_people(people, MOST_CHOOSING)
-    return rows, np.unique(people[rows], return_inverse=True)[1]
-
-
-def some_people(people: Labels, most: int) -> Labels:
-    """Return the sorted rows of people drawn at random: at least two people, and up to `most` images."""
-    order = np.random.default_rng(0).permutation(people.max() + 1)
-    counts = np.cumsum(np.bincount(people)[order])  # images of the first person drawn, of the first two, and so on
-    return np.flatnonzero(np.isin(people, order[: max(2, int(np.searchsorted(counts, most, side="right")))]))
-
-
-def left_out(
-    classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: Iterable[Labels]
-) -> tuple[Labels, Array]:
-    """Return each image's nearest person and relative distance (n_images,), by a classifier fitted without its fold.
-
-    `features` (n_images, n_features) are what the unfitted `classifier` compares, and each of the `folds` has the rows
-    that are left out; together they have all rows.
-    """
-    nearest, relative = np.empty_like(people), np.empty(len(people), features.dtype)
-    folds = list(folds)
-    for new, (fitted, present) in zip(folds, _fitted(classifier, features, people, folds), strict=True):
-        distances = fitted.distances(features[new])
-        # Distances have a column for each person who is `present` in the rest.
-        nearest[new], relative[new] = present[distances.argmin(axis=1)], relative_distance(distances)
-    return nearest, relative
-
-
-def identified(comparison: Comparison, cleaned: Array, people: Labels) -> float:
-    """Return the share of cleaned images (n_images, n_pixels) whose nearest person is theirs if they are left out.
-
-    With `choosing`, a rule that is slow or has a weight yet to be chosen is judged by the residuals alone.
-    """
-    classifier, features = comparison.classifier(choosing=True), comparison.features(cleaned)
-    nearest, _ = left_out(classifier, features, people, image_folds(people))  # the distances are not needed
-    return float((nearest == people).mean())
-
-
-def mixing_scores(images: Array, people: Labels) -> dict[float, float]:
-    """Return for each weight of discriminants the share of cleaned images that are identified if they are left out.
-
-    `images` are (n_images, n_pixels), and `people` (n_images,) says who is on them. In each fold both distances are
-    computed once, and mixed with each weight.
-    """
-    named = dict.fromkeys(WEIGHTS, 0)  # the number of images whose nearest person is the right one
-    folds = list(image_folds(people))
-    residuals = _fitted(ClassResidual(adaptive=True), images, people, folds)
-    for new, (residual, present) in zip(folds, residuals, strict=True):
-        rest = np.delete(np.arange(len(people)), new)
-        # The people of the rest, `present`, are numbered without gaps, as the other classifier has numbered them.
-        discriminant = Discriminant().fit(images[rest], np.searchsorted(present, people[rest]))
-        pair = residual.distances(images[new]), discriminant.distances(images[new])
-        for weight in WEIGHTS:
-            named[weight] += int((present[mixed(*pair, weight).argmin(axis=1)] == people[new]).sum())
-    return {weight: count / len(people) for weight, count in named.items()}
-
-
-def best_weight(scores: dict[float, float]) -> float:
-    """Return the weight, of one of two mixed distances, that identified most images; of equals the nearest to 0.5.
-
-    `scores` has the share of images that were identified with each weight.
-    """
-    return max(scores, key=lambda weight: (scores[weight], -abs(weight - 0.5)))
-
-
-def _fitted(
-    classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: list[Labels]
-) -> Iterator[tuple[ClassResidual | Nearest, Labels]]:
-    """Yield for each fold a classifier fitted without it, and the people (n_known,) of its columns of distances."""
-    if isinstance(classifier, ClassResidual):  # it multiplies images once for all folds
-        yield from classifier.folds(features, people, folds)
-        return
-    for new in folds:
-        rest = np.delete(np.arange(len(people)), new)
-        present, numbers = np.unique(people[rest], return_inverse=True)
-        yield clone(classifier).fit(features[rest], numbers), present
 
 
 def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:

@@ -77,8 +77,8 @@ class ClassResidual(BaseEstimator):
         products, of_pixels = _products(images)
         return self._fit(images, y, products, of_pixels)
 
-    def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
-        """Yield for each fold, rows left out, a classifier fitted without it, and the people of its distances.
+    def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[ClassResidual]:
+        """Yield for each fold, rows left out, a classifier fitted without it; somebody's images must not all be in one.
 
         The products of all images are computed once, and those of a fold are taken away. They are those of all pairs of
         images, (n_images, n_images), or if there are fewer pixels than images those of pixels, (n_pixels, n_pixels).
@@ -92,9 +92,7 @@ class ClassResidual(BaseEstimator):
                 remaining = products - left_out.T @ left_out
             else:
                 remaining = products[np.ix_(rest, rest)]
-            # People are numbered without gaps again; `present` (n_known,) has their former numbers.
-            present, numbers = np.unique(y[rest], return_inverse=True)
-            yield clone(self)._fit(images[rest], numbers, remaining, of_pixels), present
+            yield clone(self)._fit(images[rest], y[rest], remaining, of_pixels)
 
     def _fit(self, images: Array, y: Labels, products: Array, of_pixels: bool) -> ClassResidual:
         """Learn people from images of unit norm and the products of all pairs of images or of pixels.

@@ -29,6 +29,8 @@ BLOCK_SHARE = 5  # the smallest block's side is the image's shorter side over th
 # Share of the border pixels of a set that an even background covers: 0.39 to 0.47 for turning objects, at most 0.09 for
 # faces, with or without patches.
 BACKGROUND = 0.25
+QUERY_FACTOR = 2.0  # new images are cleaned less, because their errors do not spread to other images
+FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 MOST_MISSING = 0.9  # if more of an image is missing, the search has failed and the image is left as it is
 
 
@@ -226,6 +228,34 @@ def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) 
     residuals[missing] = 0
     residuals += reconstructions
     return residuals.astype(images.dtype, copy=False)
+
+
+def decomposed(
+    model: Any,
+    data: Array,
+    missing: Mask,
+    scale: float,
+    outliers: float,
+    white: float,
+    image_shape: tuple[int, int] | None,
+) -> Decomposition:
+    """Reconstruct new images by a fitted `model`, clean them, find corrupted pixels, and measure their noise.
+
+    `data` and `missing` are (n_images, n_pixels). `scale` is the noise scale of the training images, and `outliers` how
+    many standard deviations these may be away from the model. Shares of missing pixels up to FEW_MISSING are noted as
+    equal.
+    """
+    codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
+    reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
+    residuals = np.abs(data - reconstructions)
+    own = noise_scales(residuals, missing)  # the noise scale of each image (n_images, 1)
+    outlying = ((residuals > judged(own, white)) & ~missing).mean(axis=1)
+    larger = np.maximum(own, scale).astype(data.dtype)  # so that an image that fits well is left alone
+    cleaned = winsorise(data, reconstructions, pull_limit(QUERY_FACTOR * outliers, larger), missing)
+    corrupted = missing | (residuals > judged(larger, white))
+    detail = grain_of_rows(np.where(missing, reconstructions, data), image_shape) / white
+    noise = [own / white, outlying[:, None], np.maximum(missing.mean(axis=1, keepdims=True), FEW_MISSING)]
+    return Decomposition(reconstructions, cleaned, corrupted, np.hstack([*noise, detail]))
 
 
 def takes_weights(model: Any) -> bool:

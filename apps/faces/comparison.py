@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .classifiers import ClassResidual, Nearest
-from .discriminants import Mixture
+from .mixture import ALONE, Mixture, Weights
 from .occlusion import RobustResidual
 
 Array = NDArray[Any]
@@ -52,11 +52,11 @@ class Comparison:
         return np.asarray(images @ self._inverse.astype(images.dtype, copy=False))
 
     def classifier(
-        self, weight: float = 0.0, *, choosing: bool = False
+        self, weights: Weights = ALONE, *, choosing: bool = False
     ) -> ClassResidual | Mixture | RobustResidual | Nearest:
         """Return an unfitted classifier of features: of the residuals of images, or of the nearest ones.
 
-        For "auto" it mixes residuals with discriminants of this `weight`, and for "occluded" it finds what is covered,
+        For "auto" it mixes residuals with other distances by `weights`, and for "occluded" it finds what is covered,
         but residuals alone serve for `choosing` the limit of cleaning. `adaptive` gives noisy images a larger ridge. Of
         the nearest images, only "pseudo-inverse" compares by the Euclidean distance, the others by the cosine, and
         "whitened" evens out the directions in which all faces vary.
@@ -64,7 +64,7 @@ class Comparison:
         if self.rule == "occluded" and not choosing:
             return RobustResidual(self.image_shape)
         if self.rule == "auto" and not choosing:
-            return Mixture(weight)
+            return Mixture(weights)
         if self.rule in ("auto", "residual", "occluded"):
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)

@@ -1,4 +1,4 @@
-"""The distance of an image from each person where images of one person vary little, and its mixture with residuals."""
+"""The distance of an image from each person where images of one person vary little."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator
 
-from visionnmf._checks import check_number
-
-from .classifiers import ClassResidual, Labels, relative_distances
+from .classifiers import Labels
 
 Array = NDArray[Any]
 
 # Chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions/faces.md has the table.
 SHRINKAGE = 0.3  # share of the covariance within people that is that of pixels with equal variances
 SPAN = 1e-9  # of the largest variance between people; directions with less are rounding errors
-WEIGHTS = (0.0, 0.3, 0.5, 0.7, 1.0)  # of discriminants, among which cross-validation chooses
 
 
 class Discriminant(BaseEstimator):
@@ -76,42 +73,3 @@ def _solve(deviations: Array, rows: Array) -> Array:
     # With fewer images than pixels, the identity of Woodbury takes a system of images.
     system = deviations @ deviations.T + least * np.eye(len(deviations))
     return np.asarray((rows - cho_solve(cho_factor(system), deviations @ rows.T).T @ deviations) / least)
-
-
-class Mixture(BaseEstimator):
-    """The geometric mean of :class:`.ClassResidual` and :class:`Discriminant`, in units that can be compared.
-
-    `weight` is that of the discriminants, 0 to 1; with 0 or 1 only one of the two is used, as it is.
-    """
-
-    def __init__(self, weight: float = 0.0) -> None:
-        self.weight = weight  # of the discriminants
-
-    def fit(self, X: Array, y: Labels) -> Mixture:
-        """Learn people `y`, numbered from 0 without gaps, from images as rows."""
-        check_number(self.weight, "weight", 0, 1)
-        # The one that gets no weight is not fitted, and None.
-        self.residual_ = ClassResidual(adaptive=True).fit(X, y) if self.weight < 1 else None
-        self.discriminant_ = Discriminant().fit(X, y) if self.weight > 0 else None
-        return self
-
-    def distances(self, X: Array) -> Array:
-        """Return the distance of each image from each person, (n_images, n_people).
-
-        It is the geometric mean of relative distances by `residual_` and by `discriminant_`. One of them is None if its
-        weight is 0; then the distance is that of the other.
-        """
-        if self.discriminant_ is None:
-            assert self.residual_ is not None
-            return self.residual_.distances(X)
-        if self.residual_ is None:
-            return self.discriminant_.distances(X)
-        return mixed(self.residual_.distances(X), self.discriminant_.distances(X), self.weight)
-
-
-def mixed(residuals: Array, discriminants: Array, weight: float) -> Array:
-    """Return the weighted geometric mean of two distances from all people (n_images, n_people), as relative ones.
-
-    `weight` is that of the `discriminants`. Relative distances have no unit, so that the two can be multiplied.
-    """
-    return np.asarray(relative_distances(residuals) ** (1 - weight) * relative_distances(discriminants) ** weight)

@@ -20,11 +20,12 @@ from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from . import calibration, cleaning, doubts, input_checks, likeness
+from . import calibration, choosing, cleaning, doubts, input_checks, likeness
 from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
 from .comparison import Comparison
 from .identities import Identity, Limits, Measures, identities
+from .mixture import ALONE, Weights
 from .nearest import NearestPerson
 from .occlusion import RobustResidual
 from .quick_model import QuickModel
@@ -38,14 +39,14 @@ ITERATIONS = 100  # of the default model
 CHOOSING_ITERATIONS = 30  # of fits that only serve a choice: distances and noise are equal to a few per cent
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # limits among which cross-validation chooses
 OUTLIERS_UNSURE = 3.0  # the limit where there is nothing to choose by
-QUERY_FACTOR = 2.0  # new images are cleaned less, because their errors do not spread to other images
 CLEANING = ("auto", "residual", "whitened")  # rules that compare cleaned probes
-FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 # Integers become float32, which takes half of the time. Values are checked later, because a mask may hide NaN.
 FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_all_finite": False}
-NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
+# A search is compared if it finds so much of the training pixels. If it finds more, it finds what images show: of
+# digits with salt and pepper of 0.3, 0.65 to 0.72 are black or white.
+NOTICED, MOST_FOUND = 0.005, 0.6
 
 
 class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
@@ -58,8 +59,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     ==================  ==========================================  ==================================================
     rule                features                                    distance
     ==================  ==========================================  ==================================================
-    "auto"              the cleaned images                          "residual", mixed with that from the people's means
-                                                                    in the space of linear discriminants
+    "auto"              the cleaned images                          "residual", mixed with those of linear
+                                                                    discriminants and of a kernel machine
     "residual"          the cleaned images                          what a person's images leave unexplained
                                                                     (Zhang et al.); noisier probes get a larger ridge
     "occluded"          images; only the gallery is cleaned         visible pixels left unexplained (Deng et al.)
@@ -78,8 +79,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         An estimator with ``fit_transform``, ``transform`` and ``components_``, such as :class:`~visionnmf.NMF`. None
         stands for the Manhattan loss with ``nuclear=1``. Missing pixels need a model whose methods take ``weights``.
     rule : {"auto", "residual", "occluded", "whitened", "codes", "pseudo-inverse"}, default="auto"
-        The features and the distance; see the table. With "auto" the weight of the discriminants, 0, 0.3, 0.5, 0.7 or
-        1, is chosen by cross-validation on the training images.
+        The features and the distance; see the table. With "auto" the mixture of the three distances is chosen by
+        cross-validation on the training images.
     n_components : int, default=100
         Of the default model; superfluous components shrink to zero.
     outliers : float or "auto", default="auto"
@@ -87,7 +88,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         as much. "auto" chooses among 1.5, 3, 6, 12 and infinity by cross-validation on the training images.
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
         Which pixels are missing besides those of a `mask`: even blocks, opaque or in deep shadow; black and white ones;
-        or none. "auto" takes what identifies most left-out training images, and "blocks" if nothing can be compared.
+        or none. "auto" takes what serves left-out training images best, and "blocks" if nothing can be compared.
     image_shape : tuple of (int, int) or None, default=None
         Height and width. Blocks are not searched for if it is None.
     unknown_rate : float, default=0.05
@@ -111,10 +112,12 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         The fitted model, and what finds the distances from people.
     components_ : ndarray [shape=(n_components, n_pixels)]
         The model's components, scaled to unit norm.
-    missing_, outliers_, discriminant_weight_ : str, float, float
-        What was chosen, or given; the weight is 0 with rules other than "auto".
-    missing_scores_, outliers_scores_, discriminant_scores_ : dict
-        Share of left-out training images that each choice identified; empty if there was nothing to choose.
+    missing_, outliers_, mixture_ : str, float, Weights
+        What was chosen, or given. The weights of the mixture are those of class residuals, linear discriminants and
+        the kernel machine; with rules other than "auto" the first is 1.
+    missing_scores_, outliers_scores_, mixture_scores_ : dict
+        How probable the right person is, by each choice, on training images that were left out: the geometric mean of
+        their probabilities, 0 to 1. Empty if there was nothing to choose.
     reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels)]
         The model's reconstructions of the training images, and the training images after cleaning.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
@@ -268,14 +271,14 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return QuickModel(min(self.n_components, *shape), iterations, self.random_state, callback)
 
     @one_blas_thread()  # here and below: most matrices are so small that threads wait for each other
-    def _learn(self, data: Array, missing: Mask, people: Labels, model: Any, weight: float | None = None) -> None:
+    def _learn(self, data: Array, missing: Mask, people: Labels, model: Any, mixture: Weights | None = None) -> None:
         """Fit all but the threshold: the model, the cleaned images and the classifier.
 
         `data` are the images (n_images, n_pixels), `missing` a mask of that shape, and `people` (n_images,) positions
-        in ``classes_``. `model` is unfitted; some take no weights. With no `weight` of discriminants one is chosen.
+        in ``classes_``. `model` is unfitted; some take no weights. With no `mixture` of distances one is chosen.
         """
-        self.labels_, self.discriminant_weight_ = people, weight or 0.0
-        self.discriminant_scores_: dict[float, float] = {}
+        self.labels_, self.mixture_ = people, mixture or ALONE
+        self.mixture_scores_: dict[Weights, float] = {}
         codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
         self.model_ = model.as_nmf() if isinstance(model, QuickModel) else model
         self._compare_with_model()  # sets `_comparison`, what of images is compared and how
@@ -284,20 +287,20 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
         self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
         self.outliers_scores_: dict[float, float] = {}
-        if self.outliers == "auto" and calibration.can_choose(people):
-            rows = calibration.rows_to_choose_by(people)[0]  # without who is on them, which `labels_` has
+        if self.outliers == "auto" and choosing.can_choose(people):
+            rows = choosing.rows_to_choose_by(people)[0]  # without who is on them, which `labels_` has
             self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS, rows)
             self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)  # first of equals
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > cleaning.judged(self.scale_, self.white_))
         self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
-        if self.rule == "auto" and weight is None and calibration.can_choose(people):
-            rows, few = calibration.rows_to_choose_by(people)  # `few` says who is on them
-            self.discriminant_scores_ = calibration.mixing_scores(self.cleaned_[rows], few)
-            self.discriminant_weight_ = calibration.best_weight(self.discriminant_scores_)
+        if self.rule == "auto" and mixture is None and choosing.can_choose(people):
+            rows, few = choosing.rows_to_choose_by(people)  # `few` says who is on them
+            self.mixture_scores_ = choosing.mixture_scores(self.cleaned_[rows], few)
+            self.mixture_ = max(self.mixture_scores_, key=self.mixture_scores_.__getitem__)
         # If outliers are 0, cleaned images are the model's reconstructions, whose codes need not be computed again.
         features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
-        self.classifier_ = self._comparison.classifier(self.discriminant_weight_).fit(features, people)
+        self.classifier_ = self._comparison.classifier(self.mixture_).fit(features, people)
 
     def _compare_with_model(self) -> None:
         """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
@@ -307,25 +310,21 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
 
     def _compare_gallery(self) -> None:
         """Fit the classifier to the cleaned images of everybody."""
-        classifier = self._comparison.classifier(self.discriminant_weight_)
+        classifier = self._comparison.classifier(self.mixture_)
         self.classifier_ = classifier.fit(self._comparison.features(self.cleaned_), self.labels_)
 
     def _limit_scores(
         self, data: Array, missing: Mask, limits: tuple[float, ...], rows: Labels | slice = slice(None)
     ) -> dict[float, float]:
-        """Return for each of the `limits` of cleaning the share of the images `rows` identified if left out."""
-        # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
-        images, known = (data[rows], self.reconstructions_[rows]), missing[rows]  # pixels known to be missing
+        """Return for each of the `limits` of cleaning how probable the right person is on left-out images `rows`."""
         people = np.unique(self.labels_[rows], return_inverse=True)[1]  # who is on them, numbered without gaps
-        scores = {}
-        for outliers in limits:  # standard deviations of the noise that a pixel may be away from the model
-            cleaned = cleaning.winsorise(*images, cleaning.pull_limit(outliers, self.scale_), known)
-            scores[outliers] = calibration.identified(self._comparison, cleaned, people)
-        return scores
+        pulled = {outliers: cleaning.pull_limit(outliers, self.scale_) for outliers in limits}
+        images = data[rows], self.reconstructions_[rows], missing[rows]
+        return choosing.limit_scores(self._comparison, *images, people, pulled)
 
     @one_blas_thread()
     def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
-        """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified.
+        """Return the search for missing pixels to use, and with "auto" how probable the right person is by each.
 
         `given` marks pixels that the caller calls missing. `people` (n_images,) are positions in ``classes_``.
         """
@@ -338,18 +337,18 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             return "none", {}
         if self.missing != choices.FACE_MISSING_AUTO:
             return self.missing, {}
-        # Searches that find hardly anything are not compared, because their scores would differ by chance only.
+        # With searches that find hardly anything, scores would differ by chance only.
         masks = {choice: self._found(data, given, choice) for choice in (*MISSING, "none")}
-        seen = [choice for choice in MISSING if masks[choice].mean() >= NOTICED]
-        if not seen or not calibration.can_choose(people):
+        seen = [choice for choice in MISSING if NOTICED <= masks[choice].mean() <= MOST_FOUND]
+        if not seen or not choosing.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
-        rows, _ = calibration.rows_to_choose_by(people)
+        rows, _ = choosing.rows_to_choose_by(people)
         scores = {}
         for number, choice in enumerate([*seen, "none"]):
             step("choosing missing pixels", number, len(seen) + 1)
             missing = (masks[choice] | given)[rows]
-            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice}, 0.0)  # no discriminants
-            # The shares identified at each limit of cleaning; if the limit was given, only its share, found here. Each
+            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice}, ALONE)
+            # The scores of each limit of cleaning; if the limit was given, only its score, found here. Each
             # search is judged at its best limit, with which it would be used.
             found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
             scores[choice] = max(found.values())
@@ -377,7 +376,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             rest = np.delete(np.arange(len(data)), np.concatenate([unknown, known]))
             if len(np.unique(people[rest])) < 2:  # a relative distance needs somebody else
                 continue
-            part = self._fitted_part(data[rest], missing[rest], people[rest], chosen, self.discriminant_weight_)
+            part = self._fitted_part(data[rest], missing[rest], people[rest], chosen, self.mixture_)
             if self.rule == "occluded":  # parts do not know the shape of images
                 part.classifier_ = RobustResidual(self.image_shape).fit(part.cleaned_, part.labels_)
             # Of many images of unknown people, every second, third, ... is tested.
@@ -394,12 +393,12 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def _fitted_part(
-        self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any], weight: float
+        self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any], mixture: Weights
     ) -> FaceRecognizer:
         """Return a recognizer with these parameters, fitted without a threshold to some images of some people.
 
         The images may have fewer pixels than those of this recognizer. What depends on all images, such as the value of
-        white, is taken over from it. `parameters` replace its own, and `weight` is that of discriminants, not chosen.
+        white, is taken over from it. `parameters` replace its own, and the `mixture` of distances is not chosen.
         """
         part = clone(self).set_params(image_shape=None, **parameters)
         present, numbers = np.unique(people, return_inverse=True)
@@ -408,7 +407,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             setattr(part, name, getattr(self, name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are enough to choose
-            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS), weight)
+            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS), mixture)
         return part
 
     def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
@@ -546,23 +545,10 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
         """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image.
 
-        `data` and `missing` are (n_images, n_pixels), and residuals beyond `judged` are too large for noise. `_encoder`
-        is the model, in the form that finds codes. The columns of the noise are the noise scales `own` (n_images, 1),
-        shares of outlying and of missing pixels (FEW_MISSING if fewer), and the noise by the finest detail, `_grain`.
+        `data` and `missing` are (n_images, n_pixels). `_encoder` is the model, in the form that finds codes.
         """
-        model = self._encoder
-        codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
-        reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
-        residuals = np.abs(data - reconstructions)
-        own = cleaning.noise_scales(residuals, missing)
-        outlying = ((residuals > cleaning.judged(own, self.white_)) & ~missing).mean(axis=1)
-        scale = np.maximum(own, self.scale_).astype(data.dtype)  # so that an image that fits well is left alone
-        limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)  # less than in training: errors do not spread
-        cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
-        corrupted = missing | (residuals > cleaning.judged(scale, self.white_))
-        grain = self._grain(np.where(missing, reconstructions, data))
-        noise = [own / self.white_, outlying[:, None], np.maximum(missing.mean(axis=1, keepdims=True), FEW_MISSING)]
-        return Decomposition(reconstructions, cleaned, corrupted, np.hstack([*noise, grain]))
+        known = self.scale_, self.outliers_, self.white_
+        return cleaning.decomposed(self._encoder, data, missing, *known, self.image_shape)
 
     def _grain(self, data: Array) -> Array:
         """Return the noise of images by their finest detail, over white: (n_images, 1), or (n_images, 0) if unknown."""
@@ -595,6 +581,6 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self._check_parameters()
         input_checks.check_restored(self.image_shape, self.cleaned_, self.classes_, self.labels_, self.noise_)
         self.n_features_in_ = self.cleaned_.shape[1]
-        self.missing_scores_, self.outliers_scores_, self.discriminant_scores_ = {}, {}, {}  # files have none
+        self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
         self._compare_with_model()
         self._compare_gallery()

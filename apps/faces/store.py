@@ -17,6 +17,7 @@ from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, Flag, List, Maybe, Number, Record, Text
 from visionnmf.models.model_files import PARAMETERS, estimator_of
 
+from .mixture import PARTS, Weights
 from .recognizer import FaceRecognizer
 
 MAX_NAMES = 64 << 20  # bytes of the array of names, where each takes as many as the longest
@@ -58,7 +59,7 @@ STATE = {
     **{name: Number(low=0) for name in ("scale_", "white_", "brightest_")},
     **{name: RATE for name in ("threshold_", "false_acceptance_rate_", "false_rejection_rate_")},  # NaN: not calibrated
     **{name: RATE for name in ("background_", "corrupted_rate_")},
-    "discriminant_weight_": Number(low=0, high=1),
+    "mixture_": Record({name: Number(low=0, high=1) for name in PARTS}, Weights),
     **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_", "unexplained_")},
     "unlike_": Array("float64", "people", low=0, finite=False),
     "rate_intervals_": Array("float64", "2 2", low=0, high=1),
@@ -68,7 +69,7 @@ RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecogni
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=11,
+    version=12,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

@@ -74,7 +74,9 @@ class FaceTrainingReport(Report):
         ]
         if recognizer.missing_scores_:
             shares = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
-            lines.append(f"missing pixels: {recognizer.missing_}; left-out images identified: {shares}")
+            lines.append(
+                f"missing pixels: {recognizer.missing_}; probability of the right person on left-out images: {shares}"
+            )
         return "\n".join([*lines, _threshold_sentence(recognizer), *self._notes_and_outputs()])
 
 

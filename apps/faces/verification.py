@@ -20,7 +20,7 @@ from visionnmf.apps.report import Report
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from .calibration import some_people
+from .choosing import some_people
 from .classifiers import Labels
 from .identification import doubtful
 from .identities import Identity

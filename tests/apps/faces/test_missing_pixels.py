@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from turntable import make_objects
 
 from visionnmf.apps.faces import FaceClustering, FaceRecognizer, cluster_faces, clustering
-from visionnmf.apps.faces.calibration import some_people
+from visionnmf.apps.faces.choosing import some_people
 from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
