@@ -87,7 +87,14 @@ ITERATIONS = 50  # of the figure and the large tables; 100 elsewhere
 
 
 def load(name: str) -> Faces:
-    faces = load_faces(data_file(f"{FILES[name]}.npz"), size=(32, 32) if name == "LFW" else None)
+    if name == "DIGITS":
+        digits = load_digits()
+        faces = Faces(np.uint8(digits.images * 255 / 16), digits.target, ())
+    elif name == "MNIST":
+        with np.load(data_file("mnist_test.npz")) as file:
+            faces = Faces(file["images"], file["labels"], ())
+    else:
+        faces = load_faces(data_file(f"{FILES[name]}.npz"), size=(32, 32) if name == "LFW" else None)
     few = np.isin(faces.labels, np.unique(faces.labels)[:4])
     return replace(faces, images=faces.images[few], labels=faces.labels[few]) if is_quick() else faces
 
@@ -246,14 +253,7 @@ def clusters(name: str = "ORL", splits: int = 0) -> None:
 
 def grouped(name: str = "ORL", splits: int = 0) -> None:
     """Cluster all images of 20 people or ten digits by `cluster_faces`, and by k-means on codes and on pixels."""
-    if name == "DIGITS":
-        digits = load_digits()
-        faces = Faces(np.uint8(digits.images * 255 / 16), digits.target, ())
-    elif name == "MNIST":
-        with np.load(data_file("mnist_test.npz")) as file:
-            faces = Faces(file["images"], file["labels"], ())
-    else:
-        faces = load(name)
+    faces = load(name)
     for condition in GROUPED if name in FILES else GROUPED[:1] + GROUPED[2:]:  # a block would cover all of a digit
         scores: dict[str, list[float]] = {}
         for split in range(FIRST, FIRST + (splits or SPLITS)):

@@ -24,6 +24,7 @@ Classifier = ClassResidual | Discriminant | KernelMachine | Nearest
 
 FOLDS = 5
 MOST_CHOOSING = 500  # images by which a search for missing pixels, a limit of cleaning and a mixture are chosen
+DIGITS = 3  # of probabilities
 POWERS = 2.0 ** np.arange(7)  # of one over the distance, to which probabilities may be proportional
 
 
@@ -122,8 +123,9 @@ def probability(logarithms: Array, people: Labels) -> float:
     """Return the geometric mean of the probabilities of the right people, 0 to 1.
 
     `logarithms` (n_images, n_people) are those of distances, and `people` (n_images,) says who is right. The
-    probability of a person is proportional to a power of one over the distance, the most likely one of several.
+    probability of a person is proportional to a power of one over the distance, the most likely one of several. The
+    result is rounded, so that of choices that serve equally well the first is taken.
     """
     # How much further than the right person everybody is, on a logarithmic scale.
     further = logarithms - np.take_along_axis(logarithms, people[:, None], axis=1)
-    return float(np.exp(max(-logsumexp(-power * further, axis=1).mean() for power in POWERS)))
+    return round(float(np.exp(max(-logsumexp(-power * further, axis=1).mean() for power in POWERS))), DIGITS)

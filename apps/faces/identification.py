@@ -154,13 +154,7 @@ class Identifier:
         self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map  # in this process, or in the pool
         # By image: its faces, who they are, and the warnings of reading it. `prepare` fills it for a batch of images.
         self._prepared: dict[str, tuple[ProbeFaces, list[Identity], list[Warning | str]]] = {}
-        # The first arguments of `read_probe`: size, whether to cut out faces, how many at most (None: all), and white.
-        self._reading = (
-            model.image_shape,
-            model.detect,
-            None if identification.all_faces else 1,
-            model.recognizer.white_,
-        )
+        self._most = None if identification.all_faces else 1  # faces of an image; None is all
 
     def prepare(self, sources: list[str], folders: list[Path | None], progress: Progress | None = None) -> None:
         """Look at images together, in little more time than at one; `folders` has the `out` of :meth:`identify`.
@@ -172,7 +166,8 @@ class Identifier:
         try:
             wanted = [source for source, out in zip(sources, folders, strict=True) if self._may_draw(source, out)]
             found = {}
-            looks = self._map(partial(_look, *self._reading), wanted)
+            known = self.model.image_shape, self.model.detect, self._most, self.model.recognizer.white_
+            looks = self._map(partial(_look, *known), wanted)
             for done, (source, look) in enumerate(zip(wanted, looks, strict=True), 1):
                 if look is not None:
                     found[source] = look
@@ -202,7 +197,7 @@ class Identifier:
             for message in messages:
                 warnings.warn(message, stacklevel=2)
         else:
-            faces = read_probe(*self._reading, source)  # size, whether to cut out faces, how many at most, and white
+            faces = self.model.read(source, self._most)
             identities = self._identities(faces.rows)
         outputs = []
         if path is not None:

@@ -35,6 +35,7 @@ Mask = NDArray[np.bool_]
 FEW_PIXELS = 16  # no image is smaller than this
 EMPTY = "X has images that show nothing"  # how the warning begins
 FEW = "y has (one person|two people)"
+SHARED = "X has the same image of two people"
 MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
 LIT = 0.2  # of white; only if the training images are that bright, new ones of at most 2 are doubted
@@ -208,6 +209,30 @@ def warn_of_empty(images: Array, missing: Mask, labels: Array) -> list[int]:
             stacklevel=3,
         )
     return [int(number) for number in empty]
+
+
+def shared_images(images: Array, labels: Array) -> list[tuple[int, int]]:
+    """Return the numbers of pairs of equal images (n_images, ...) that have different `labels` (n_images,)."""
+    first: dict[bytes, int] = {}
+    pairs = []
+    for number, image in enumerate(images):
+        before = first.setdefault(image.tobytes(), number)
+        if labels[before] != labels[number]:  # one person may have an image twice
+            pairs.append((before, number))
+    return pairs
+
+
+def warn_of_shared(images: Array, labels: Array, empty: list[int]) -> None:
+    """Warn if people share an image; those that show nothing, whose numbers are `empty`, do not count."""
+    pairs = [pair for pair in shared_images(images, labels) if pair[0] not in empty]
+    if pairs:
+        (one, other), more = pairs[0], f" and {len(pairs) - 1} further ones" if len(pairs) > 1 else ""
+        names = [shown(labels[number : number + 1].tolist()[0]) for number in (one, other)]
+        warnings.warn(
+            f"{SHARED}: images {one} ({names[0]}) and {other} ({names[1]}){more}; remove it from one of them",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Mask:

@@ -243,7 +243,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             self.background_ = cleaning.flat_background(seen, self.brightest_)
         if given.all():
             raise ParameterError("mask must leave pixels of the training images; got True for all of them")
-        input_checks.warn_of_empty(data, given, labels)
+        input_checks.warn_of_shared(data, labels, input_checks.warn_of_empty(data, given, labels))
         self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
         missing = given | self._found(data, given, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:

@@ -18,6 +18,7 @@ from visionnmf.io.model_state import Array, Estimator, Flag, List, Maybe, Number
 from visionnmf.models.model_files import PARAMETERS, estimator_of
 
 from .mixture import PARTS, Weights
+from .reading import ProbeFaces, Source, read_probe
 from .recognizer import FaceRecognizer
 
 MAX_NAMES = 64 << 20  # bytes of the array of names, where each takes as many as the longest
@@ -39,6 +40,10 @@ class FaceModel:
         shape = self.recognizer.image_shape
         assert shape is not None
         return shape
+
+    def read(self, source: Source, most: int | None = 1) -> ProbeFaces:
+        """Read an image, or up to `most` faces on it (None: all), like those of training; see :func:`.read_probe`."""
+        return read_probe(self.image_shape, self.detect, most, self.recognizer.white_, source)
 
 
 def _names(names: list[str]) -> Any:

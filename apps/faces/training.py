@@ -25,8 +25,8 @@ from visionnmf.io.inputs import check_is_path
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
 from .doubts import DoubtfulImageWarning, doubts_of, two_people
 from .figures import residual_picture
-from .input_checks import EMPTY, FEW, empty_images, named_alike
-from .reading import as_rows, open_faces, read_probe
+from .input_checks import EMPTY, FEW, SHARED, empty_images, named_alike, shared_images
+from .reading import as_rows, open_faces
 from .recognizer import FaceRecognizer
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
@@ -181,7 +181,11 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        for message in (EMPTY, FEW):  # the notes have the names of the files, and the summary speaks of few people
+        for message in (
+            EMPTY,
+            FEW,
+            SHARED,
+        ):  # the notes have the names of the files, and the summary speaks of few people
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)
@@ -218,13 +222,7 @@ def _empty_images(faces: Faces) -> list[str]:
 
 def _shared_images(faces: Faces) -> list[str]:
     """Return a sentence if people share an image, which names two such images."""
-    first: dict[bytes, int] = {}
-    shared = []
-    for number, image in enumerate(faces.images):
-        before = first.setdefault(image.tobytes(), number)
-        # One person may have an image twice.
-        if faces.labels[before] != faces.labels[number]:
-            shared.append((before, number))
+    shared = shared_images(faces.images, faces.labels)
     if not shared:
         return []
     one, other = (faces.files[number] if faces.files else f"image {number}" for number in shared[0])
@@ -303,12 +301,10 @@ def add_person(
         )
     check_outputs([Path(out)], force, inputs=sources)
     known = loaded(model)
-    # The first arguments of `read_probe`: size, whether to cut out faces, how many at most, and the value of white.
-    reading = (known.image_shape, known.detect, 1, known.recognizer.white_)
     rows, used, skipped = [], [], []
     for source in sources:
         try:
-            rows.append(read_probe(*reading, source).rows)
+            rows.append(known.read(source).rows)
             used.append(str(source))
         except MediaError as error:
             skipped.append(str(error))

@@ -25,7 +25,7 @@ from .classifiers import Labels
 from .identification import doubtful
 from .identities import Identity
 from .likeness import UNLIKE_IN_WORDS
-from .reading import Source, name_of, read_probe
+from .reading import Source, name_of
 from .recognizer import FaceRecognizer
 from .store import FaceModel, loaded
 
@@ -274,9 +274,7 @@ class Verifier:
         for source in chain.from_iterable(pairs):
             if numbers.setdefault(_key(source), len(sources)) == len(sources):
                 sources.append(source)
-        # The first arguments of `read_probe`: size, whether to cut out faces, how many (the largest), and white.
-        reading = (model.image_shape, model.detect, 1, recognizer.white_)
-        rows = np.concatenate([read_probe(*reading, source).rows for source in sources])
+        rows = np.concatenate([model.read(source).rows for source in sources])
         step("comparing", 0, 2)
         found = recognizer.identify(rows)
         step("comparing", 1, 2)

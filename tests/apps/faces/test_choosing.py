@@ -93,8 +93,8 @@ def test_the_probability_is_that_of_the_most_likely_power():
     for power in (1, 2, 4, 8, 16, 32, 64):
         shares = distances**-power / (distances**-power).sum(axis=1, keepdims=True)
         best = max(best, np.prod(shares[np.arange(4), people]) ** 0.25)
-    assert choosing.probability(np.log(distances), people) == pytest.approx(best)
-    assert choosing.probability(np.zeros((4, 3)), people) == pytest.approx(1 / 3)
+    assert choosing.probability(np.log(distances), people) == round(best, 3)
+    assert choosing.probability(np.zeros((4, 3)), people) == 0.333
 
 
 def test_mixtures_are_scored_by_images_that_were_left_out(rng):
@@ -105,12 +105,12 @@ def test_mixtures_are_scored_by_images_that_were_left_out(rng):
     for new in choosing.image_folds(y):
         rest = np.delete(np.arange(len(y)), new)
         further[new] = np.log(Discriminant().fit(X[rest], y[rest]).distances(X[new]))
-    assert scores[Weights(0, 1, 0)] == pytest.approx(choosing.probability(further, y), rel=1e-6)
+    assert scores[Weights(0, 1, 0)] == choosing.probability(further, y)
 
 
 def hard_kinds(rng):
     """Return images of which residuals say less than other distances, because a third of each varies in brightness."""
-    X, y = kinds(rng, n_images=30, noise=0.6)
+    X, y = kinds(rng, n_images=30, noise=1.2)
     X[:, :10] += 3 * rng.random((len(X), 1))
     return X, y
 
@@ -131,7 +131,7 @@ def test_limits_of_cleaning_are_scored_by_cleaned_images(rng):
     for outliers, limit in limits.items():
         cleaned = images[1] + np.clip(X - images[1], -limit, limit)
         one = choosing.probability(choosing.left_out(ClassResidual(adaptive=True), cleaned, y), y)
-        assert scores[outliers] == pytest.approx(one)
+        assert scores[outliers] == one
     mixed = choosing.limit_scores(Comparison("auto", model, None), *images, unseen, y, limits)
     assert all(mixed[outliers] >= scores[outliers] for outliers in limits) and mixed[np.inf] > scores[np.inf]
 

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers import made_faces, rows, run_command as run
+from helpers import SHAPE, made_faces, rows, run_command as run
 from PIL import Image
 
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load, train
@@ -114,6 +114,18 @@ def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no
     assert report["notes"] == [
         "person 0/3.png and person 2/9.png are the same image of two people; remove it from one of them"
     ]
+
+
+def test_fit_warns_of_one_image_of_two_people(rng):
+    images, labels = made_faces(rng, 4, 3)
+    X = rows(images)
+    X[7] = X[2]
+    X[4] = X[3]  # of one person
+    sentence = (
+        r"X has the same image of two people: images 2 \('person 0'\) and 7 \('person 2'\); remove it from one of them"
+    )
+    with pytest.warns(UserWarning, match=sentence):
+        FaceRecognizer(image_shape=SHAPE, calibrate=False, random_state=0).fit(X, labels.astype(str))
 
 
 def test_adding_what_shows_no_face_or_somebody_else_is_reported(model, folder, tmp_path):
