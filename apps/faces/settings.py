@@ -30,7 +30,7 @@ class FaceTraining:
     missing: Annotated[
         str,
         Option(
-            "Pixels that count as missing; auto takes what identifies most left-out training images.",
+            "Pixels that count as missing; auto takes what serves left-out training images best.",
             choices=(choices.FACE_MISSING_AUTO, *choices.FACE_MISSING),
         ),
     ] = choices.FACE_MISSING_AUTO
