@@ -42,7 +42,27 @@ class FaceModel:
         return shape
 
     def read(self, source: Source, most: int | None = 1) -> ProbeFaces:
-        """Read an image, or up to `most` faces on it (None: all), like those of training; see :func:`.read_probe`."""
+        """Read an image, or faces on it, in the size and the units of the training images.
+
+        Parameters
+        ----------
+        source : str, Path or ndarray
+            The file of an image, or the pixels of one of the size of the training images.
+        most : int or None, default=1
+            Number of faces at most, the largest first; None reads all. A model of whole images takes the image as one.
+
+        Returns
+        -------
+        ProbeFaces
+            Faces as rows, and where they are on the image.
+
+        Raises
+        ------
+        ParameterError
+            If `source` is none of these.
+        MediaError
+            If the image cannot be read or has no face.
+        """
         return read_probe(self.image_shape, self.detect, most, self.recognizer.white_, source)
 
 
