@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from visionnmf._checks import check_number
+from visionnmf._checks import check_number, shown
+from visionnmf.exceptions import ParameterError
 
 from .classifiers import ClassResidual, Labels, relative_distances
 from .discriminants import Discriminant
@@ -53,6 +54,8 @@ class Mixture(BaseEstimator):
 
     def fit(self, X: Array, y: Labels) -> Mixture:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
+        if not isinstance(self.weights, Weights):
+            raise ParameterError(f"weights must be Weights of the three distances; got {shown(self.weights)}")
         for name, weight in zip(PARTS, self.weights, strict=True):
             check_number(weight, name, 0, 1)
         parts: tuple[Part, ...] = ClassResidual(adaptive=True), Discriminant(), KernelMachine()
