@@ -48,7 +48,10 @@ def image_folds(people: Labels) -> Iterator[Labels]:
 
 
 def rows_to_choose_by(people: Labels) -> tuple[Labels, Labels]:
-    """Return the rows of at most :data:`MOST_CHOOSING` images, and who is on them, numbered without gaps."""
+    """Return the rows of at most :data:`MOST_CHOOSING` images, and who is on them, numbered without gaps.
+
+    Settings of the recogniser are tried on these images alone, to bound the time; `people` says who is on all images.
+    """
     rows = some_people(people, MOST_CHOOSING)
     return rows, np.unique(people[rows], return_inverse=True)[1]
 
