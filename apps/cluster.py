@@ -195,14 +195,14 @@ class _Workers(Executor):
         return ClusterError(f"scheduler {self._scheduler}: was lost; start it and the run again")
 
     def _hand_on(self, future: Future[T], outcome: Future[T]) -> None:
-        """Give the outcome of a task of Dask to the future that `submit` has returned, with errors of ours."""
+        """Give the outcome of a task to the future that `submit` returned, with our own errors in place of Dask's."""
         try:
             future.set_result(self._result(outcome))
         except BaseException as error:
             future.set_exception(error)
 
     def _result(self, outcome: Future[T]) -> T:
-        """Return the result of a task of Dask, or raise an error of ours."""
+        """Return the result of a task of Dask, or raise one of our own errors in place of Dask's."""
         # UnseenError says that a worker does not see a file; if the file is gone here too, only this job is lost.
         from distributed import KilledWorker
 

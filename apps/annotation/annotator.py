@@ -290,7 +290,11 @@ class ImageAnnotator(BaseEstimator):
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
-        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
+        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features).
+
+        Each block of `blocks_` has one view's fitted model, None for features as they are. `columns_` (n_columns,) are
+        the factors by which codes are multiplied.
+        """
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")

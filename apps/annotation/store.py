@@ -52,7 +52,8 @@ def _restored(
     """Return the model of a file, after checks that the fields do not make; ValueError if its parts do not fit.
 
     `words_of` holds the words of all images as columns of `words`, those of image i from words_start[i] to
-    words_start[i + 1]. `fitted` are the fitted attributes of the annotator by name.
+    words_start[i + 1]. `fitted` are the fitted attributes of the annotator by name. Among them `index_` (n_images,
+    n_columns) holds the codes of the training images, and each of `blocks_` the columns of one model's codes of a view.
     """
     # A coder that was given as an estimator is None among the parameters of the file; a fitted one has its settings.
     learnt = next((block.coder for block in fitted["blocks_"] if block.coder is not None), None)

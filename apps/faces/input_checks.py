@@ -322,9 +322,10 @@ def check_scale(images: Array, white: float, brightest: float) -> None:
     are the value of white and the largest value of the training images.
     """
     # Values up to ABOVE times white may come from scaling images. Those up to TWICE, about 1 / 255, were probably
-    # divided by 255 twice. Beyond the share LIT of white, training images are bright enough to compare with.
+    # divided by 255 twice: for them `_division_to_undo` returns 255, otherwise 1. Beyond the share LIT of white,
+    # training images are bright enough to compare with.
     largest = float(images.max(initial=0))
-    if largest > ABOVE * white and white != WHITES[-1]:
+    if largest > ABOVE * white and white != WHITES[-1]:  # no larger white is known than the last, 65535
         raise ParameterError(
             f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
             f"{white:g} / {white_of(largest):g}"

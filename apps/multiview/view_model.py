@@ -91,7 +91,11 @@ class Preparation(BaseEstimator):
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
-        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged."""
+        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged.
+
+        The logarithms of each sample are also scaled to unit norm, so that its total, as the length of a text, does not
+        count. The result is for NMF, so negative values are refused; with "range", those below training become 0.
+        """
         kind = self.kinds_[name]
         if kind == "range":  # `lows_` and `widths_`: least value and range of each feature in training
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)

@@ -504,7 +504,7 @@ def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> f
         losses = map_blocks(evaluate, row_blocks(X, chunk_entries(X)), parallel=False)
     else:
         losses = map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-    return total(stacked(losses)[None, :])
+    return total(stacked(losses))
 
 
 def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:

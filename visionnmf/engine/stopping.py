@@ -178,10 +178,13 @@ def exact_objective(problem: Problem) -> float:
 
 
 def _loss_of_small_residuals(X: Any, M: Any, loss: Loss) -> float:
-    """Return the loss of some rows, with the entry weights `M` or None, for residuals of ``EXACT * X``."""
+    """Return the loss of some rows, with the entry weights `M` or None, for residuals of ``EXACT * X``.
+
+    A model with relative residuals of at most EXACT counts as exact, so a fit ends when its loss is as small as this.
+    """
     xp = namespace_of(X)
     if not loss.record.is_divergence:
-        return total(loss.record.values(X * EXACT, xp.zeros_like(X), M, loss.parameter)[None, :])
+        return total(loss.record.values(X * EXACT, xp.zeros_like(X), M, loss.parameter))
     # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
     positive = X > 0
     squares = xp.where(positive, xp.where(positive, X, xp.ones_like(X)) ** loss.beta, xp.zeros_like(X))

@@ -170,7 +170,7 @@ def fit_starts(
     """
 
     def run(block: tuple[int, int]) -> Fit:
-        """Fit from the start of number ``block[0]``, in place; blocks hold one start each."""
+        """Fit `S` from start number ``block[0]``, in place, with node weights `c`; blocks hold one start each."""
         return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol, loss=loss)
 
     with one_blas_thread():

@@ -36,7 +36,10 @@ class _Extraction(Record):
     """A fitted `FeatureExtraction`."""
 
     def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Return a fitted union of extractors as plain values: its `max_pixels` and its packed extractors."""
+        """Return a fitted union of extractors as plain values: its `max_pixels` and its packed extractors.
+
+        Arrays go into those of the file, which `place` holds, under the name of the place where they are in the model.
+        """
         check_is_fitted(value)
         extractors = list(value.extractors_.values())
         return super().pack({"max_pixels": value.max_pixels, "extractors": extractors}, place)

@@ -33,7 +33,8 @@ def takes_files(function: F) -> F:
 
     Names are texts and paths, also in lists, tuples, mappings and records. One called ``source`` may be a file, a
     folder or a pattern, and one called ``out`` is the folder for results, whose names begin as :func:`stem_of` says and
-    go on with ``_``. All others are files if there is such a file. Arguments must not hold texts from inside a file.
+    go on with ``_``. Any other text is sent as a file if a file has that name. So arguments must not hold text that was
+    read from a file: it could name any file of this machine.
     """
     function.takes_files = True  # type: ignore[attr-defined]
     return function

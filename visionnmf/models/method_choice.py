@@ -77,7 +77,7 @@ def choose_method(
     asked = hidden * known > 0  # hidden entries that are not missing
     if np.count_nonzero(asked) < FEWEST // 2:  # most of them are missing
         return methods[1]
-    robust, plain = _errors(new.X, np.array(models, np.float64), asked)
+    robust, plain = _errors(new.X, np.array(models, np.float64), asked)  # the first with MARGIN added
     return methods[0] if robust < plain else methods[1]
 
 

@@ -61,8 +61,8 @@ class AdmmOnDevice:
             self._codes(codes, gram, xp.matmul(H, V.T), inverse_rho)
             Wt[:, rows] = codes
             right = right + xp.matmul(codes, V)
-        value += sum(total(losses[None, :]) for losses, _ in sums)
-        residual = sum(total(primal[None, :]) for _, primal in sums)
+        value += sum(total(losses) for losses, _ in sums)
+        residual = sum(total(primal) for _, primal in sums)
         return admm.Pass(right, xp.matmul(Wt, Wt.T), value, residual, penalty)
 
     def improve_components(self, H: Any, sums: admm.Pass, inverse_rho: float) -> float:

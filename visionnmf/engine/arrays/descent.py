@@ -39,7 +39,7 @@ class DescentOnDevice:
         self._codes = hals.ExtrapolatedCodes(Wt, problem.penalty_W)
         M, xp = problem.weights, namespace_of(Wt)
         self._plain = M is None and not clip  # least squares without weights, whose target are the data themselves
-        self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # the largest weight
+        self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # weight, by which all are divided: see `_target`
         self._square = sum_of_squares(problem.X) if self._plain else 0.0  # then the loss follows from products
         # only for the number of sweeps, so its data do not matter
         sweeps = hals.Gram(replace(problem, X=np.zeros((1, 1)), weights=None)).sweeps

@@ -21,7 +21,8 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
     X, loss, xp = problem.X, problem.loss, namespace_of(H)
     update = _Update(problem, H)
     # Data and model are divided by their mean, of a row for the codes and of a feature for the components, so that
-    # their powers in the gradient stay in range; the factor that is left out cancels in the quotient.
+    # their powers in the gradient stay in range; the factor that is left out cancels in the quotient. `update.units`
+    # returns these means, and 1 in place of a mean of almost 0; `columns` (n,) are those of the features.
     columns = update.units(xp.sum(X, axis=0) / X.shape[0])
     for _ in range(max_iter):
         value = problem.penalty_value(Wt, H)
@@ -29,7 +30,7 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, max_iter: int) -> Iterator[Ite
         for rows, M in parts_of(problem.weights, chunks(X)):
             part = X[rows, :]
             P = factors.model_of(Wt, H, rows)
-            value += total(loss.record.values(part, P, M, loss.parameter)[None, :])
+            value += total(loss.record.values(part, P, M, loss.parameter))
             units = update.units(xp.sum(part, axis=1) / X.shape[1])
             minus, plus = update.parts(part, P, M, units[:, None])
             Wt[:, rows] = update(Wt[:, rows], xp.matmul(H, minus.T), xp.matmul(H, plus.T), problem.penalty_W, units)

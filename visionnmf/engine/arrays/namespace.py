@@ -117,7 +117,7 @@ def in_float64(array: Any) -> Any:
 
 
 def total(array: Any) -> float:
-    """Return the sum of an array; rows are summed in its own dtype, and their sums in double precision."""
+    """Return the sum of a matrix, or of a vector as one row: rows in their dtype, their sums in double precision."""
     xp = namespace_of(array)
     return float(xp.sum(xp.sum(array, axis=-1), dtype=xp.float64))
 

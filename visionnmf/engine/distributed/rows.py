@@ -117,7 +117,9 @@ class AdmmRowsInBlocks:
     def totals(self) -> admm.Totals:
         """Return the sums over all rows from which :func:`..solvers.admm.follow` chooses the first rho.
 
-        Rho then grows along a path of fixed steps. Each block also makes room for the dual that its passes update.
+        They are the sums of data and weights, the numbers of all and of observed entries, and the loss of a model of
+        zeros. Rho then grows along a path of fixed steps. Each block also makes room for the dual, which every pass of
+        ADMM updates.
         """
         return admm.Totals(*self._rows.crew.update_and_sum("totals"))
 

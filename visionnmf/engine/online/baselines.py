@@ -273,6 +273,8 @@ class _InmfState(Sums):
         return replace(super().start(H), code=np.ones(len(H), H.dtype))
 
     def check(self, H: Array) -> None:
+        # Raise ValueError if a state, as one read from a file, does not fit the components `H` (r, n): `code` (r,) are
+        # mean codes, `steps` counts batches, and `energy` is half the mean squared norm of samples.
         super().check(H)
         check_array(self.code, "code", (len(H),), H)
         if int(self.steps) < 0 or not float(self.energy) >= 0:

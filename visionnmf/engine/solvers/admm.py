@@ -520,7 +520,7 @@ class FixedComponents:
         """
         scaled = self.scaled
         right -= scaled.l1 * inverse_rho
-        if scaled.inverse is not None:  # no l2 penalty; otherwise `vectors` and `values` give the inverse for every b
+        if scaled.inverse is not None:  # no l2 penalty; else V.T (G + tie I) V = I, V.T ridge V = diag(values)
             return self._product(right, scaled.inverse)
         return self._product(self._product(right, scaled.vectors) / (1 + scaled.values * inverse_rho), scaled.vectors.T)
 

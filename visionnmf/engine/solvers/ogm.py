@@ -208,11 +208,11 @@ class _Smoothed:
         size = rows_per_block(X.shape[1])
 
         def rows(block: tuple[int, int]) -> None:
-            """Fill the gradient, loss and inner product of data and dual for the rows ``block[0]:block[1]``."""
+            """Fill the gradient, `losses` and `inner`, the products of data and dual, of rows ``block[0]:block[1]``."""
             start, stop = block
             P = Wt[:, start:stop].T @ self.A
-            # the kernel replaces the model by the derivative of the smoothed loss with respect to it; within
-            # `half_widths` (n,) of 0, a residual costs a parabola
+            # the kernel replaces the model by the derivative of the smoothed loss with respect to it, whose part from
+            # ``|e|`` is the dual; within `half_widths` (n,) of 0, a residual costs a parabola
             _ogm_kernels.ogm_pass(X, P, problem.weights, self.half_widths, alpha, start, stop, self.losses, self.inner)
             np.matmul(self.A, P.T, out=gradient[:, start:stop])
 
