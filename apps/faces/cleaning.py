@@ -202,7 +202,7 @@ def grain_of_rows(data: Array, image_shape: tuple[int, int] | None) -> Array:
     return grain(as_images(data, image_shape))[:, None]
 
 
-def judged(scale: Any, white: float) -> Any:
+def corruption_limit(scale: Any, white: float) -> Any:
     """Return the residual beyond which a pixel is corrupted: visible, and an outlier of noise with this `scale`.
 
     The scale is the standard deviation of the noise, one number or (n_images, 1).
@@ -249,10 +249,10 @@ def decomposed(
     reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
     residuals = np.abs(data - reconstructions)
     own = noise_scales(residuals, missing)  # the noise scale of each image (n_images, 1)
-    outlying = ((residuals > judged(own, white)) & ~missing).mean(axis=1)
+    outlying = ((residuals > corruption_limit(own, white)) & ~missing).mean(axis=1)
     larger = np.maximum(own, scale).astype(data.dtype)  # so that an image that fits well is left alone
     cleaned = winsorise(data, reconstructions, pull_limit(QUERY_FACTOR * outliers, larger), missing)
-    corrupted = missing | (residuals > judged(larger, white))
+    corrupted = missing | (residuals > corruption_limit(larger, white))
     detail = grain_of_rows(np.where(missing, reconstructions, data), image_shape) / white
     noise = [own / white, outlying[:, None], np.maximum(missing.mean(axis=1, keepdims=True), FEW_MISSING)]
     return Decomposition(reconstructions, cleaned, corrupted, np.hstack([*noise, detail]))

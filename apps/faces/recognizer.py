@@ -245,7 +245,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             raise ParameterError("mask must leave pixels of the training images; got True for all of them")
         input_checks.warn_of_shared(data, labels, input_checks.warn_of_empty(data, given, labels))
         self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
-        missing = given | self._found(data, given, self.missing_)
+        missing = given | self._find_missing(data, given, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
             missing = given  # so few are chance, and leaving them out would give another fit
         model = self._model(data.shape, ITERATIONS, lambda done, _: step("learning the people", done, ITERATIONS))
@@ -281,10 +281,11 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.mixture_scores_: dict[Weights, float] = {}
         codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
         self.model_ = model.as_nmf() if isinstance(model, QuickModel) else model
-        self._compare_with_model()  # sets `_comparison`, what of images is compared and how
+        self._set_comparison()  # sets `_comparison`, what of images is compared and how
         self.reconstructions_ = (codes @ model.components_).astype(data.dtype, copy=False)
         residuals = data - self.reconstructions_
         self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
+        # the limit of cleaning: standard deviations of the noise that a pixel may be away from the model
         self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
         self.outliers_scores_: dict[float, float] = {}
         if self.outliers == "auto" and choosing.can_choose(people):
@@ -292,7 +293,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS, rows)
             self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)  # first of equals
         limit = cleaning.pull_limit(self.outliers_, self.scale_)
-        self.corrupted_ = missing | (np.abs(residuals) > cleaning.judged(self.scale_, self.white_))
+        self.corrupted_ = missing | (np.abs(residuals) > cleaning.corruption_limit(self.scale_, self.white_))
         self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
         if self.rule == "auto" and mixture is None and choosing.can_choose(people):
             rows, few = choosing.rows_to_choose_by(people)  # `few` says who is on them
@@ -302,13 +303,13 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
         self.classifier_ = self._comparison.classifier(self.mixture_).fit(features, people)
 
-    def _compare_with_model(self) -> None:
+    def _set_comparison(self) -> None:
         """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
         self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_  # the default NMF, faster
         self._comparison = Comparison(self.rule, self.model_, self.image_shape)
         self.components_ = self._comparison.components
 
-    def _compare_gallery(self) -> None:
+    def _fit_classifier(self) -> None:
         """Fit the classifier to the cleaned images of everybody."""
         classifier = self._comparison.classifier(self.mixture_)
         self.classifier_ = classifier.fit(self._comparison.features(self.cleaned_), self.labels_)
@@ -338,7 +339,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         if self.missing != choices.FACE_MISSING_AUTO:
             return self.missing, {}
         # With searches that find hardly anything, scores would differ by chance only.
-        masks = {choice: self._found(data, given, choice) for choice in (*MISSING, "none")}
+        masks = {choice: self._find_missing(data, given, choice) for choice in (*MISSING, "none")}
         seen = [choice for choice in MISSING if NOTICED <= masks[choice].mean() <= MOST_FOUND]
         if not seen or not choosing.can_choose(people):
             return choices.FACE_MISSING_DEFAULT, {}
@@ -439,7 +440,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])
         self.cleaned_ = np.concatenate([self.cleaned_, parts.cleaned.astype(self.cleaned_.dtype, copy=False)])
-        self._compare_gallery()
+        self._fit_classifier()
         return self
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
@@ -522,7 +523,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_images(X, self.image_shape)
         data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
         input_checks.check_scale(data, self.white_, self.brightest_)
-        return data, given | self._found(data, given, missing=self.missing_)
+        return data, given | self._find_missing(data, given, missing=self.missing_)
 
     def _masked(self, data: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return checked images with 0 under the mask that the caller gave, and this mask in their shape.
@@ -536,7 +537,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_values(data)
         return data, given
 
-    def _found(self, data: Array, given: Mask, missing: str) -> Mask:
+    def _find_missing(self, data: Array, given: Mask, missing: str) -> Mask:
         """Return the pixels that the search `missing`, such as "blocks", finds where the mask `given` is false."""
         values = self.white_, self.brightest_, self.background_  # white, the largest training pixel, an even background
         return cleaning.found_in_rows(cleaning.hidden(data, given), self.image_shape, missing, *values)
@@ -582,5 +583,5 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_restored(self.image_shape, self.cleaned_, self.classes_, self.labels_, self.noise_)
         self.n_features_in_ = self.cleaned_.shape[1]
         self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
-        self._compare_with_model()
-        self._compare_gallery()
+        self._set_comparison()
+        self._fit_classifier()
