@@ -146,6 +146,7 @@ class _Workers(Executor):
             names = upload.names_of(fn, args, kwargs)
             needed = [name for name in (*names.inputs, *names.outs) if os.path.lexists(name)]
         future: Future[T] = Future()
+        # `_process` tells the worker about this process: the version, the working folder, and here the `needed` paths.
         # The worker calls `_do`, which calls `fn` there; `_hand_on` gives the outcome to the future.
         self._start(future, self._hand_on, _do, replace(self._process, needed=needed), fn, args, kwargs)
         return future

@@ -320,7 +320,10 @@ class Run:
         # `suffixes`, `recursive` and `out` say which files of folders are inputs; see :meth:`inputs`.
 
         def found() -> Iterator[Input]:
-            """Yield the inputs of all arguments, perhaps repeatedly; a failing argument does not stop the others."""
+            """Yield the inputs of all arguments, twice if two name it; a failing argument does not stop the others.
+
+            The folder for results, `out`, must not lie among the inputs, so an argument whose folder holds it fails.
+            """
             for argument in arguments:
                 inputs: list[Input] = []
                 with self.attempt(argument):
@@ -414,6 +417,7 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
         interrupted = True
     with run.attempt():
         run.end(interrupted)
+    # the number of the signal that was received, 0 if Python raised the interrupt without one
     code = 128 + (number_come() or signal.SIGINT) if interrupted else run.tally.exit_code()
     raise typer.Exit(code)
 

@@ -182,7 +182,10 @@ class Learnt(NamedTuple):
 
 
 def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
-    """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used."""
+    """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used.
+
+    The result holds the function that returns the distances of images to people, (n_images, n_people).
+    """
     # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
     recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)

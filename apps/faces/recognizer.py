@@ -321,6 +321,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         people = np.unique(self.labels_[rows], return_inverse=True)[1]  # who is on them, numbered without gaps
         pulled = {outliers: cleaning.pull_limit(outliers, self.scale_) for outliers in limits}
         images = data[rows], self.reconstructions_[rows], missing[rows]
+        # `_comparison` has the features of images and the classifier that the rule compares by
         return choosing.limit_scores(self._comparison, *images, people, pulled)
 
     @one_blas_thread()

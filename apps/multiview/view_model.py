@@ -84,7 +84,10 @@ class Preparation(BaseEstimator):
         return back
 
     def _kind(self, view: Array) -> str:
-        """Return how a view is prepared: the parameter, or with "auto" by rows if it looks like counts of words."""
+        """Return how a view is prepared: the parameter, or with "auto" by what it looks like.
+
+        Counts of words take "rows": logarithms, then samples of unit norm. Others take "range": features from 0 to 1.
+        """
         if self.prepare != "auto":
             return self.prepare
         signed = bool((view < 0).any())

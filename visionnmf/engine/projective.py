@@ -206,7 +206,10 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
         return found.objective / size, ((found.plus - found.minus) / size).ravel()
 
     def after(intermediate_result: Any) -> None:
-        """Record the objective of an iteration; raising StopIteration makes SciPy stop."""
+        """Add the objective of an iteration to `log`, which says whether to stop; StopIteration makes SciPy stop.
+
+        SciPy minimises the objective divided by its scale `size`.
+        """
         if log.add(float(intermediate_result.fun) * size):
             raise StopIteration
 

@@ -52,7 +52,8 @@ def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
 
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
     """Return the Manhattan objective ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``, without the diagonal."""
-    return float(_kernels.symmetric_objective(S, H, c, np.empty((3, len(S)), S.dtype)))
+    scratch = np.empty((3, len(S)), S.dtype)
+    return float(_kernels.symmetric_objective(S, H, c, scratch))
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:

@@ -86,7 +86,7 @@ class GIST(Extractor):
         check_count(self.n_scales, "n_scales", 1, 6)
         check_count(self.n_orientations, "n_orientations", 1, 16)
         check_count(self.n_cells, "n_cells", 1, 16)
-        check_size(self.size, self.n_cells)
+        check_size(self.size, self.n_cells)  # the side must be a multiple of 16 and of 4 * n_cells
 
     def _names(self) -> Iterator[str]:
         """Yield the scale, the finest being 0, the orientation and the cell of each feature."""

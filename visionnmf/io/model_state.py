@@ -183,7 +183,7 @@ class Number(_Ranged):
         # 1e308 is near the largest float: whole numbers in JSON may be larger, and NaN is not below it either
         fits = isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e308
         place.require(fits, "a finite number", item)
-        self._check_range(item, item, place)
+        self._check_range(item, item, place)  # it is both the least and the largest
         number: float = item
         return number
 
@@ -203,7 +203,7 @@ class Whole(_Ranged):
     def unpack(self, item: Any, place: Place) -> int:
         """Return the number after checking its type, its range and, if it counts the dimension `size`, that size."""
         place.require(type(item) is int, "a whole number", item)
-        self._check_range(item, item, place)
+        self._check_range(item, item, place)  # it is both the least and the largest
         place.require(not self.size or place.fits(self.size, item), f"the number of {self.size}", item)
         number: int = item
         return number

@@ -300,8 +300,9 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
     crew = open_crew(data, check, data.memory(record.name, start.n_components))
     try:
         sums = checked_sums(crew, data.dtype)
+        # the default of the loss's parameter is scaled by the mean of the observed entries
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
-        weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None
+        weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None  # `n_weighted` blocks have weights
         # an empty matrix in place of the data says that they are sparse
         like = sp.csr_array((1, 1), dtype=data.dtype) if data.is_sparse else None
         problem = Problem(like, loss, penalties["W"], penalties["H"], weights)

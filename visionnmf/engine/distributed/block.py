@@ -147,7 +147,8 @@ class Block:
         """Take loss and penalties from a problem without data; its weights are None if no block has any.
 
         The block then has two problems: `given` of the data as they were given, for the final codes, and `problem` of
-        what weights of samples have made of them, for the fit. Without weights of samples both are equal.
+        what weights of samples have made of them, for the fit: the data `fitted`, and the weights of the entries,
+        `entries`, which is None if there are none. Without weights of samples both are equal, and `fitted` is None.
         """
         data, weights = self.data, self.data.weights
         if problem.weights is not None and weights is None:

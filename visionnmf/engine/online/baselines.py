@@ -444,6 +444,8 @@ class _GradientSums(State):
         return cls(np.zeros_like(H), np.zeros_like(H))
 
     def check(self, H: Array) -> None:
+        # Raise ValueError unless both sums, the numerator `A` and the denominator `B` of ``H^2``, are arrays with the
+        # shape and dtype of H that are finite and >= 0.
         check_array(self.A, "A", H.shape, H)
         check_array(self.B, "B", H.shape, H)
 

@@ -31,7 +31,8 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
 
     The loss is one of :data:`LOSSES`. A row gets at most `sweeps` sweeps and is finished when one changes nothing.
     """
-    return _sweep_problem(problem, Wt, H, sweeps, np.empty(problem.X.shape[0]))
+    losses = np.empty(problem.X.shape[0])  # of the rows, written by the call, which returns their sum
+    return _sweep_problem(problem, Wt, H, sweeps, losses)
 
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:

@@ -109,7 +109,10 @@ def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: 
     A64 = A.astype(np.float64)
 
     def improve(block: tuple[int, int]) -> float:
-        """Update the codes of the rows ``block[0]:block[1]`` in place, and return the sum of their losses before."""
+        """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place; return the sum of their losses before.
+
+        `A64` (r, n) is the fixed factor, in double precision.
+        """
         rows = sparse_rows.DivergenceRows(problem, A64, block)
         codes, loss = rows.improve(Ft[:, slice(*block)].astype(np.float64), sweeps, tol)
         Ft[:, slice(*block)] = codes

@@ -175,6 +175,7 @@ class _Model:
 
         def columns(block: tuple[int, int]) -> None:
             """Add to the sums and improve the components for some features, rows of the transposed data."""
+            # row `offset`, 0, of the data belongs to the first row of `change` (n_rows, r), by which codes have changed
             # the kernel adds ``X.T @ change`` to `totals`, sweeps from the extrapolated components, writes the result
             # to `last`, and extrapolates it again, by the share `step` of its change
             _sparse_kernels.hals_rows(

@@ -191,7 +191,10 @@ def _large_chunks(path: Path, dataset: h5py.Dataset, ratio: int) -> dict[int, li
     end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
 
     def wrong(chunk: Any) -> bool | None:  # None goes on to the next chunk
-        """Return whether the chunk's place in the file is impossible; note it in `large` if it may be large."""
+        """Return whether the chunk's place in the file is impossible; note it in `large` if it may be large.
+
+        Unpacked it is at most `ratio` times as large. A chunk has at least `least` bytes, and the file `end`.
+        """
         if chunk.size * ratio > SMALL:
             large.setdefault(chunk.chunk_offset[0], []).append(chunk.chunk_offset)
         begins = all(start < length for start, length in zip(chunk.chunk_offset, dataset.shape, strict=True))

@@ -444,14 +444,14 @@ class MultiviewNMF(LinearModel):
         report.finish()
         warn_once(self, caught, penalty=sparsity.parameter)  # in the name of this estimator
         self._keep(*found, given if whole is None else complete, weights)
-        parts = self._components()
+        parts = self._components()  # with `scales`, by which views are multiplied to find codes
         codes, outlying = judge_new(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         if self.view_outliers is not None:
             self._learn_limits(views, weights / sizes, sparsity, usual, self.view_outliers)
             codes, outlying = self._codes_and_outlying(given)  # training samples are treated exactly as new ones
             self.outlying_views_ = outlying
-        scales = np.where(parts.scales > 0, parts.scales, 1.0)
+        scales = np.where(parts.scales > 0, parts.scales, 1.0)  # 0 for views of weight 0
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
         return given, codes, outlying
 

@@ -173,8 +173,8 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
             f"view 0 must be an array of shape (n_samples, n_features); got one of shape {X[0].shape}; a view of one "
             "feature is numpy.reshape(view, (-1, 1))"
         )
-    _check_not_samples(X)
-    parts = _parts(X)
+    _check_not_samples(X)  # a list must hold the views, not the samples
+    parts = _parts(X)  # the form ("dict", "list" or "frame") and the views by name, or None for a single matrix
     if parts is None:
         matrix = check_kind(X)
         if not hasattr(matrix, "shape"):
