@@ -417,7 +417,7 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
         interrupted = True
     with run.attempt():
         run.end(interrupted)
-    # the number of the signal that was received, 0 if Python raised the interrupt without one
+    # the number of the signal that was received, 0 if our handler has seen none
     code = 128 + (number_come() or signal.SIGINT) if interrupted else run.tally.exit_code()
     raise typer.Exit(code)
 
