@@ -398,8 +398,8 @@ class ImageAnnotator(BaseEstimator):
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
         """Return the Manhattan distances (n_rows, k) of training rows to their neighbours in one block's codes."""
-        # `codes` (n_images, n_columns) are those of all training images, `rows` (n_rows,) and `which` (n_rows, k) their
-        # numbers.
+        # `codes` (n_images, n_columns) are those of all training images; `rows` (n_rows,) and, for their neighbours,
+        # `which` (n_rows, k) are positions in it.
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 

@@ -39,7 +39,7 @@ def with_typer_options(signature: inspect.Signature) -> inspect.Signature:
     for parameter in signature.parameters.values():
         field = option_field(parameter.name, parameter.annotation, parameter.default)
         if field is not None:
-            option = _parameter(field, "")
+            option = _parameter(field, panel="")  # without a heading of its own in the help
             parameter = parameter.replace(annotation=option.annotation, default=option.default)
         parameters.append(parameter)
     return signature.replace(parameters=parameters)

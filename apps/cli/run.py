@@ -284,6 +284,7 @@ class Run:
     def _skip(self, source: str, reason: str, entry: dict[str, Any]) -> None:
         """Report that an input is left out because its results exist; for a single input hint at ``--force``."""
         self.tally.existing += 1
+        # `reason` ends with how a call in Python replaces the results; on the command line it is ``--force``
         sentence = f"{source}: skipped; {reason.removesuffix(f'; {PASS_FORCE}')}"
         entry |= {"input": without_password(source), "skipped": [without_password(sentence)]}
         if self._batch.total == 1 and not self._batch.skip_existing:  # :meth:`end` gives the hint for several

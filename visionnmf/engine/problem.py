@@ -84,7 +84,7 @@ class Problem:
 
     def loss_value(self, Wt: Any, H: Any) -> float:
         """Return the loss alone, without penalties, for codes `Wt` (r, n_samples) and components `H` (r, n)."""
-        if self.is_sparse:
+        if self.is_sparse:  # `zero_weight` is the weight of the entries that are not stored; 0 if they are missing
             return sparse_loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
         return loss_value(self.X, Wt, H, self.loss, weights=self.weights)
 

@@ -19,7 +19,10 @@ class Lost(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, Wt: Any) -> Lost:
-        """Return the counts for the data of a problem, of any library or sparse, and its codes `Wt` (r, n_samples)."""
+        """Count the samples that are not 0, those of them whose codes are all 0, and the share of entries not 0.
+
+        The data of `problem` may be sparse or of any library; `Wt` (r, n_samples) are the codes.
+        """
         X, xp = problem.X, namespace_of(Wt)
         if problem.is_sparse:
             sums, n_entries = X.sum(axis=1, dtype=np.float64), int(np.count_nonzero(X.data))

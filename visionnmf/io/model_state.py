@@ -254,7 +254,7 @@ class Maybe(Field):
     field: Field
 
     def pack(self, value: Any, place: Place) -> Any:
-        """Pack a value by the inner field, unless it is None, which stays None."""
+        """Return a value as JSON by the inner field, which puts arrays into ``place.arrays``; None stays None."""
         return None if value is None else self.field.pack(value, place)
 
     def unpack(self, item: Any, place: Place) -> Any:

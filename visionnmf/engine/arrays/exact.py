@@ -49,6 +49,7 @@ def least_squares(problem: Problem, Wt: Any, H: Any) -> None:
 def weighted_grams(A: Any, M: Any) -> Any:
     """Return the Gram matrices ``(m A) A.T`` (n_rows, r, r) of `A` (r, n) for the weights m of each row, `M`."""
     xp = namespace_of(A)
+    # each row makes a product ``m A`` as large as `A`, so only as many rows as fit into a chunk are taken at a time
     grams = [xp.matmul(A * M[rows, :][:, None, :], A.T) for rows in chunks(M, chunk_entries(A) // A.shape[0])]
     return xp.concat(grams)
 

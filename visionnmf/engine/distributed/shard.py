@@ -64,7 +64,10 @@ class Shard:
         return (GeneratorState(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
-        """Draw starting codes, of standard deviation `scale`, for each block from its own of the `seeds`."""
+        """Draw starting codes, of standard deviation `scale`, for each block from its own of the `seeds`.
+
+        There is a seed for each block of all shards; `numbers` are those of the blocks here. The answer is empty.
+        """
         for block, number in zip(self.blocks, self.numbers, strict=True):
             block.draw_codes(seeds[number], scale)
         return ()

@@ -109,8 +109,9 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
     """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float64 `values` (n,).
 
     `out` may be `values` itself. The power is ``2^y = 2^k exp(z)`` with an integer k and a small z: a Taylor series
-    gives exp(z), and k is added to the bits of its exponent. There are two loops with one comparison each, because LLVM
-    turns two comparisons in one loop into branches and does not vectorise it. ``LIMIT[0]`` is the largest y.
+    gives exp(z), and k is added to the bits of its exponent, which `same_bits` shows as an integer. There are two loops
+    with one comparison each, because LLVM turns two comparisons in one loop into branches and does not vectorise it. In
+    double precision ``LIMIT[0]`` is the largest y, and ``SHIFT[0]`` the number of mantissa bits.
     """
     exponent *= LOG2_E
     for i in range(values.shape[0]):

@@ -101,6 +101,7 @@ class _Buffer(State):
 
     @classmethod
     def start(cls, H: Array) -> Self:
+        # An empty buffer for components `H` (r, n): no samples, no codes, no weights of entries and no batches.
         n_components, n_features = H.shape
         samples, codes = np.empty((0, n_features), H.dtype), np.empty((0, n_components), H.dtype)
         return cls(samples, codes, None, np.empty(0, np.int64))
@@ -270,6 +271,7 @@ class _InmfState(Sums):
 
     @classmethod
     def start(cls, H: Array) -> Self:
+        # Sums of no samples, and mean codes of 1 (r,), from which the codes of the first batch start.
         return replace(super().start(H), code=np.ones(len(H), H.dtype))
 
     def check(self, H: Array) -> None:

@@ -504,12 +504,11 @@ class FixedComponents:
         They are codes of components of norm 1, ``scaled.unit`` (r, n), of which ``scaled.gram`` is the Gram matrix.
         """
         F = np.zeros((len(self.H), len(X)), X.dtype)
-        none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
+        low, high = X.dtype.type(0), X.dtype.type(np.inf)
+        l1 = l2 = np.zeros(len(F), X.dtype)
         right = np.ascontiguousarray(self._product(X, self.scaled.unit.T).T)
         offset, alternate = 0, False  # for all rows of X, with forward sweeps only
-        hals_columns(
-            F, self.scaled.gram, right, offset, zero, infinite, none, none, CODES_START_SWEEPS, alternate, 0, len(X)
-        )  # fmt: skip
+        hals_columns(F, self.scaled.gram, right, offset, low, high, l1, l2, CODES_START_SWEEPS, alternate, 0, len(X))
         return self._project(np.ascontiguousarray(F.T))
 
     def _solve(self, right: Any, inverse_rho: Any) -> Any:

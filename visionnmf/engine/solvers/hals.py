@@ -82,7 +82,7 @@ class DescentRows(Protocol):
         """Return the objective of the codes and of components `H`."""
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes, extrapolate them, then update `H_new` in place; return the objective of both."""
+        """Update the codes for `H`, extrapolate them, then update `H_new` in place; return the objective of both."""
 
     def accept(self, components: list[Array]) -> None:
         """Keep the extrapolated codes; balance them and `components`, a list as for :func:`.momentum.balance`."""
@@ -194,7 +194,10 @@ class DescentInMemory:
         return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes, extrapolate them, then update `H_new` in place; return the objective of both."""
+        """Update the codes for `H`, extrapolate them, then update `H_new` in place; return the objective of both.
+
+        On entry `H_new` is a copy of `H`, the components with their last change added once more.
+        """
         self._codes.step(self._updates, H, momentum)
         codes = self._codes.new_extrapolated
         self._updates.improve_components(H_new, codes)
