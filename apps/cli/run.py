@@ -147,7 +147,10 @@ class Run:
 
     @contextmanager
     def steps(self, source: str, stage: str) -> Iterator[Steps | None]:
-        """Show progress of work of a single stage; yields a function to call with done and total, or None."""
+        """Show progress of the work on `source`, of one named stage; yields a function of done and total, or None.
+
+        No rate per second is shown (an empty `rate_of`), because steps are no frames.
+        """
         with self.progress(source, rate_of="") as progress:
             yield None if progress is None else partial(progress, stage)
 

@@ -339,12 +339,15 @@ def cluster_scores(
 
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int) -> Result:
-    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people."""
+    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
+
+    At most `each` images of a person are clustered. A condition is a kind of damage and its strength.
+    """
     faces, n_trials = load(name), sizes.pick(full=20, quick=2)
     counts = sizes.pick(full=tuple(counts), quick=tuple(counts[:2]))
     accuracy_panels, information_panels, rows = [], [], []
     for condition in FIGURE:
-        scores = cluster_scores(faces, condition, counts, n_trials, each, sizes.pick(full=100, quick=40))
+        scores = cluster_scores(faces, condition, counts, n_trials, each, iterations=sizes.pick(full=100, quick=40))
         kind = spaced(condition[0])
         accuracies, information = (
             {method: (counts, values[i].mean(axis=1), values[i].std(axis=1)) for method, values in scores.items()}

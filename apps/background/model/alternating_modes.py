@@ -98,8 +98,9 @@ def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
     def fill(block: tuple[int, int]) -> None:
         """Write the colours that a block of pixels shows in many frames, `main` and `second`, and flags on them.
 
-        A fast kernel first finds the few pixels that may show others than the modelled background. `rules` say how near
-        values of one level are, and what share of the weight a level needs.
+        A fast kernel first finds the few pixels that may show others than the modelled background, because too much
+        of their weight lies apart from it. `clip` holds all frames, the measured ones `picks`, and the components and
+        codes of the model. `rules` say how near values of one level are, and what share of the weight a level needs.
         """
         start, stop = block
         main[start:stop] = second[start:stop] = to_uint8(_shown(H[:, start:stop], typical_codes))  # the modelled level

@@ -205,7 +205,9 @@ class Block:
         """Return zeros in the shape and dtype of the data, in a mapped file if the data are in one."""
         X, directory = self.problem.X, self.data.directory
         zero = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
-        self._written = zero  # each pass writes to it; before, `_mapped.load` maps all its pages in one call
+        # Each iteration writes to it. Before it does, it calls `_mapped.load(self._written)`, which maps the pages of a
+        # file in one call, and does nothing to an array in memory.
+        self._written = zero
         return zero
 
     def admm_step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:

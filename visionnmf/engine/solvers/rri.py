@@ -117,7 +117,11 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, sweeps: int) -> No
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by one sweep each, or two for sparse data; yield the objective before."""
+    """Update `Wt`, then `H`, in place by weighted medians, each entry to its minimiser; yield the objective before.
+
+    Both get one sweep, which :func:`half` does for all losses of :data:`LOSSES`. Sparse data have a function of their
+    own (Manhattan loss only), which does two. Both functions return the loss before their sweeps.
+    """
     # imported here, because callers of `plain_half` alone need neither this nor `sparse_descent`
     from visionnmf.engine.stopping import Iteration
 

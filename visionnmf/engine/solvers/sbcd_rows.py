@@ -216,9 +216,9 @@ def _solve(
 
     Return the new codes (n_rows, r), their divergences (n_rows,) and their model (n_rows, n). `targets` are the data of
     the approximation. With `newton`, its curvatures are the harmonic mean of the given ones and of Newton's
-    (:func:`.kernels.divergence_descent.improve_rows`). `fixed.components32` are the components in single precision. In
-    each row both bounds of `fixed.limits` (4, r) are multiplied by column 0 of `rows.units` (n_rows, 3), l1 by column 1
-    and l2 by column 2.
+    (:func:`.kernels.divergence_descent.improve_rows`). `fixed.components32` are the components in single precision, and
+    no entry of the model falls below `fixed.floor`. Rows are scaled to the mean 1, so in each row both bounds of
+    `fixed.limits` (4, r) are multiplied by column 0 of `rows.units` (n_rows, 3), l1 by column 1 and l2 by column 2.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.model)
     lines, stays = aligned_zeros((3, targets.shape[1])), np.empty(codes.shape[1], bool)  # scratch of the kernel

@@ -90,6 +90,8 @@ def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss
 def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
     """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant.
 
+    These constants are the model with which that of a view is compared. They would explain a view of constant features
+    completely and leave nothing to compare with, so that such a view is compared with zeros.
     `own` are the columns of a view, and `middle` the mean or the median. A few columns at a time are made dense.
     """
     found, varies = np.zeros(len(own)), False
