@@ -53,6 +53,10 @@ def rows_to_choose_by(people: Labels) -> tuple[Labels, Labels]:
     Settings of the recogniser are tried on these images alone, to bound the time; `people` says who is on all images.
     """
     rows = some_people(people, MOST_CHOOSING)
+    if len(rows) > MOST_CHOOSING:  # two people with more images: some of each, evenly spread
+        most = MOST_CHOOSING // 2
+        both = [rows[people[rows] == person] for person in np.unique(people[rows])]
+        rows = np.sort(np.concatenate([own[:: -(-len(own) // most)] for own in both]))
     return rows, np.unique(people[rows], return_inverse=True)[1]
 
 

@@ -226,10 +226,10 @@ def warn_of_shared(images: Array, labels: Array, empty: list[int]) -> None:
     """Warn if people share an image; those that show nothing, whose numbers are `empty`, do not count."""
     pairs = [pair for pair in shared_images(images, labels) if pair[0] not in empty]
     if pairs:
-        (one, other), more = pairs[0], f" and {len(pairs) - 1} further ones" if len(pairs) > 1 else ""
+        (one, other), more = pairs[0], f", and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
         names = [shown(labels[number : number + 1].tolist()[0]) for number in (one, other)]
         warnings.warn(
-            f"{SHARED}: images {one} ({names[0]}) and {other} ({names[1]}){more}; remove it from one of them",
+            f"{SHARED}: images {one} ({names[0]}) and {other} ({names[1]}){more}; keep each image for one person only",
             UserWarning,
             stacklevel=3,
         )

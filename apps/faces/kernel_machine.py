@@ -19,6 +19,7 @@ Array = NDArray[Any]
 RIDGE = 0.1  # for kernels that are 1 for equal images
 POWER = 4  # of the distance between outputs, which then differ as much as those of residuals and discriminants
 LEAST_WIDTH = 1e-9  # of images at unit norm; what differs less is a rounding error
+JITTER = 1e-6  # times the number of images, added to the diagonal: kernels of equal images make the system singular
 LANDMARKS = 2000  # images of a gallery; the kernel with more of them would take longer than all else
 
 
@@ -28,7 +29,8 @@ class KernelMachine(BaseEstimator):
     The outputs are 1 for the person on a training image and 0 for everybody else. The distance from a person is the
     fourth power of the Euclidean distance between the outputs of an image and that person's outputs. The width of
     the kernel is such that it is 1 / e at the median distance between training images. Of more than 2000 images, 2000
-    are drawn at random whose kernels span the solution (Nyström's method; Rudi, Camoriano, Rosasco 2015).
+    are drawn at random, whose distances give the width, and whose kernels span the solution (Nyström's method; Rudi,
+    Camoriano, Rosasco 2015).
     """
 
     def fit(self, X: Array, y: Labels) -> KernelMachine:
@@ -43,7 +45,7 @@ class KernelMachine(BaseEstimator):
         if len(rows) < len(images):
             others = np.exp(-_squares(images, images[rows]) / self.width_)
             kernel, targets = kernel + others.T @ others / RIDGE, others.T @ targets / RIDGE
-            kernel[np.diag_indices(len(rows))] += 1e-6 * len(images)
+            kernel[np.diag_indices(len(rows))] += JITTER * len(images)
             return self._solved(images[rows], kernel, targets, 0.0)
         return self._solved(images, kernel, targets, RIDGE)
 

@@ -125,7 +125,7 @@ def limits(unlike: Array, unknown: Mask) -> tuple[float, float]:
     """
     name, face = limit(unlike[~unknown]), limit(unlike[unknown])
     name = face if math.isinf(name) else name
-    # what may be named is never called no face
+    # what is near enough for a name is never reported as not a face
     return name, max(name, face)
 
 

@@ -44,8 +44,8 @@ MISSING = ("blocks", "saturated")  # searches for missing pixels that are compar
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 # Integers become float32, which takes half of the time. Values are checked later, because a mask may hide NaN.
 FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_all_finite": False}
-# A search is compared if it finds so much of the training pixels. If it finds more, it finds what images show: of
-# digits with salt and pepper of 0.3, 0.65 to 0.72 are black or white.
+# A search is compared if it finds between these shares of the training pixels. If it finds more, it finds what images
+# show: of digits with salt and pepper of 0.3, 0.65 to 0.72 are black or white.
 NOTICED, MOST_FOUND = 0.005, 0.6
 
 
@@ -88,7 +88,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         as much. "auto" chooses among 1.5, 3, 6, 12 and infinity by cross-validation on the training images.
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
         Which pixels are missing besides those of a `mask`: even blocks, opaque or in deep shadow; black and white ones;
-        or none. "auto" takes what serves left-out training images best, and "blocks" if nothing can be compared.
+        or none. "auto" takes the search by which the right people are most probable on left-out training images, and
+        "blocks" if nothing can be compared, unless these are more than 60 % of the pixels.
     image_shape : tuple of (int, int) or None, default=None
         Height and width. Blocks are not searched for if it is None.
     unknown_rate : float, default=0.05
@@ -343,7 +344,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         masks = {choice: self._find_missing(data, given, choice) for choice in (*MISSING, "none")}
         seen = [choice for choice in MISSING if NOTICED <= masks[choice].mean() <= MOST_FOUND]
         if not seen or not choosing.can_choose(people):
-            return choices.FACE_MISSING_DEFAULT, {}
+            noticed_too_much = masks[choices.FACE_MISSING_DEFAULT].mean() > MOST_FOUND
+            return "none" if noticed_too_much else choices.FACE_MISSING_DEFAULT, {}
         rows, _ = choosing.rows_to_choose_by(people)
         scores = {}
         for number, choice in enumerate([*seen, "none"]):

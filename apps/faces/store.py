@@ -163,7 +163,7 @@ def load(path: str | Path) -> FaceModel:
     -------
     FaceModel
         Its recogniser judges images as before. It has no ``reconstructions_``, ``corrupted_``, ``threshold_pixels_``
-        and ``feature_names_in_``, and its ``missing_scores_`` and ``outliers_scores_`` are empty.
+        and ``feature_names_in_``, and its ``missing_scores_``, ``outliers_scores_`` and ``mixture_scores_`` are empty.
 
     Raises
     ------

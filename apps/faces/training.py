@@ -50,7 +50,7 @@ class FaceTrainingReport(Report):
             # of the training images, and, as for new images, of images that were left out
             "corrupted": round(float(recognizer.corrupted_.mean()), 4),
             "corrupted_rate": _rounded(recognizer.corrupted_rate_),
-            # how missing pixels are searched for, and the share of left-out images identified with each search
+            # how missing pixels are searched for, and how probable the right people are on left-out images by each
             "missing": recognizer.missing_,
             "missing_scores": {choice: round(score, 4) for choice, score in recognizer.missing_scores_.items()},
             "threshold": round(recognizer.threshold_, 4),
@@ -73,9 +73,9 @@ class FaceTrainingReport(Report):
             + ("" if math.isnan(left_out) else f", {left_out:.1%} on images that were left out")
         ]
         if recognizer.missing_scores_:
-            shares = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
+            scores = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
             lines.append(
-                f"missing pixels: {recognizer.missing_}; probability of the right person on left-out images: {shares}"
+                f"missing pixels: {recognizer.missing_}; probability of the right person on left-out images: {scores}"
             )
         return "\n".join([*lines, _threshold_sentence(recognizer), *self._notes_and_outputs()])
 
@@ -181,11 +181,8 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        for message in (
-            EMPTY,
-            FEW,
-            SHARED,
-        ):  # the notes have the names of the files, and the summary speaks of few people
+        # the notes name the files of empty and shared images, and the summary speaks of few people
+        for message in (EMPTY, FEW, SHARED):
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)

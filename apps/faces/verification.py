@@ -163,7 +163,7 @@ class VerificationReport(Report):
         return "\n".join([f"{' and '.join(who)}: {verdict}; {reason}", *self._notes_and_outputs()])
 
     def _not_faces(self) -> str:
-        """Return which images are probably not faces: those without a name because they are unlike the training's."""
+        """Return which images are probably not faces: those that are unlike the training images."""
         images = [source for source, reason in zip(self.inputs, self.reasons, strict=True) if reason == "unlike"]
         return f"{' and '.join(images)} {'is' if len(images) == 1 else 'are'} {UNLIKE_IN_WORDS}"
 

@@ -119,7 +119,8 @@ class ViewClassifier:
     def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
         """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates.
 
-        It is fitted when it is first needed, to the training samples with only these views.
+        It is fitted when it is first needed, to the training samples with only these views, and those that have none
+        of them with what the other views predict.
         """
         if pattern not in self._svms:
             there = self._there(self._views)

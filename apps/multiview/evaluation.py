@@ -330,7 +330,7 @@ def _scores(
     """
     # `inner` is the accuracy in cross-validation on the training samples, by which `summarise` chooses the rank.
     classifier: Any
-    _, training_views, _ = variants[0]  # all variants have the training views of the first, with which features learnt
+    _, training_views, _ = variants[0]  # those of all variants are equal
     if features.model is not None:  # a multi-view model, whose classifier also sees the views
         classifier = ViewClassifier(features.model, roots=roots).fit(training_views, y)
         inner = classifier.inner_

@@ -14,6 +14,7 @@ from visionnmf.apps.faces.comparison import Comparison
 from visionnmf.apps.faces.discriminants import Discriminant
 from visionnmf.apps.faces.kernel_machine import POWER, RIDGE, KernelMachine
 from visionnmf.apps.faces.mixture import MIXTURES, Mixture, Weights
+from visionnmf.exceptions import ParameterError
 
 
 def kinds(rng, n_people=4, n_images=8, n_pixels=30, noise=0.3):
@@ -84,6 +85,22 @@ def test_a_mixture_is_the_geometric_mean_of_relative_distances(rng):
 def test_weights_of_a_mixture_sum_to_one():
     np.testing.assert_allclose(np.sum(MIXTURES, axis=1), 1)
     assert len(set(MIXTURES)) == len(MIXTURES) and np.array_equal(np.unique(np.max(MIXTURES, axis=0)), [1])
+
+
+@pytest.mark.parametrize("weights", [Weights(0, 0, 0), Weights(0.5, 0.2, 0.2), Weights(1, 1, 0)])
+def test_weights_with_another_sum_are_refused(rng, weights):
+    with pytest.raises(ParameterError, match="weights must sum to 1"):
+        Mixture(weights).fit(*kinds(rng))
+
+
+@pytest.mark.parametrize("counts", [(900, 40), (6000, 6000, 7000), (3, 4, 2), (200, 200, 200)])
+def test_choices_look_at_500_images_at_most_and_two_of_each_person(counts):
+    people = np.repeat(np.arange(len(counts)), counts)
+    rows, numbers = choosing.rows_to_choose_by(people)
+    assert len(rows) <= 500 and (np.diff(rows) > 0).all()
+    found = np.bincount(numbers)
+    assert len(found) >= 2 and found.min() >= 2
+    assert np.array_equal(np.unique(people[rows], return_inverse=True)[1], numbers)
 
 
 def test_the_probability_is_that_of_the_most_likely_power():

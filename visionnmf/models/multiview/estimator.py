@@ -139,8 +139,8 @@ class MultiviewNMF(LinearModel):
         Views of training samples that :meth:`fit_transform` leaves out, which are those that :meth:`outlying_views`
         finds in the training samples; only with `view_outliers`. Files do not keep it.
     view_residuals_ : ndarray [shape=(n_views, 4)]
-        Median and robust standard deviation of each view's residuals by fits to the other half, and the same of its
-        error when the other views predict it, relative to the error of its mean.
+        Median and robust standard deviation of each view's residuals, then of its prediction errors (that of the view
+        predicted from the others, relative to that of its mean), by fits to the other half; only with `view_outliers`.
     codes_mean_, codes_covariance_, view_noise_ : ndarray
         Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
         views probably hold.
@@ -476,8 +476,8 @@ class MultiviewNMF(LinearModel):
         """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
 
         `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
-        those of the views, given or chosen. `scales` (n_views,) are the factors of the views in the fit, and `groups`
-        (n_features,) has the view of each feature. `form` says how the views were given, such as "dict".
+        those of the views, given or chosen. `found.scales` (n_views,) are the factors of the views in the fit, and
+        `views.groups` (n_features,) has the view of each feature.
         """
         if views.entries is not None:  # features of which nothing is known still have the numbers of the start
             found.scaled_H[:, ~views.entries.any(axis=0)] = 0
@@ -498,7 +498,7 @@ class MultiviewNMF(LinearModel):
     def _components(self) -> Components:
         """Return the fitted attributes that are needed to find codes; views are multiplied by `view_scales_` for it.
 
-        Components were divided by `component_norms_`; `ridge_` weighs the squared codes of what they were before that.
+        Components were divided by `component_norms_`; `ridge_` belongs to codes of the components before that.
         """
         H = self.components_
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
