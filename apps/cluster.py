@@ -224,7 +224,7 @@ class _Gate:
     """Lets a limited number of jobs be under way, so that not all of their files are held at once."""
 
     def __init__(self) -> None:
-        """Begin closed: jobs wait until :meth:`open` says how many may be under way."""
+        """Begin with room for no job: they wait until :meth:`open` says how many may be under way."""
         self._change = threading.Condition()  # guards the attributes below, and wakes those that wait
         self._under_way, self._most = 0, 0  # jobs that have entered and not left, and how many there may be
         self._limit = 0.0  # bytes of a job

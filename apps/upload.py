@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from visionnmf.exceptions import TooLargeError
 from visionnmf.io import expand_inputs, is_live, output_file, output_folder, stem_of, transaction
 
-# What travels may take one such part of a worker's memory. It is held up to twice each way: half is left to the job.
+# Files that are sent may take 1 / 8 of a worker's memory: up to two copies each way leave half of it for the job.
 PARTS_OF_MEMORY = 8
 
 

@@ -56,7 +56,7 @@ def _fit(loss: Any, data: Any, **options: Any) -> None:
 
 
 def _fit_online(method: str, data: Any) -> None:
-    """Fit an OnlineNMF, to compile kernels, unless the method cannot learn the data: OR-NMF-IS does not stand zeros."""
+    """Fit an OnlineNMF, to compile kernels, unless the method cannot learn the data: OR-NMF-IS fails on zeros."""
     with suppress(VisionNMFError):
         OnlineNMF(N_COMPONENTS, method=method, max_iter=1, missing_values=np.nan, random_state=0).fit(data)
 

@@ -261,7 +261,7 @@ class _TimeNotCounted:
 
     def __enter__(self) -> None:
         """Begin a stretch of time that is not counted as the method's, such as reading a frame."""
-        # in seconds: of this thread's processor, and on the clock
+        # times in seconds, of this thread's processor and on the clock
         self._start, self._began = time.thread_time(), time.perf_counter()
 
     def __exit__(self, *error: object) -> None:

@@ -243,7 +243,7 @@ class EventTable:
         """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones."""
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
-        # of the first events, captioned, for the picture of all events
+        # thumbnails of the first events, with captions, for the picture of all events
         self._thumbnails: list[FrameArray] = []
 
     @staticmethod
@@ -254,8 +254,8 @@ class EventTable:
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
-        # `rows` are those of all events so far, and `_thumbnails` the captioned ones of the first. `_stem` begins the
-        # paths of all files, and `_force` says whether they may exist.
+        # `rows` are those of all events so far, and `_thumbnails` pictures of the first, with captions. `_stem` begins
+        # the paths of all files, and `_force` says whether they may exist.
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
@@ -298,7 +298,7 @@ class EventTable:
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""
-        # `rows` has a row for each event, and `_thumbnails` their captioned ones, five of which stand side by side.
+        # `rows` has a row for each event, and `_thumbnails` are pictures of the first, five of them side by side.
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._thumbnails:

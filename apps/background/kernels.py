@@ -396,8 +396,8 @@ def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ign
 
     `weights` (k, m) belong to the picked frames of the `clip`; see :class:`ModelledFrames` and, for `rules`,
     :class:`LevelRules`. `first` (m, n_channels) gets the level that replaces the present one, the modelled background,
-    if it has `stronger` times its weight, else 0. `other` gets a second level, if it has the share `second` of all
-    weight, else 0, and `share` (m,) its share.
+    if that has less than the share `held` of the weight and the new one `stronger` times as much, else 0. `other` gets
+    a second level, if it has the share `second` of all weight, else 0, and `share` (m,) its share.
     """
     near, apart, held, stronger, second = rules
     k, n_channels = len(clip.picks), clip.frames.shape[2]

@@ -184,7 +184,7 @@ class _Run:
         self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = 0  # masked in this run
-        # in all of these frames
+        # foreground pixels in all frames of this run
         self.foreground_pixels = 0
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:

@@ -112,7 +112,7 @@ def evaluate(
     model: Model,
     source: Annotated[str, typer.Argument(metavar="DIR", help="Images that were not used for training, or a table.")],
     labels: Labels = None,
-    top: Annotated[int, Option("Words that each image gets.", metavar="K", low=1)] = (choices.ANNOTATION_WORDS),
+    top: Annotated[int, Option("Words that each image gets.", metavar="K", low=1)] = choices.ANNOTATION_WORDS,
     jobs: Jobs = 1,
 ) -> None:
     """Compare the words of a model with those that images have.

@@ -111,7 +111,7 @@ def impute(model: Model, views: Sources, out: Out = Path("."), key: Key = None, 
     with running() as run:
         from visionnmf.apps import multiview
 
-        # `key` names the column of the tables that matches their rows
+        # `key` names the column by which rows of the tables are matched
         run.report(multiview.impute_views(model, views, out, key=key, force=force))
 
 
@@ -130,8 +130,8 @@ def evaluate(
     """Compare methods on random splits of labelled samples; an interrupted run continues where it was.
 
     The scores are the accuracy of a linear support vector machine on new samples (mean average precision for words),
-    and the accuracy and normalised mutual information of clusters of codes. The machine sees codes, and of MultiviewNMF
-    also the views. The command writes results.csv.
+    and the accuracy and normalised mutual information of clusters of codes. The machine gets the codes, and for
+    MultiviewNMF the views as well. The command writes results.csv.
 
     The default, four methods on three splits, takes two to three minutes of one processor for 400 samples of two views
     with 300 features together. --splits 10 takes ten thirds of that, and the means differ less from run to run.

@@ -34,7 +34,10 @@ class Configuration:
 
 
 def with_typer_options(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature whose parameters with an :class:`.Option` have the same option in typer's form."""
+    """Return a signature whose parameters with an :class:`.Option` have the same option in typer's form.
+
+    Typer checks bounds. Choices and checks of an option's own are for fields of records, which check themselves.
+    """
     parameters = []
     for parameter in signature.parameters.values():
         field = option_field(parameter.name, parameter.annotation, parameter.default)

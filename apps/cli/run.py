@@ -60,9 +60,9 @@ class Tally:
     def exit_code(self) -> int:
         """Return the exit code of a run that was not interrupted; the docstring of this module lists the codes.
 
-        It is 3 for alarms that the user wants to be told by the code, and 0 if nothing failed. Otherwise 1 says that
-        some inputs were fine (done, or with results that exist already) or that visionnmf itself is at fault, and 2
-        that no input could be used or the cluster was lost.
+        It is 3 if there are alarms and the user asked for a code that says so, and 0 if nothing failed. Otherwise 1
+        says that some inputs were fine (done, or with results that exist already) or that visionnmf itself is at fault,
+        and 2 that no input could be used or the cluster was lost.
         """
         if self.alarmed:
             return 3
@@ -394,7 +394,7 @@ class Run:
         if batch.kind and self.as_json:
             document = {"visionnmf": __version__, batch.kind: entries, "failed": tally.failed}
             echo(json.dumps(document, indent=2))
-        # the loss of a cluster is counted among the failures, but is none of an input, so there is no such line then
+        # a lost cluster also counts as a failure, although no input failed, so this line would be wrong then
         elif batch.kind and tally.failed and len(entries) > 1 and not tally.cluster_lost:
             say(f"{tally.failed} of {len(entries)} {batch.kind} failed")
         if tally.existing and batch.total > 1 and not batch.skip_existing:

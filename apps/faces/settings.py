@@ -30,7 +30,7 @@ class FaceTraining:
     missing: Annotated[
         str,
         Option(
-            "Pixels that count as missing; auto takes the search by which the right people are most probable on left-out images.",
+            "Pixels that count as missing; auto takes what makes the right people most probable on left-out images.",
             choices=(choices.FACE_MISSING_AUTO, *choices.FACE_MISSING),
         ),
     ] = choices.FACE_MISSING_AUTO

@@ -187,8 +187,8 @@ def compared(what: str, better: ArrayLike, worse: ArrayLike, *, higher: bool = F
     error = float(gains.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     mean = float(gains.mean())
     verdict = "confirmed" if mean > 2 * error else "reversed" if mean < -2 * error else "level"
-    runs = f"{int((gains > 0).sum())} of {n} runs" if n > 1 else "one run"
-    return Row(what, paper="yes", ours=f"{first.mean():.4g} against {second.mean():.4g} ({runs})", verdict=verdict)
+    runs = f" ({int((gains > 0).sum())} of {n} runs)" if n > 1 else ""
+    return Row(what, paper="yes", ours=f"{first.mean():.4g} against {second.mean():.4g}{runs}", verdict=verdict)
 
 
 def _shown(value: float | str) -> str:

@@ -3,7 +3,7 @@
 A paper has a module here with a tuple ``EXPERIMENTS``. To add a table or figure, write a function of :class:`.Sizes`
 that returns a :class:`.Result` in the paper's module, and append an :class:`.Experiment` that names it to that tuple.
 The function reads its data through :mod:`visionnmf.datasets.local` (which honours ``--data``), uses
-``sizes.pick(full, quick)`` so that a quick run takes less than a minute, and returns figures of matplotlib
+``sizes.pick(full=..., quick=...)`` so that a quick run takes less than a minute, and returns figures of matplotlib
 (:mod:`.drawing`) or images as arrays, which the run writes and puts on the page. An item that cannot be repeated has no
 function, but a reason in `missing`.
 """

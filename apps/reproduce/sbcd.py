@@ -65,7 +65,7 @@ ALPHA = 0.1  # weight of the l1 penalty of figure 5
 
 
 def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return data uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H (rank, n_columns), of the same range."""
+    """Return data uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H (rank, n_columns), of the same mean."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.5, 15, shape)
     return X, *uniform_start(X, rank, rng, 0.5, 15)

@@ -72,7 +72,7 @@ class Cues:
 
 
 def bin_positions(values: Floats, bins: Bins) -> Floats:
-    """Return where values lie among the centres of bins: from 0, at the first, to count - 1, at the last."""
+    """Return where values lie among the centres of bins: from 0, at the first, to the number of bins less 1."""
     steps_per_unit = np.float32((bins.number - 1) / (bins.last - bins.first))
     return np.clip((values - np.float32(bins.first)) * steps_per_unit, 0, bins.number - 1)
 

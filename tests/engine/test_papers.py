@@ -203,7 +203,7 @@ def learnt(method, X, H, *, volume=0.0, seed=0):
     options = OnlineOptions(batch_size=1, forget_factor=1.0, buffer=None, horizon=len(X), volume=volume)
     if record.constrain is not None:
         record.constrain(H, Problem(X, Loss(record.losses[0])))
-    start, state = H.copy(), record.start(H)
+    start, state = H.copy(), record.state.start(H)
     for x in X:
         record.learn(Batch(Problem(x[None], Loss(record.losses[0])), options, rng), H, state)
     return start, H
@@ -258,10 +258,10 @@ def test_or_nmf_is_refuses_an_infinite_gradient():
     with pytest.raises(ParameterError, match="whose gradient is infinite where the model is 0; take method='or-nmf'"):
         learnt("or-nmf-is", X, H)
     method = METHODS["or-nmf-is"]
-    state = method.start(H)
+    state = method.state.start(H)
     with pytest.raises(ParameterError):
         method.learn(Batch(Problem(X, Loss("itakura-saito")), OnlineOptions(60, 1.0), RandomState(0)), H, state)
-    assert state["steps"] == 0 and len(state["samples"]) == 0  # so that the next batch is learnt as the first
+    assert state.steps == 0 and len(state.samples) == 0  # so that the next batch is learnt as the first
 
 
 def test_every_solver_of_a_paper_is_in_the_table():

@@ -50,7 +50,8 @@ class ProximalForm(NamedTuple):
     ----------
     rows : callable
         ``rows(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)`` runs one elementwise iteration,
-        as the kernels of :mod:`.kernels.admm` describe.
+        which reads the data `X` and the model `P`, and updates the dual; :mod:`.kernels.admm` describes the arrays, and
+        `parameter` is that of the loss.
     valued : bool
         Whether `rows` writes the loss, which is optional if it is expensive to compute.
     slope : callable
@@ -214,7 +215,7 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 
 
 def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0, a scale for it.
+    """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
 
     The weights `M` may be 1. The Manhattan loss is an elastic net with ``alpha = 0``.
     """
@@ -222,7 +223,7 @@ def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[A
 
 
 def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative by the model, 0 at residuals up to `tiny`, and its size at the model 0, a scale for it.
+    """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
 
     The weights `M` may be 1.
     """
@@ -232,7 +233,7 @@ def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any
 
 
 def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
-    """Return the derivative of half the squared residual by the model, and its size at the model 0, a scale for it.
+    """Return the derivative of half the squared residual with respect to the model, and its size at the model 0.
 
     The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
     """

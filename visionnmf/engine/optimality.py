@@ -53,14 +53,15 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
     """
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
-    if not size_of(problem, W64, H64):
+    size = size_of(problem, W64, H64)
+    if not size:
         return 0.0
     with one_blas_thread():
         if problem.loss.record.kink and not problem.is_sparse:
             found = _kinked_gradients(problem, W64, H64)
         else:
             found = gradients(problem, W64, H64)
-    return distance(problem, W64, H64, found)
+    return distance(problem, W64, H64, found, size)
 
 
 def size_of(problem: Problem, Wt: Any, H: Any) -> float:
@@ -69,9 +70,11 @@ def size_of(problem: Problem, Wt: Any, H: Any) -> float:
     return float(np.sqrt(sum_of_squares(problem.X))) or model
 
 
-def distance(problem: Problem, Wt: Any, H: Any, found: Gradients) -> float:
-    """Return the measure at the top of this module for factors in double precision, of any library, and gradients."""
-    size = size_of(problem, Wt, H)
+def distance(problem: Problem, Wt: Any, H: Any, found: Gradients, size: float) -> float:
+    """Return the measure at the top of this module for factors in double precision, of any library, and gradients.
+
+    `size` is what :func:`size_of` returns for them, and not 0.
+    """
     # curvature of the loss, which sets the step length: the size of its derivative over that of the data
     sigma = found.scale / size or 1.0  # 1 if the data are all 0
     changes = (

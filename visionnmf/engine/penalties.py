@@ -538,7 +538,7 @@ class Penalties:
     def rescaled(self, scale: Array) -> Penalties:
         """Return the equivalent penalty once component k is multiplied by ``scale[k]`` > 0, all 1 unless `is_cone`."""
         if not self.active_terms:
-            return self  # weights of a cone make up for the scale; without terms, not even l1 or l2, there are none
+            return self  # without terms there are no weights to adapt
         terms = tuple(term.rescaled(scale) for term in self.terms)
         return replace(self, l1=self.l1 / scale, l2=self.l2 / scale**2, terms=terms)
 

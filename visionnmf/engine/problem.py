@@ -61,7 +61,7 @@ class Problem:
         return self.transposed.X if self.is_sparse else self.X.T
 
     def samples(self, rows: slice | Array) -> Problem:
-        """Return the same problem with only some of the samples, selected by a slice, their numbers or a mask."""
+        """Return the same problem with only some of the samples, selected by a slice, numbers or, for NumPy, a mask."""
         X = sp.csr_array(self.X[rows]) if self.is_sparse else taken(self.X, rows)
         weights = None if self.weights is None else taken(self.weights, rows)
         return replace(self, X=X, weights=weights)

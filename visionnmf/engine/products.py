@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .arrays.namespace import chunks, in_float64, is_not_numpy, namespace_of
+from .arrays.namespace import chunk_entries, chunks, in_float64, is_not_numpy, namespace_of, total
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from .kernels import sparse as _sparse_kernels
 
@@ -62,8 +62,14 @@ def _sparse_product(X: Any, A: Array) -> Array:
 def inner(A: Any, B: Any) -> float:
     """Return the sum of the products of the entries of two dense arrays of one shape, in double precision."""
     if is_not_numpy(A):
-        return float(namespace_of(A).sum(in_float64(A) * in_float64(B)))
+        A64 = in_float64(A)
+        return float(namespace_of(A).sum(A64 * (A64 if B is A else in_float64(B))))
     return float(np.einsum("ij,ij->", A, B, dtype=np.float64))
+
+
+def sum_of(A: Any) -> float:
+    """Return the sum of a dense array; on a device, rows in their dtype, because PyTorch would copy all of it first."""
+    return total(A) if is_not_numpy(A) else float(A.sum(dtype=np.float64))
 
 
 def right_sides(X: Any, A: Any) -> Any:
@@ -74,8 +80,11 @@ def right_sides(X: Any, A: Any) -> Any:
 def sum_of_squares(X: Any, sample_weight: Any = None) -> float:
     """Return the sum of the squares of the data, in double precision; a row of weight 2 counts twice."""
     if is_not_numpy(X):
-        weighted = X if sample_weight is None else X * sample_weight[:, None]
-        return sum(inner(X[rows, :], weighted[rows, :]) for rows in chunks(X))
+        squares = 0.0
+        for rows in chunks(X, chunk_entries(X) // 4):  # a part and its products in double precision, for a while
+            part = X[rows, :]
+            squares += inner(part, part if sample_weight is None else part * sample_weight[rows][:, None])
+        return squares
     values = X.data if sp.issparse(X) else X
     flat = values.reshape(-1)
     if sample_weight is None:

@@ -25,11 +25,10 @@ class Lost(NamedTuple):
         """
         X, xp = problem.X, namespace_of(Wt)
         if problem.is_sparse:
-            sums, n_entries = X.sum(axis=1, dtype=np.float64), int(np.count_nonzero(X.data))
+            nonzero, n_entries = X.sum(axis=1, dtype=np.float64) > 0, int(np.count_nonzero(X.data))
         else:
-            sums = xp.sum(X, axis=1, dtype=xp.float64)
+            nonzero = xp.max(X, axis=1) > 0  # a sum in double precision would copy the data on a device
             n_entries = sum(int(xp.count_nonzero(X[rows, :])) for rows in chunks(X))
-        nonzero = sums > 0
         lost = nonzero & ~xp.any(Wt != 0, axis=0)
         return cls(int(xp.count_nonzero(nonzero)), int(xp.count_nonzero(lost)), n_entries / (X.shape[0] * X.shape[1]))
 

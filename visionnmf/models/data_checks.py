@@ -254,8 +254,8 @@ def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, A
     """
     if sample_weight is None:
         return problem, None
-    # an array of the library of `X`, which may be on a device, is checked as NumPy's
-    values = to_numpy(sample_weight) if type(sample_weight) is type(problem.X) else sample_weight
+    # weights on a device are checked as NumPy's
+    values = to_numpy(sample_weight) if is_on_device(sample_weight) else sample_weight
     return weigh_samples(problem, check_sample_weight(values, problem.X.shape[0], np.float64))
 
 

@@ -97,7 +97,7 @@ def _quantile(clip: ModelledFrames, quantile: float, where: NDArray[np.bool_]) -
     pixels = np.flatnonzero(where)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the quantile of the residuals ``|X - W H|`` over the frames `picks` to `result`, at a block of pixels.
+        """Write the quantile of the residuals over the frames `picks` to `result`, at a block of pixels.
 
         `result` (n_pixels,) is of the whole picture, and `pixels` are the flat indices of those that are asked for.
         """
@@ -127,7 +127,7 @@ def find_dynamic_background(
     # and the number of frames in which it is above the usual noise, both (height, width).
     limit = dynamic.restless * scale
     # A little below the limit, so that rounding loses no pixel: `above` only says for which ones `_restless` computes
-    # how often they exceed it.
+    # a quantile of the residual.
     smooth, energy, above = _measure(clip, 0.999 * limit)
     # How certain it is (0 to 1) that a pixel moves in place: its differences cancel, or two colours alternate.
     share = _restless(clip, limit, smooth, energy, above)
@@ -151,10 +151,10 @@ def find_dynamic_background(
 def _restless(clip: ModelledFrames, limit: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
     """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
 
-    Little of the residual's energy survives smoothing there, and the residual is above `limit`, the noise in grey
-    levels, in many of the k frames that are measured. `limit`, `energy`, the mean square of the residual, and `above`,
-    the number of frames in which it is above `limit`, are (height, width); `smooth` are the smoothed residuals (k,
-    height / 2, width / 2).
+    Little of the residual's energy survives smoothing there, and the residual is above `limit`, a multiple of the
+    noise, in many of the k frames that are measured. `limit`, `energy`, the mean square of the residual, and `above`,
+    the number of frames in which it is about `limit` or more, are (height, width); `smooth` are the smoothed residuals
+    (k, height / 2, width / 2).
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = limit.shape

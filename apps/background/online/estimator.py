@@ -312,7 +312,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         floor = camera_floor(self._noise.reshape(-1)[self._chosen])
         decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor)
         self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
-        self._notice_new_scene(moved, explained, seconds)  # as after the camera was turned
+        self._notice_new_scene(moved, explained, seconds)  # such as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         kept = math.exp(-online.rows * seconds / self.forgetting)
         longest = online.value_seconds * self.frame_rate  # weight beyond which steps do not shrink, to follow changes

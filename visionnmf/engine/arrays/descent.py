@@ -79,8 +79,9 @@ class DescentOnDevice:
     def _target(self, H: Any, rows: slice, M: Any) -> Any:
         """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`.
 
-        That are the data if it is `_plain` least squares. Otherwise the distance to the target is an upper bound of the
-        loss, divided by its `_largest` weight, that touches it at the model P; with `_clip`, of the Huber loss.
+        For least squares without weights (`_plain`) the target is the data. Otherwise the squared distance to it is an
+        upper bound of the loss, divided by its `_largest` weight, that touches it at the model P; with `_clip`, of the
+        Huber loss.
         """
         X = self._problem.X[rows, :]
         if self._plain:

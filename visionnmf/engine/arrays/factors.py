@@ -31,10 +31,10 @@ def model_of(Wt: Any, H: Any, rows: slice) -> Any:
 
 
 def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
-    """Return the loss's derivative by the model at some rows, residuals up to `tiny` as 0, and its scale.
+    """Return the derivative of the loss with respect to the model at some rows, and its scale.
 
-    The scale is the size of the derivative at the model 0, (n_rows, n) as the derivative: far below it, a gradient
-    counts as 0. `M` are the weights of the rows or None.
+    It is 0 where the residual is at most `tiny`. The scale is the size of the derivative at the model 0, (n_rows, n) as
+    the derivative: far below it, a gradient counts as 0. `M` are the weights of the rows or None.
     """
     loss = problem.loss
     P = model_of(in_float64(Wt), in_float64(H), rows)

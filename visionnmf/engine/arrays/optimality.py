@@ -26,7 +26,8 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
     """
     X, xp = problem.X, namespace_of(H)
     W64, H64 = in_float64(Wt), in_float64(H)
-    if not size_of(problem, W64, H64):
+    size = size_of(problem, W64, H64)
+    if not size:
         return 0.0
     tiny = ZERO * total(X) / float(X.shape[0] * X.shape[1]) if problem.loss.record.kink else 0.0
     G_W, G_H, derivative_squares = xp.zeros_like(W64), xp.zeros_like(H64), 0.0
@@ -45,7 +46,7 @@ def optimality(problem: Problem, Wt: Any, H: Any) -> float:
         for columns in chunks(X.T, _entries(X)):
             bounds = _bounds(problem, W64, H64[:, columns], (slice(None), columns), tiny)
             G_H[:, columns] = balance_H(G_H[:, columns], H64[:, columns], bounds.T)
-    return distance(problem, W64, H64, Gradients(G_W, G_H, derivative_squares**0.5))
+    return distance(problem, W64, H64, Gradients(G_W, G_H, derivative_squares**0.5), size)
 
 
 def _bounds(problem: Problem, W: Any, H: Any, part: tuple[slice, slice], tiny: float) -> Any:

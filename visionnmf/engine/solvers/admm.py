@@ -29,6 +29,7 @@ from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import sum_of
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.stopping import Iteration
 
@@ -81,8 +82,8 @@ class Totals(NamedTuple):
         if M is None:
             n_observed = weight = n_entries
         else:
-            n_observed, weight = float(xp.count_nonzero(M)), float(xp.sum(M, dtype=xp.float64))
-        return cls(float(xp.sum(X, dtype=xp.float64)), n_entries, n_observed, weight, largest)
+            n_observed, weight = float(xp.count_nonzero(M)), sum_of(M)
+        return cls(sum_of(X), n_entries, n_observed, weight, largest)
 
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.

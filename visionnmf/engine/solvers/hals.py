@@ -111,7 +111,7 @@ def descend(
         before = objective
         H_new = copied(H_ahead)
         found = rows.improve(H_ahead, H_new, momentum.value)
-        if found <= objective or momentum.is_none:
+        if found <= objective or (momentum.is_none and np.isfinite(found)):
             # without momentum only rounding can raise the objective
             objective = min(found, objective)
             H[:, :] = H_new

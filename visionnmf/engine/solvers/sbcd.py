@@ -94,7 +94,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 
     A sweep runs on a least-squares model of the divergence, or with `exact`, for Kullback-Leibler only, on the
     divergence itself, by the steps of :func:`iterate_exact`. `H` and `Wt` always hold the best factors so far; an
-    iteration that raises the objective is undone.
+    iteration that raises the objective by more than rounding is undone.
     """
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.divergence_half, max_iter=max_iter)

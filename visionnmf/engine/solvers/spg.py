@@ -73,9 +73,8 @@ class _Side:
             means = problem.X.mean(axis=1, dtype=np.float64)
             # the inverse of the curvature of a divergence, p^(beta - 2), at the mean of a row
             self.relative_lengths = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
-        self.lengths: Array | None = (
-            None  # step lengths, one per point if `independent`, else (1,); None before the first
-        )
+        # step lengths, one per point if `independent`, else (1,); None before the first
+        self.lengths: Array | None = None
         # upper limits of the step lengths, set with the first of them
         self.longest: Array = np.ones(1)
 

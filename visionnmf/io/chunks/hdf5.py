@@ -174,6 +174,8 @@ def _lzf_size(packed: bytes, most: int) -> int:
             place, size = place + head + 2, size + head + 1
         elif head < 224:  # two bytes stand for 3 to 8 earlier ones
             place, size = place + 2, size + (head >> 5) + 2
+        elif place + 1 == len(packed):
+            raise ValueError("LZF data end too early")
         else:  # three bytes stand for 9 to 264 earlier ones
             place, size = place + 3, size + packed[place + 1] + 9
     return size
