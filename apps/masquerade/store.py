@@ -63,14 +63,16 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
     n_commands = [user["n_commands"] for user in users]
     n_rows = [0 if user["method"] == "counts" else user["n_rows"] for user in users]
     ranks = [0 if user["method"] == "counts" else user["n_components"] for user in users]
-    texts = _split(arrays["text"].tobytes(), lengths.tolist())
-    commands = _split([text.decode("utf-8", "surrogatepass") for text in texts], n_commands)
-    weights = _split(arrays["command_weights"].tolist(), n_commands)
-    pairs = _split(_rows_of(arrays, "pair_first", "pair_second", "pair_weights"), [user["n_pairs"] for user in users])
-    entries = _split(_rows_of(arrays, "row_commands", "row_counts"), arrays["row_lengths"].tolist())
-    rows = _split(list(zip(entries, arrays["row_weights"].tolist(), strict=True)), n_rows)
+    texts = _split("text", arrays["text"].tobytes(), lengths.tolist())
+    commands = _split("text_lengths", [text.decode("utf-8", "surrogatepass") for text in texts], n_commands)
+    weights = _split("command_weights", arrays["command_weights"].tolist(), n_commands)
+    pairs = _split(
+        "pair_first", _rows_of(arrays, "pair_first", "pair_second", "pair_weights"), [user["n_pairs"] for user in users]
+    )
+    entries = _split("row_commands", _rows_of(arrays, "row_commands", "row_counts"), arrays["row_lengths"].tolist())
+    rows = _split("row_weights", list(zip(entries, arrays["row_weights"].tolist(), strict=True)), n_rows)
     sizes = [rank * count for rank, count in zip(ranks, n_commands, strict=True)]
-    components = _split(arrays["components"], sizes)
+    components = _split("components", arrays["components"], sizes)
     for i, user in enumerate(users):
         profile: Any = SessionScorer(method=user["method"], loss=user["loss"]).new_profile()
         user["profile"] = profile
@@ -83,11 +85,11 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
     return MasqueradeModel({}, size, idle, whole_lines), users
 
 
-def _split(values: Any, lengths: list[int]) -> list[Any]:
-    """Return consecutive parts of these lengths; ValueError if they are not all of the values."""
+def _split(name: str, values: Any, lengths: list[int]) -> list[Any]:
+    """Return consecutive parts of these lengths; ValueError, with the name, if they are not all of the values."""
     ends = [0, *accumulate(lengths)]
     if ends[-1] != len(values):
-        raise ValueError("users must have all commands, counts, rows and components")
+        raise ValueError(f"{name} must have {ends[-1]} entries, as many as belong to users; got {len(values)}")
     return [values[start:end] for start, end in pairwise(ends)]
 
 

@@ -162,7 +162,8 @@ def fit_part(model: NMF, part: Views, n_samples: int, scales: Array, sparsity: G
     Many components for few samples reconstruct them perfectly, so a part gets a part of the components, too. Each view
     is multiplied by its number in `scales` for the fit.
     """
-    rank = model.n_components  # those of the fit to all samples, a number
+    rank = model.n_components
+    assert rank is not None  # the number of the fit to all samples
     few = clone(model).set_params(n_components=min(rank, max(1, rank * len(part) // n_samples, len(part) // CROWDED)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the main fit has warned already
