@@ -5,7 +5,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -278,6 +278,7 @@ def test_a_wide_box_is_no_box(X):
     st.sampled_from(PAIRS),
     st.sampled_from([np.float32, np.float64]),
 )
+@example(3, 3, 9, "zero row", ("cg", "frobenius"), np.float64)  # a quotient overflowed
 def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
     X = np.random.default_rng(m * 100 + n).random((m, n)).astype(dtype)
     if kind == "zero":

@@ -121,9 +121,7 @@ def test_fit_warns_of_one_image_of_two_people(rng):
     X = rows(images)
     X[7] = X[2]
     X[4] = X[3]  # of one person
-    sentence = (
-        r"X has the same image of two people: images 2 \('person 0'\) and 7 \('person 2'\); remove it from one of them"
-    )
+    sentence = r"the same image of two people: images 2 \('person 0'\) and 7 \('person 2'\); keep each image for one"
     with pytest.warns(UserWarning, match=sentence):
         FaceRecognizer(image_shape=SHAPE, calibrate=False, random_state=0).fit(X, labels.astype(str))
 

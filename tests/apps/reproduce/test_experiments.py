@@ -149,5 +149,5 @@ def test_missing_alarms_are_those_of_the_largest_threshold_within_the_rate():
     assert [masquerade.missing_at(scores, labels, rate) for rate in (0, 25, 50)] == [50, 50, 0]
 
 
-def test_a_claim_about_one_pair_names_one_run():
-    assert compared("", 1.0, 2.0).cells()[2] == "1 against 2 (one run)"
+def test_a_claim_about_one_pair_counts_no_runs():
+    assert compared("", 1.0, 2.0).cells()[2] == "1 against 2"

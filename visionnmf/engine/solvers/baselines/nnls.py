@@ -181,7 +181,8 @@ def conjugate_gradients(F: Array, gram: Array, right: Array, penalty: Penalties)
         # the new direction (Fletcher & Reeves), the length to the minimum along it, and to each bound
         direction = np.where(free, _quotient(size, last) * same * direction - slope, 0)
         length = _quotient(-(direction * slope).sum(axis=0), (direction * (G @ direction)).sum(axis=0))
-        room = np.where(direction < 0, f / np.where(direction < 0, -direction, 1), np.inf)
+        with np.errstate(over="ignore"):  # a bound that is too far away for a float is met by no step
+            room = np.where(direction < 0, f / np.where(direction < 0, -direction, 1), np.inf)
         share = np.minimum(length, room.min(axis=0))
         f = np.where(room <= share, 0, f + share * direction)
         face, last = free, np.where(share < length, 0, size)
