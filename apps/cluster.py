@@ -352,7 +352,7 @@ class _Uploads(_Workers):
         try:
             returned = self._result(outcome)
             with suppress(OSError):  # of a scheduler that was lost meanwhile
-                # workers may have come or gone: set anew how many jobs may be under way
+                # workers may have come or gone: set again how many jobs may be under way
                 self._fit_gate(BRIEFLY)
             try:
                 result, error = upload.take_back(returned)

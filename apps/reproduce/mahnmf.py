@@ -325,7 +325,7 @@ def cluster_scores(
 ) -> dict[str, Array]:
     """Return accuracies in % and mutual information of k-means on codes, (2, n_counts, n_trials), by method.
 
-    `counts` are numbers of people, drawn anew in each trial with at most `each` images of a person.
+    `counts` are numbers of people, who are drawn again in each trial, with at most `each` images of a person.
     """
     losses = {"EucNMF": "frobenius", "KLNMF": "kullback-leibler", "MahNMF": "manhattan"}
     scores = {method: np.zeros((2, len(counts), n_trials)) for method in losses}
