@@ -277,6 +277,21 @@ def _tiff_of_many_heights():
     return data[:place] + struct.pack("<HHII", 257, 3, 20, len(data)) + data[place + 12 :] + bytes(40)
 
 
+def _tiff_of_text(number):
+    """A TIFF that gives a number of one of its tags as a byte of text."""
+    data = _tiff(RGB16, photometric="rgb", tile=(16, 16))
+    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
+        place = tiff.pages[0].tags[number].offset
+    return data[:place] + struct.pack("<HHI4s", number, 7, 1, b"(") + data[place + 12 :]
+
+
+def _tiff_of_565_bits():
+    data = _tiff(RGB8, photometric="rgb")
+    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
+        place = tiff.pages[0].tags[258].valueoffset
+    return data[:place] + struct.pack("<HHH", 5, 6, 5) + data[place + 6 :]
+
+
 def _inflating_tiff():
     """A deflated 16-bit TIFF whose one strip grows to 60 MB where 1680 bytes belong."""
     data = _tiff(GREY16, compression="zlib", rowsperstrip=HEIGHT)
@@ -413,6 +428,9 @@ HOSTILE = {
     "text bomb png": (_png(RGB8, 2, extra=_text_bomb), UnreadableError, "damaged"),
     "png without end": (_encode(RGB8, "PNG")[:-12], UnreadableError, "cut off before the end of the PNG data"),
     "tiff of many heights": (_tiff_of_many_heights(), UnreadableError, "its ImageLength has 20 values"),
+    "tiff with a width of text": (_tiff_of_text(256), UnreadableError, r"its ImageWidth is b'\('"),
+    "tiff with a height of text": (_tiff_of_text(257), UnreadableError, r"its ImageLength is b'\('"),
+    "tiff of 5, 6 and 5 bits": (_tiff_of_565_bits(), UnsupportedError, r"channels of \(5, 6, 5\) bits"),
     "inflating tiff": (_inflating_tiff(), UnreadableError, "compressed image data are larger than the image"),
     "runs of a tiff": (_packbits_tiff(b"\x81\x07" * 500_000), UnreadableError, "data are larger than the image"),
     "float nan": (_floats(0, 1, np.nan, np.inf), UnsupportedError, r"2 values are NaN or infinite; replace them"),

@@ -33,8 +33,14 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
         page = tiff.pages[0]
         assert isinstance(page, tifffile.TiffPage)
         for tag in (page.tags.get(number) for number in _SIZES):
-            if tag is not None and tag.count != 1:  # a tuple, and multiplying it would make it longer
+            # Python repeats a tuple or text instead of multiplying it, which can take gigabytes.
+            if tag is not None and tag.count != 1:
                 raise UnreadableError(f"{name}: the file is damaged (its {tag.name} has {tag.count} values)")
+            if tag is not None and not isinstance(tag.value, int):
+                raise UnreadableError(f"{name}: the file is damaged (its {tag.name} is {tag.value!r:.20})")
+        bits = page.bitspersample
+        if not isinstance(bits, int):
+            raise UnsupportedError(f"{name}: channels of {bits!r:.20} bits; save the picture with 8 or 16 bits in each")
         check_size(name, page.imagewidth, page.imagelength, max_pixels)
         if page.imagedepth > 1 or page.tiledepth > 1:
             raise UnsupportedError(f"{name}: a volume of {page.imagedepth} slices; save one slice as an image")
@@ -44,7 +50,6 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
         if page.compression in _JPEG:
             for start, count in segments:
                 check_scans(data, name, start, start + count)  # each scan takes a pass over the whole picture
-        bits = page.bitspersample
         if _has_second_picture(tiff):
             notes.append("has several pages; only the first is read")
         kind = page.dtype.kind if page.dtype is not None else "?"
