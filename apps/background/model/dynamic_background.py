@@ -6,8 +6,8 @@ smoothing, over the clip, tells the two apart.
 
 Leaves before a bright sky differ with one sign, so that their mean is not 0; but it stays what it is over the clip,
 because as many leaves enter a neighbourhood as leave it. There the same test is made on the smoothed residual less its
-median over the clip. It asks for more smoothing, and for colours that come back in all parts of the clip, which those
-of people and cars seldom do.
+median over the clip. It asks for more smoothing, for colours that come back in all parts of the clip, which those of
+people and cars seldom do, and for differences in most frames: between two passers-by, a neighbourhood shows the scene.
 """
 
 from __future__ import annotations
@@ -189,11 +189,15 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
         return np.zeros_like(energy)
     across = min(width // 2, leaves.grid)
     size = across, max(1, round(height * across / width))  # of the grid on which the test is made
-    kept = np.zeros(size[::-1], np.float32)  # sum of squares after more smoothing, of residuals up to `cap`
-    for each in smooth:
-        coarse = cv2.GaussianBlur(cv2.resize(each, size, interpolation=cv2.INTER_AREA), (0, 0), leaves.smoothing)
-        kept += np.minimum(np.abs(coarse), leaves.cap) ** 2
     box = (leaves.neighbourhood, leaves.neighbourhood)
+    kept = np.zeros(size[::-1], np.float32)  # sum of squares after more smoothing, of residuals up to `cap`
+    energies = np.empty((len(smooth), *kept.shape), np.float32)  # of each neighbourhood in each frame, before it
+    for each, result in zip(smooth, energies, strict=True):
+        coarse = cv2.resize(each, size, interpolation=cv2.INTER_AREA)
+        result[:] = cv2.blur(np.minimum(np.abs(coarse), leaves.cap) ** 2, box)
+        kept += np.minimum(np.abs(cv2.GaussianBlur(coarse, (0, 0), leaves.smoothing)), leaves.cap) ** 2
+    mean = energies.mean(axis=0) + leaves.energy
+    lasting = np.median(energies, axis=0, overwrite_input=True) / mean  # small where something passes at times
     everything = cv2.blur(cv2.resize(energy, size, interpolation=cv2.INTER_AREA), box)
     survives = cv2.blur(kept / len(smooth), box) / (everything + leaves.energy)
     places = np.flatnonzero(survives < leaves.survives)  # the cells of the grid that may alternate
@@ -217,9 +221,11 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
 
     map_blocks(fill, blocks(len(pixels), leaves.block_pixels))
     away, back = (cv2.blur(each.reshape(survives.shape), box) for each in shares)
-    # From 0 to 1: is little left after smoothing, are pixels often away, and does the colour that they have come back?
+    # From 0 to 1: is little left after smoothing, are pixels often away, does the colour that they have come back, and
+    # does the neighbourhood differ in most frames?
     little_left = np.clip((leaves.survives - survives) / leaves.survives_range, 0, 1)
     often = np.clip((away - leaves.often) / leaves.often_range, 0, 1)
     again = np.clip((back / (away + 0.01) - leaves.returns) / leaves.returns_range, 0, 1)
-    certain = cv2.blur(little_left * often * again, (leaves.feather, leaves.feather))
+    always = np.clip((lasting - leaves.lasting) / leaves.lasting_range, 0, 1)
+    certain = cv2.blur(little_left * often * again * always, (leaves.feather, leaves.feather))
     return np.asarray(cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)

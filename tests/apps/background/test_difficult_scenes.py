@@ -15,6 +15,7 @@ from visionnmf.apps.background.model import learning
 from visionnmf.apps.background.model.camera_shake import Registration, find_camera_shake, shifted
 from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.apps.background.model.mask import MaskDecision
+from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -148,6 +149,14 @@ def test_leaves_that_sway_before_a_bright_sky_are_no_foreground(rng, monkeypatch
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) > 0.55
     tuned(monkeypatch, "leaves", survives=-1.0)
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.35
+
+
+def test_people_who_keep_passing_are_no_leaves(monkeypatch):
+    """Pedestrians cross the pavement again and again, so their colours come back in all parts of the clip."""
+    clip = make_surveillance(200, 240, 320, illumination=0.25, random_state=11)
+    assert f_measure(masks_of(BackgroundModel().fit(clip.frames), clip.frames), clip.masks) > 0.94
+    tuned(monkeypatch, "leaves", lasting=-1.0)
+    assert f_measure(masks_of(BackgroundModel().fit(clip.frames), clip.frames), clip.masks) < 0.85
 
 
 @pytest.mark.parametrize("channels", [(), (3,)])
