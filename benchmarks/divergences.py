@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf.apps.reproduce.sbcd import ENOUGH, MOST, RANKS, SHAPE, count_iterations
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import SOLVERS
 
 DIVERGENCES = (Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5), Loss("beta", 1.5))
 REPEATS = 3

@@ -21,8 +21,9 @@ from threadpoolctl import threadpool_limits
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, hals
+from visionnmf.engine.solvers import hals
 from visionnmf.engine.solvers.baselines.least_squares import svd
+from visionnmf.engine.solving import SOLVERS
 
 REPEATS = 3
 SECONDS = {"rand1000x500": 1.5, "yaleb1024x2414": 7.0}  # of a run, about

@@ -36,7 +36,8 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, admm, ogm
+from visionnmf.engine.solvers import admm, ogm
+from visionnmf.engine.solving import SOLVERS
 from visionnmf.engine.stopping import Stopping
 
 BUDGETS = {"l1_100x50": 3.0, "l1_1000x500": 25.0, "face1024x476": 25.0}  # CPU seconds, as of the published runs

@@ -23,7 +23,7 @@ from visionnmf.datasets import make_surveillance
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.solving import SOLVERS, choose
 
 BUDGET = 5.0  # CPU seconds a solver
 WITHIN = 0.01

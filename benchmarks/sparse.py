@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import SOLVERS
 
 NAME = "sparse20000x10000"
 STARTS = 21

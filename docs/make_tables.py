@@ -12,8 +12,7 @@ from typer.main import get_command
 from visionnmf.apps.cli import app
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import TERMS
-from visionnmf.engine.solvers import SOLVERS
-from visionnmf.engine.solving import CODES
+from visionnmf.engine.solving import CODES, SOLVERS
 
 GUIDE = Path(__file__).parent / "penalties.md"
 COMMANDS = Path(__file__).parent / "commands.md"

@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 
 from visionnmf import NMF
 from visionnmf._checks import check_random_state
+from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of
 from visionnmf.engine.solvers.admm import FixedComponents
 from visionnmf.engine.solving import fit
+from visionnmf.engine.starts import Start, start_factors
 from visionnmf.models.data_checks import check_weights
-from visionnmf.models.fits import Start
-from visionnmf.models.initialisation import start_factors
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from visionnmf.datasets.local import load_face_set
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import SOLVERS
 
 from .drawing import Panel, curve_figure
 from .experiments import Experiment, Result, Row, Sizes, compared

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import SOLVERS
 
 from .drawing import Panel
 from .experiments import Row, Table, compared

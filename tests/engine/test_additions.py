@@ -12,8 +12,7 @@ from visionnmf.engine.losses import LOSSES, Loss, LossRecord, Parameter, Proxima
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.penalties import Linear, Penalties, Proximal, Smooth, Term
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose
-from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.engine.solving import SOLVERS, choose, fit, solve_codes
 from visionnmf.exceptions import ParameterError
 
 

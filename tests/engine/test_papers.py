@@ -13,8 +13,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions
 from visionnmf.engine.penalties import Graph, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
-from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.engine.solving import SOLVERS, fit, solve_codes
 from visionnmf.exceptions import ParameterError
 from visionnmf.models import truncated_svd
 

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from visionnmf.engine import losses, products
+from visionnmf.engine.arrays import namespace
 from visionnmf.engine.blocks import n_threads, row_blocks
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose, sparse_hals
-from visionnmf.engine.solving import solve_codes
+from visionnmf.engine.solvers import sparse_hals
+from visionnmf.engine.solving import SOLVERS, choose, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
@@ -96,7 +97,7 @@ def test_products_take_dense_and_sparse_data_alike(rng):
     A = rng.random((3, 40))
     for data in (X, X.toarray()):
         np.testing.assert_allclose(products.right_sides(data, A), A @ X.toarray().T, rtol=1e-12)
-        assert products.sum_of_squares(data) == pytest.approx((X.toarray() ** 2).sum())
+        assert namespace.sum_of_squares(data) == pytest.approx((X.toarray() ** 2).sum())
         transposed = Problem(data, Loss("frobenius")).features
         assert transposed.shape == (40, 60)
 

@@ -14,9 +14,8 @@ from visionnmf import NMF, Penalty
 from visionnmf.engine.losses import LOSSES as REGISTERED, Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.solvers.baselines import nnls
-from visionnmf.engine.solving import solve_codes
+from visionnmf.engine.solving import SOLVERS, solve_codes
 from visionnmf.exceptions import ParameterError
 
 LOSSES = ["manhattan", "frobenius", "kullback-leibler", "itakura-saito", 1.5, "elastic-net", "l21", "huber"]

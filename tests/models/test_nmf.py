@@ -14,8 +14,7 @@ from visionnmf.engine import penalties, solving
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
 from visionnmf.engine.penalties import Box
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose
-from visionnmf.engine.solving import solve_codes
+from visionnmf.engine.solving import SOLVERS, choose, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 

@@ -28,14 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays.factors import penalty_weights
-from .arrays.namespace import is_not_numpy, namespace_of
+from .arrays.namespace import inner, is_not_numpy, namespace_of, sum_of_squares
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO, Loss
 from .penalties import Box, Penalties
 from .problem import Problem
-from .products import floors, inner, sum_of_squares
+from .products import floors
 
 Array = NDArray[Any]
 

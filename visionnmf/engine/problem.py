@@ -1,16 +1,19 @@
-"""The minimisation problem: a loss between ``X`` and ``W H``, weights, and a penalty for each factor."""
+"""The minimisation problem: a loss between ``X`` and ``W H``, weights, and a penalty for each factor; its solutions.
+
+What is known of final factors, such as the samples that have codes of 0, is a :class:`Report`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .arrays.namespace import taken, to_numpy
+from .arrays.namespace import chunks, namespace_of, norms_of, taken, to_numpy
 from .losses import Loss, loss_value, sparse_loss_value
 from .penalties import NONNEGATIVE, Penalties
 
@@ -71,6 +74,17 @@ class Problem:
         """Whether components may be divided by any number and codes multiplied by it, see :meth:`rescaled`."""
         return self.penalty_W.is_cone and self.penalty_H.is_cone
 
+    def normalise(self, H: Any) -> Any:
+        """Divide components `H` (r, n) by their norms, in place, unless a constraint depends on their scale.
+
+        Return what they were divided by (r,).
+        """
+        if not self.is_scale_free:
+            return namespace_of(H).ones_like(H[:, 0])
+        norms = norms_of(H)
+        H /= norms[:, None]
+        return norms
+
     def rescaled(self, norms: Array) -> Problem:
         """Return the equivalent problem for components divided by `norms` (r,) and codes multiplied by them."""
         if not (self.penalty_W.kinds or self.penalty_H.kinds):
@@ -91,3 +105,44 @@ class Problem:
     def penalty_value(self, Wt: Any, H: Any) -> float:
         """Return the penalty of the codes `Wt` (r, n_samples) plus that of the components `H` (r, n); no loss."""
         return self.penalty_W.value(Wt) + self.penalty_H.value(H)
+
+
+class Lost(NamedTuple):
+    """How many samples are not 0, how many of those have codes of 0, and the share of the entries that are not 0."""
+
+    n_nonzero: int
+    n_lost: int
+    share: float
+
+    @classmethod
+    def of(cls, problem: Problem, Wt: Any) -> Lost:
+        """Count the samples that are not 0, those of them whose codes are all 0, and the share of entries not 0.
+
+        The data of `problem` may be sparse or of any library; `Wt` (r, n_samples) are the codes.
+        """
+        X, xp = problem.X, namespace_of(Wt)
+        if problem.is_sparse:
+            nonzero, n_entries = X.sum(axis=1, dtype=np.float64) > 0, int(np.count_nonzero(X.data))
+        else:
+            nonzero = xp.max(X, axis=1) > 0  # a sum in double precision would copy the data on a device
+            n_entries = sum(int(xp.count_nonzero(X[rows, :])) for rows in chunks(X))
+        lost = nonzero & ~xp.any(Wt != 0, axis=0)
+        return cls(int(xp.count_nonzero(nonzero)), int(xp.count_nonzero(lost)), n_entries / (X.shape[0] * X.shape[1]))
+
+
+class Report(NamedTuple):
+    """The figures of final codes and components."""
+
+    loss: float
+    penalty: float
+    is_zero: bool  # whether the model is 0 everywhere although the data are not
+    lost: Lost
+
+    @classmethod
+    def of(cls, problem: Problem, Wt: Any, H: Any) -> Report:
+        """Evaluate codes `Wt` (r, n_samples) and components `H` (r, n) in memory, of NumPy or of another library."""
+        # `lost` counts the samples that are not 0, and those of them with codes of 0
+        xp, lost = namespace_of(H), Lost.of(problem, Wt)
+        used = xp.any(Wt != 0, axis=1) & xp.any(H != 0, axis=1)
+        is_zero = lost.n_nonzero > 0 and not bool(xp.any(used))
+        return cls(problem.loss_value(Wt, H), problem.penalty_value(Wt, H), is_zero, lost)

@@ -32,8 +32,7 @@ from scipy.optimize import Bounds, minimize
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, n_threads, one_blas_thread, rows_per_block
 from .losses import Loss, loss_value
-from .solving import Callback, Fit
-from .stopping import Stopping
+from .stopping import Callback, Fit, Stopping
 
 Array = NDArray[Any]
 

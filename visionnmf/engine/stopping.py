@@ -30,19 +30,25 @@ Four details:
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf.exceptions import ParameterError
 
 from .arrays.namespace import chunk_entries, in_float64, namespace_of, total
 from .blocks import row_blocks
 
 if TYPE_CHECKING:
     from .losses import Loss
-    from .problem import Problem
+    from .problem import Lost, Problem
+
+Factors = TypeVar("Factors")
+Callback = Callable[[int, float], Any]
 
 LEAST_WINDOW = 10  # iterations
 STATIONARY = 5e-4  # optimality up to which a fit that hardly moves is at its end and not on a plateau
@@ -51,6 +57,7 @@ EXACT = 1e-5  # relative residual below which a model counts as exact
 # On a path the loss is within the tolerance long before the factors are: with outliers, the error of the reconstruction
 # is about the residual. The weight costs four fifths more iterations and makes the recovery six times as accurate.
 RESIDUAL_WEIGHT = 10.0
+INTERVAL = 10  # iterations between two lines that a fit prints with verbose=1
 
 
 class Iteration(NamedTuple):
@@ -191,13 +198,127 @@ def _loss_of_small_residuals(X: Any, M: Any, loss: Loss) -> float:
     return EXACT**2 / 2 * total(squares if M is None else M * squares)
 
 
+# --- fits by the rule -------------------------------------------------------------------------------------------------
+
+
+class Fit(NamedTuple):
+    """Result of :func:`run`; `change` is the relative decrease predicted for twice the number of iterations.
+
+    `history` holds the objective before the first iteration and after each one.
+    """
+
+    n_iter: int
+    history: list[float]
+    converged: bool
+    change: float
+
+
+NO_FIT = Fit(0, [], True, 0.0)  # of components that are given and do not change
+
+
+def run(
+    steps: Iterator[Iteration],
+    loss: Loss,
+    *,
+    tol: float,
+    callback: Callback | None,
+    objective: Callable[[], float],
+    optimality: Callable[[], float],
+    exact_objective: Callable[[], float],
+) -> Fit:
+    """Take the steps of a solver until the stopping rule or the callback ends them.
+
+    A solver yields a :class:`Iteration` after each iteration, with the objective before it. ADMM, whose split
+    variables satisfy the model only in the limit, also yields how far they are from that (`residual`). ``objective()``
+    evaluates the factors after the last iteration. ``optimality()`` says how far the factors are from a stationary
+    point, and an objective of at most ``exact_objective()`` counts as an exact fit.
+
+    Returns
+    -------
+    Fit
+    """
+    # the objective of a divergence has long plateaus, so the rule asks for the gradient as well
+    has_plateaus = loss.record.beta not in (2.0, None)
+    stopping = Stopping(
+        tol, exact=exact_objective() if tol > 0 else 0.0, optimality=optimality if has_plateaus else None
+    )
+    converged = False
+    for step in steps:
+        enough = stopping.add(step.objective, step.residual) or step.done
+        asked = callback is not None and callback(len(stopping.history), step.objective)
+        if enough or asked:
+            converged = True  # also if the callback has stopped the fit, because no warning is due
+            break
+    # At `max_iter` the rule may hold without the confirmation, by the optimality of the factors, that `add` waits for.
+    converged = converged or stopping.converged
+    return Fit(len(stopping.history), [*stopping.history, objective()], converged, stopping.change)
+
+
+class PrintedProgress:
+    """The callback of a fit: it prints every tenth iteration, or all (`verbose` 2), and calls the user's."""
+
+    def __init__(self, callback: Callback | None, verbose: int) -> None:
+        """Keep the user's callback or None, and the number of iterations between two lines; 0 prints nothing."""
+        self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
+        # line of the last iteration if its number is no multiple of `interval`; `finish` prints it
+        self.held = ""
+
+    def __call__(self, iteration: int, objective: float) -> Any:
+        """Print or hold the line of an iteration; a true result, that of the user's callback, stops the fit."""
+        self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
+        if self.interval and iteration % self.interval == 0:
+            self.finish()
+        return self.callback(iteration, objective) if self.callback is not None else None
+
+    def begin(self, step: str) -> None:
+        """Print that another step of the fit begins, after the line of the last iteration of the one before."""
+        self.finish()
+        if self.interval:
+            print(f"{step}:")
+
+    def finish(self) -> None:
+        """Print the line of the last iteration, `held`, unless it has been printed (it is then empty)."""
+        if self.held:
+            print(self.held)
+        self.held = ""
+
+
+def fit_best(
+    model: Any, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
+) -> tuple[Fit, Factors]:
+    """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors.
+
+    Raises ParameterError if the best fit diverged, and warns if it did not converge. `report` is the callback of the
+    fits, which prints their progress.
+    """
+    best: tuple[Fit, Factors] | None = None
+    for _ in range(model.n_init):
+        found = fit_once()
+        report.finish()
+        # a start whose objective became NaN has diverged, so any other one replaces it
+        if best is None or found[0].history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
+            best = found
+    assert best is not None
+    result = best[0]
+    if not math.isfinite(result.history[-1]):
+        raise ParameterError(
+            f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
+        )
+    if not result.converged and model.tol > 0:
+        warn_not_converged(type(model).__name__, result, model.tol, stacklevel=4)
+    return best
+
+
+# --- warnings at the end of a fit -------------------------------------------------------------------------------------
+
+
 def warn_not_converged(
     name: str, result: Any, tol: float, *, cure: str = "increase max_iter", stacklevel: int = 3
 ) -> None:
     """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change.
 
     `cure` says what to do besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called
-    the caller. The warning has the attributes `result`, the :class:`.solving.Fit`, for estimators that fit another one
+    the caller. The warning has the attributes `result`, the :class:`Fit`, for estimators that fit another one
     and warn in their own name, and `gain`, its words that say how far the fit is from convergence.
     """
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
@@ -210,4 +331,44 @@ def warn_not_converged(
         f"{cure}, or tol if that is near enough."
     )
     warning.result, warning.gain = result, gain
+    warnings.warn(warning, stacklevel=stacklevel)
+
+
+class ZeroCodesWarning(UserWarning):
+    """The warning about samples with codes of 0; `loss` and `lost` are what it was made from."""
+
+    loss: Loss
+    lost: Lost
+
+
+def warn_zero_codes(
+    loss: Loss,
+    lost: Lost,
+    stacklevel: int,
+    *,
+    name: str = "NMF",
+    has_zero_weight: bool = True,
+    penalty: str | None = None,
+) -> None:
+    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure.
+
+    `penalty` is the parameter that is known to be the cause, if one is. The warning has `loss` and `lost` as
+    attributes, for estimators that fit an NMF and warn in their own name.
+    """
+    if 2 * lost.n_lost <= lost.n_nonzero:
+        return
+    if penalty is not None:
+        why, cure = f"{penalty} is stronger than the data", f"a weaker {penalty}"
+    elif loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
+        why = f"{loss.label} treats the entries that are not 0 ({lost.share:.2g} of all) as outliers"
+        # whether the loss can give the entries that a sparse X does not store a smaller weight
+        weighted = has_zero_weight and loss.record.sparse is not None and loss.record.sparse.weighted
+        cure = 'loss="kullback-leibler" or "frobenius"' + (", or zero_weight < 1 with a sparse X" if weighted else "")
+    else:
+        why = f"for {loss.label} and these penalties that is a minimum"
+        cure = 'smaller penalties, or loss="kullback-leibler"'
+    warning = ZeroCodesWarning(
+        f"{name} found codes 0 for {lost.n_lost} of {lost.n_nonzero} samples that are not 0: {why}; use {cure}"
+    )
+    warning.loss, warning.lost = loss, lost
     warnings.warn(warning, stacklevel=stacklevel)

@@ -27,8 +27,7 @@ from .kernels import least_squares as _symmetric_kernels, manhattan as _kernels
 from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
-from .solving import Fit
-from .stopping import EXACT, Stopping
+from .stopping import EXACT, Fit, Stopping
 
 Array = NDArray[Any]
 

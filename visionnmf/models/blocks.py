@@ -27,14 +27,13 @@ from visionnmf.engine.distributed.crew import Crew, LocalCrew
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import SEPARABLE, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import choose
-from visionnmf.engine.solving import Fit, PrintedProgress, check_codes
+from visionnmf.engine.solving import Found, check_codes, choose
+from visionnmf.engine.starts import Start
+from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.inputs import available_memory
 
-from .best_start import fit_best
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
-from .fits import NO_FIT, Found, Start, normalise
 from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
@@ -321,7 +320,7 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
                 return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
 
             result, H = fit_best(model, solver, fit_once, report)
-            norms = normalise(problem, H)
+            norms = problem.normalise(H)
         else:
             if start.components is None:
                 raise ParameterError("components_init must be given with update_components=False; got None")

@@ -39,6 +39,7 @@ __all__ = [
     "finite_codes",
     "fitted_loss",
     "is_dask",
+    "is_elsewhere",
     "is_on_device",
     "loss_at_mean",
     "loss_in_use",
@@ -91,6 +92,11 @@ def is_on_device(X: Any) -> bool:
             f"array-api-compat must be installed for arrays of {library}; got none; {installed_by('gpu')}"
         )
     return True
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Return whether `X` is an array of Dask, or of another library that stays on its device."""
+    return is_dask(X) or is_on_device(X)
 
 
 def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:

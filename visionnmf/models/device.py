@@ -26,18 +26,14 @@ from visionnmf.engine.arrays.namespace import (
     to_numpy,
     total,
 )
-from visionnmf.engine.arrays.optimality import optimality
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.report import Report
-from visionnmf.engine.solvers import choose
-from visionnmf.engine.solving import Fit, PrintedProgress, fit, solve_codes
+from visionnmf.engine.solving import Found, choose, evaluate, fit, solve_codes
+from visionnmf.engine.starts import Start, start_factors
+from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError, TooLargeError
 
-from .best_start import fit_best
 from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, refuse_zeros, with_sample_weight
-from .fits import NO_FIT, Found, Start, normalise
-from .initialisation import start_factors
 from .memory import estimate_memory
 from .penalty import given_penalty
 
@@ -213,18 +209,14 @@ def fit_on_device(
             return found, H
 
         result, H = fit_best(model, solver, fit_once, report)
-        norms = normalise(problem, H)
+        norms = problem.normalise(H)
     elif start.components is None:
         raise ParameterError("components_init must be given with update_components=False; got None")
     else:
         result, H = NO_FIT, start.components
         norms = xp.ones_like(H[:, 0])
     Wt = solve_codes(problem.rescaled(norms), H)
-    final_codes = Wt.T  # of the data as given; the figures below are of the rows that `row_scale` has multiplied
-    if row_scale is not None:
-        Wt = Wt * row_scale
-    final = weighted.rescaled(norms)
-    return Found(solver, loss, result, H, norms, final_codes, Report.of(final, Wt, H), optimality(final, Wt, H))
+    return evaluate(weighted, row_scale, solver, result, Wt, H, norms)
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:

@@ -17,7 +17,7 @@ import numpy as np
 
 from visionnmf import choices
 from visionnmf.engine.arrays.namespace import to_numpy
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import SOLVERS
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import (

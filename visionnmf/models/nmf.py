@@ -13,22 +13,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import (
+    check_callable,
+    check_choice,
     check_count,
+    check_flag,
     check_nonnegative_array,
+    check_number,
     check_random_state,
     check_seed,
 )
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import LOSSES, check_zero_weight
-from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.report import Report
-from visionnmf.engine.solvers import SOLVERS, choose
-from visionnmf.engine.solving import Callback, Fit, PrintedProgress, check_codes, fit, solve_codes
+from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, find_codes, fit
+from visionnmf.engine.starts import Start, start_factors
+from visionnmf.engine.stopping import NO_FIT, Callback, Fit, PrintedProgress, fit_best, warn_zero_codes
 from visionnmf.exceptions import ParameterError
 
-from .best_start import fit_best
 from .data_checks import (
     check_data,
     check_loss,
@@ -39,20 +41,17 @@ from .data_checks import (
     find_loss,
     finite_codes,
     fitted_loss,
+    is_elsewhere,
     loss_in_use,
     with_sample_weight,
 )
-from .elsewhere import fit_elsewhere, is_elsewhere, transform_elsewhere
-from .fits import NO_FIT, Found, Start, normalise
+from .elsewhere import check_elsewhere, fit_elsewhere, transform_elsewhere
 from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
-from .initialisation import start_factors
-from .linear_model import WORDS, LinearModel, explains
-from .lost_samples import warn_zero_codes
+from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
 from .memory import MemoryEstimate, estimate_memory
-from .nmf_parameters import check_nuclear, check_parameters, given_components
 from .penalty import Penalty, WithPenalties, given_penalty
 
-__all__ = ["NMF", "find_codes"]
+__all__ = ["NMF", "check_parameters"]
 
 Array = NDArray[Any]
 
@@ -83,7 +82,7 @@ class NMF(WithPenalties, LinearModel):
         ``alpha`` of "elastic-net" (None takes one over the mean of `X`), or ``delta`` of "huber", the residual beyond
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
-        One of the table in :mod:`visionnmf.engine.solvers`. "auto" takes the fastest that can work on the problem.
+        One of the table in :mod:`visionnmf.engine.solving`. "auto" takes the fastest that can work on the problem.
         "svd" is a baseline whose factors have both signs.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         How the starting factors are made if none are given. "custom" requires `W` and `H` in :meth:`fit_transform`.
@@ -274,7 +273,7 @@ class NMF(WithPenalties, LinearModel):
             If `X` is dense and larger than 64 MiB, and less memory is free than a fit needs.
         """
         if is_elsewhere(X):
-            self._set_found(fit_elsewhere(self, X, None, None, sample_weight, weights, with_codes=False))
+            self._set_found(self._fit_elsewhere(X, None, None, sample_weight, weights, with_codes=False))
         else:
             self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
@@ -302,7 +301,7 @@ class NMF(WithPenalties, LinearModel):
             As for :meth:`fit`.
         """
         if is_elsewhere(X):
-            found = fit_elsewhere(self, X, W, H, sample_weight, weights)
+            found = self._fit_elsewhere(X, W, H, sample_weight, weights)
             self._set_found(found)
             return found.codes
         problem = self._problem(X, weights)
@@ -339,12 +338,12 @@ class NMF(WithPenalties, LinearModel):
 
         with one_blas_thread():
             result, (Wt, H_) = fit_best(self, solver, fit_once, report)
-            norms = normalise(problem, H_)
+            norms = problem.normalise(H_)
             if problem.penalty_W.of_points:  # codes that a penalty links across samples stay those of the fit
                 Wt *= norms[:, None]
             else:
                 Wt = self._codes(problem, H_, norms, solver)
-            found = _evaluated(weighted, row_scale, solver, result, Wt, H_, norms)
+            found = evaluate(weighted, row_scale, solver, result, Wt, H_, norms)
         self._set_found(found)
         return found.codes
 
@@ -426,7 +425,7 @@ class NMF(WithPenalties, LinearModel):
         return 0.0 if self.missing_values == 0 and sp.issparse(X) else float(self.zero_weight)
 
     def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
-        """Check parameters and data, set `ridge_` (the nuclear norm's weight), and return the problem to minimise."""
+        """Check parameters and data, set `ridge_`, and return the problem to minimise."""
         check_parameters(self)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
@@ -437,17 +436,31 @@ class NMF(WithPenalties, LinearModel):
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
-        check_nuclear(self)
+        self._set_ridge(data.shape)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
-        # with the root, 1 is the parameter of robust PCA
-        self.ridge_ = float(self.nuclear) * math.sqrt(max(data.shape))
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             # l2 on both factors stands for the nuclear norm of the model
             sides[side] = resolved.with_ridge(self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
+
+    def _set_ridge(self, shape: tuple[int, int]) -> None:
+        """Set `ridge_`, the l2 penalty on both factors that stands for the parameter `nuclear`, for data of a shape.
+
+        Raises ParameterError if the loss cannot be combined with `nuclear`. Only losses with a kink at residual 0 can:
+        for the others the right strength would depend on the data.
+        """
+        loss = loss_in_use(self)
+        record = find_loss(loss)
+        if self.nuclear and not (record is not None and record.kink):
+            able = [name for name, record in LOSSES.items() if record.kink]
+            raise ParameterError(
+                f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with loss={loss!r}; set "
+                "penalty_W and penalty_H to Penalty(l2=...)"
+            )
+        self.ridge_ = float(self.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
 
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
@@ -471,6 +484,26 @@ class NMF(WithPenalties, LinearModel):
         self.optimality_ = math.nan if found.report.is_zero else found.optimality
         warn_zero_codes(found.loss, found.report.lost, stacklevel=5)
 
+    def _fit_elsewhere(
+        self,
+        X: Any,
+        W: Any,
+        H: ArrayLike | None,
+        sample_weight: Any,
+        weights: Any,
+        *,
+        with_codes: bool = True,
+    ) -> Found:
+        """Return what a fit of an array of Dask or on a device finds; without `with_codes` no codes of a Dask array."""
+        check_parameters(self)
+        check_elsewhere(self, X)
+        self.__dict__.pop("loss_", None)  # what "auto" had chosen in a fit before
+        self._set_ridge(tuple(X.shape))
+        given, n_components = given_components(self, tuple(X.shape), H)
+        start = Start(n_components, given, W is not None, check_random_state(self.random_state))
+        name = "components_init" if H is None else "H"
+        return fit_elsewhere(self, X, W, start, sample_weight, weights, name=name, with_codes=with_codes)
+
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
     ) -> Found:
@@ -488,7 +521,7 @@ class NMF(WithPenalties, LinearModel):
         with one_blas_thread():
             Wt = self._codes(problem, H, norms, solver)
             weighted, row_scale = with_sample_weight(problem, sample_weight)
-            return _evaluated(weighted, row_scale, solver, NO_FIT, Wt, H, norms)
+            return evaluate(weighted, row_scale, solver, NO_FIT, Wt, H, norms)
 
     def _codes(self, problem: Problem, H: Array, norms: Any, solver: str) -> Array:
         """Return transposed codes for components that a fit has divided by `norms`.
@@ -507,29 +540,48 @@ class NMF(WithPenalties, LinearModel):
         return penalty.with_ridge(self.ridge_)
 
 
-def find_codes(problem: Problem, H: Array, solver: str) -> Array:
-    """Return the codes, transposed, of fixed components, by the solver's own method or the general one."""
-    own = SOLVERS[solver].codes
-    if own is not None:
-        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-        own(problem, Wt, H)
-        return Wt
-    with one_blas_thread():
-        return solve_codes(problem, H)
+def check_parameters(model: Any) -> None:
+    """Raise ParameterError if a parameter of `model`, an :class:`.NMF`, is not allowed, whatever the data are."""
+    if model.n_components is not None:
+        check_count(model.n_components, "n_components")
+    if not isinstance(model.loss, str) or model.loss != choices.AUTO:
+        check_loss(model.loss, model.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
+    elif model.loss_parameter is not None:
+        raise ParameterError(f"loss_parameter must be None for loss='auto'; got {model.loss_parameter!r}")
+    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:  # another library's name of a solver
+        allowed = ["auto", *sorted(SOLVERS)]
+        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
+    check_solver(model.solver)
+    check_choice(model.init, "init", (*choices.STARTS, "custom"))
+    check_flag(model.update_components, "update_components")
+    check_flag(model.warm_start, "warm_start")
+    check_number(model.nuclear, "nuclear")
+    check_number(model.zero_weight, "zero_weight", 0, 1)
+    check_count(model.n_init, "n_init")
+    check_count(model.max_iter, "max_iter")
+    check_number(model.tol, "tol")
+    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
+        given_penalty(penalty, side).resolve(side, None, np.float64)  # only to check it, without data
+    check_callable(model.callback, "callback")
+    check_missing_values(model.missing_values, zero=True)  # None, NaN or 0
+    if model.missing_values == 0 and model.zero_weight != 1:
+        raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
+    check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
 
 
-def _evaluated(
-    problem: Problem, row_scale: Array | None, solver: str, result: Fit, Wt: Array, H: Array, norms: Array
-) -> Found:
-    """Return what a fit in memory has found, with the figures of its final codes `Wt` (r, n_samples) and components.
+def given_components(model: Any, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
+    """Return the components to start from, or None, and their number, by the parameter, those given or the data.
 
-    `problem` is the one with weighted samples; `row_scale` (n_samples,), if not None, has multiplied its rows. Its
-    penalties belong to the factors before the components were divided by `norms`.
+    `shape` is (n_samples, n_features), and `H` the components that the caller of the fit passed, or None. With
+    `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
     """
-    codes = np.ascontiguousarray(Wt.T)
-    if row_scale is not None:
-        Wt = Wt * row_scale
-    final = problem.rescaled(norms)
-    report = Report.of(final, Wt, H)
-    distance = math.nan if report.is_zero else optimality(final, Wt, H)
-    return Found(solver, problem.loss, result, H, norms, codes, report, distance)
+    given = H if H is not None else model.components_init
+    n_components = min(shape)
+    if model.n_components is not None:
+        n_components = int(model.n_components)
+    elif given is not None and np.ndim(given) == 2:
+        n_components = int(np.shape(given)[0])
+    last: Array | None = getattr(model, "components_", None)
+    if given is None and model.warm_start and last is not None and last.shape == (n_components, shape[1]):
+        given = last
+    return given, n_components

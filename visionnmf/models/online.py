@@ -28,7 +28,8 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Method, OnlineOptions, State, begin
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import Callback, solve_codes
+from visionnmf.engine.solving import solve_codes
+from visionnmf.engine.stopping import Callback
 from visionnmf.exceptions import ParameterError
 
 from .batches import BlockSamples, CheckedSamples, MappedSamples, Samples, as_before, in_parts

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
 from visionnmf.engine import projective
 from visionnmf.engine.blocks import n_threads, one_blas_thread
-from visionnmf.engine.solving import Callback
 from visionnmf.engine.starts import STARTS
-from visionnmf.engine.stopping import warn_not_converged
+from visionnmf.engine.stopping import Callback, warn_not_converged
 
 from .data_checks import check_data, check_room
 from .linear_model import LinearModel

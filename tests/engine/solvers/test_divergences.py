@@ -13,8 +13,8 @@ from visionnmf.engine.divergence import exponent
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, sbcd
-from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.engine.solvers import sbcd
+from visionnmf.engine.solving import SOLVERS, fit, solve_codes
 
 KL, IS = Loss("kullback-leibler"), Loss("itakura-saito")
 LOSSES = [KL, IS, Loss("beta", 0.5), Loss("beta", 1.5), Loss("frobenius"), Loss("beta", 3.0)]

@@ -11,8 +11,7 @@ from sklearn.neighbors import kneighbors_graph
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
-from visionnmf.engine.solving import fit
+from visionnmf.engine.solving import SOLVERS, fit
 from visionnmf.engine.starts import STARTS
 
 FROBENIUS = Loss("frobenius")

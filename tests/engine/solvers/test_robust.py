@@ -14,8 +14,8 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, ogm, rri
-from visionnmf.engine.solving import CODES, solve_codes
+from visionnmf.engine.solvers import ogm, rri
+from visionnmf.engine.solving import CODES, SOLVERS, solve_codes
 
 MANHATTAN = Loss("manhattan")
 LOSSES = [MANHATTAN, Loss("elastic-net", 0.5), Loss("huber", 0.1), Loss("l21"), Loss("kullback-leibler")]

@@ -9,8 +9,8 @@ from visionnmf import NMF, Penalty
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, spg
-from visionnmf.engine.solving import solve_codes
+from visionnmf.engine.solvers import spg
+from visionnmf.engine.solving import SOLVERS, solve_codes
 
 LOSSES = [Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5), Loss("beta", 1.5), Loss("beta", 3.0)]
 M, N, R = 30, 24, 4

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.solvers import hals
 from visionnmf.engine.solvers.momentum import balance, extrapolated
 from visionnmf.engine.stopping import Iteration

@@ -12,7 +12,7 @@ from visionnmf.engine.stopping import Iteration
 
 from . import accelerated, admm, descent, exact, multiplicative
 
-# for some of the solvers of :data:`..solvers.SOLVERS`, the function that does the same on a device
+# for some of the solvers of :data:`..solving.SOLVERS`, the function that does the same on a device
 ITERATE: dict[str, Callable[..., Iterator[Iteration]]] = {
     "admm": admm.iterate,
     "hals": descent.iterate,

@@ -1,4 +1,4 @@
-"""The library and the device of an array, copies between it and NumPy, compiled functions, and chunks of rows."""
+"""The library and the device of an array, copies between it and NumPy, sums, compiled functions, and chunks of rows."""
 
 from __future__ import annotations
 
@@ -134,6 +134,46 @@ def parts_of(M: Any, slices: list[slice]) -> Iterator[tuple[slice, Any]]:
     """Yield each slice of rows with the weights of its entries: those rows of `M` (n_rows, n), or None without any."""
     for rows in slices:
         yield rows, None if M is None else M[rows, :]
+
+
+def sum_of(A: Any) -> float:
+    """Return the sum of a dense array; on a device, rows in their dtype, because PyTorch would copy all of it first."""
+    return total(A) if is_not_numpy(A) else float(A.sum(dtype=np.float64))
+
+
+def inner(A: Any, B: Any) -> float:
+    """Return the sum of the products of the entries of two dense arrays of one shape, in double precision."""
+    if is_not_numpy(A):
+        A64 = in_float64(A)
+        return float(namespace_of(A).sum(A64 * (A64 if B is A else in_float64(B))))
+    return float(np.einsum("ij,ij->", A, B, dtype=np.float64))
+
+
+def sum_of_squares(X: Any, sample_weight: Any = None) -> float:
+    """Return the sum of the squares of the data, in double precision; a row of weight 2 counts twice."""
+    if is_not_numpy(X):
+        squares = 0.0
+        for rows in chunks(X, chunk_entries(X) // 4):  # a part and its products in double precision, for a while
+            part = X[rows, :]
+            squares += inner(part, part if sample_weight is None else part * sample_weight[rows][:, None])
+        return squares
+    values = X.data if issparse(X) else X
+    flat = values.reshape(-1)
+    if sample_weight is None:
+        return float(np.einsum("i,i->", flat, flat, dtype=np.float64))
+    weights = np.repeat(sample_weight, np.diff(X.indptr) if issparse(X) else X.shape[1])
+    return float(np.einsum("i,i,i->", flat, flat, weights, dtype=np.float64))
+
+
+def norms_of(H: Any) -> Any:
+    """Return the Euclidean norms (r,) by which components `H` (r, n) are divided; 1 for a component of zeros."""
+    if is_not_numpy(H):
+        xp = namespace_of(H)
+        norms = xp.sqrt(xp.sum(H * H, axis=1))
+        return xp.where(norms > 0, norms, xp.ones_like(norms))
+    norms = np.linalg.norm(H, axis=1)
+    norms[norms == 0] = 1
+    return norms
 
 
 _compiled: dict[Callable[..., Any], Callable[..., Any]] = {}

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.kernels.manhattan import balance_signs
 from visionnmf.engine.optimality import Derivatives, gradients, kinked_half, moved_squares
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import rescale
 from visionnmf.engine.solving import solve_codes

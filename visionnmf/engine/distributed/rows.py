@@ -15,13 +15,11 @@ from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import blocks
 from visionnmf.engine.losses import ZERO
 from visionnmf.engine.optimality import ENOUGH, moved_squares, penalty_gradient
-from visionnmf.engine.problem import Problem
-from visionnmf.engine.report import Lost, Report
+from visionnmf.engine.problem import Lost, Problem, Report
 from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import imbalance, rescale
-from visionnmf.engine.solving import Callback, Fit, run
 from visionnmf.engine.starts import absolute_normal, factor_to_match, scale_of
-from visionnmf.engine.stopping import Iteration
+from visionnmf.engine.stopping import Callback, Fit, Iteration, run
 
 from .block import CodesUpdate, ReportSums, Sums
 from .crew import Crew

@@ -65,10 +65,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import norms_of, sum_of_squares
 from visionnmf.engine.kernels.online import robust_approximation
 from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalties, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of, product, sum_of_squares
+from visionnmf.engine.products import product
 from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import choose
-from visionnmf.engine.solving import fit
+from visionnmf.engine.solving import choose, fit
 from visionnmf.engine.starts import STARTS
 
 Array = NDArray[Any]

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from visionnmf.engine.arrays.namespace import namespace_of
+from visionnmf.engine.arrays.namespace import namespace_of, norms_of
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import norms_of, product, right_sides
+from visionnmf.engine.products import product, right_sides
 
 Array = NDArray[Any]
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.arrays.namespace import copied, namespace_of
+from visionnmf.engine.arrays.namespace import copied, inner, namespace_of, sum_of_squares
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalties, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import inner, product, right_sides, sum_of_squares
+from visionnmf.engine.products import product, right_sides
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solving import solve_codes
 

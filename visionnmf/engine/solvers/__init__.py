@@ -1,5 +1,1 @@
-"""One file an algorithm; :mod:`.table` lists them and says what each can do."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+"""One file an algorithm; the table in :mod:`..solving` lists them and says what each can do."""

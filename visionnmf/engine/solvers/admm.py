@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from visionnmf.engine import projections
-from visionnmf.engine.arrays import passes
+from visionnmf.engine.arrays import namespace, passes
 from visionnmf.engine.arrays.namespace import compiled, in_float64, is_not_numpy, moved, namespace_of, number, to_numpy
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, ProximalForm
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import sum_of
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.stopping import Iteration
 
@@ -82,8 +81,8 @@ class Totals(NamedTuple):
         if M is None:
             n_observed = weight = n_entries
         else:
-            n_observed, weight = float(xp.count_nonzero(M)), sum_of(M)
-        return cls(sum_of(X), n_entries, n_observed, weight, largest)
+            n_observed, weight = float(xp.count_nonzero(M)), namespace.sum_of(M)
+        return cls(namespace.sum_of(X), n_entries, n_observed, weight, largest)
 
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
         """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.

@@ -24,12 +24,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
-from visionnmf.engine.arrays.namespace import copied, numpy_dtype
+from visionnmf.engine.arrays.namespace import copied, inner, numpy_dtype, sum_of_squares
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import inner, product, right_sides, sum_of_squares
+from visionnmf.engine.products import product, right_sides
 from visionnmf.engine.stopping import Iteration
 
 from . import sparse_descent, sparse_hals

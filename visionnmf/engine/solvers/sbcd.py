@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.stopping import Iteration, Stopping
 
 from . import hals, newton, sbcd_rows, sparse_descent

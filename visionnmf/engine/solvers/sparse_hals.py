@@ -22,11 +22,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.blocks import map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import sum_of_squares
 from visionnmf.engine.stopping import Iteration
 
 from .momentum import Momentum

@@ -16,7 +16,7 @@ from visionnmf._checks import check_random_state
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import SOLVERS, find_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.models.data_checks import (
     check_loss,
@@ -27,7 +27,7 @@ from visionnmf.models.data_checks import (
     fitted_loss,
     is_dask,
 )
-from visionnmf.models.nmf import NMF, find_codes
+from visionnmf.models.nmf import NMF
 from visionnmf.models.penalty import Penalty
 
 from .views import Views, dense

@@ -16,14 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_number, check_random_state
 from visionnmf._progress import Progress
+from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.products import norms_of
-from visionnmf.engine.solving import Callback, PrintedProgress
+from visionnmf.engine.stopping import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
-from visionnmf.models.nmf import NMF
-from visionnmf.models.nmf_parameters import check_parameters
+from visionnmf.models.nmf import NMF, check_parameters
 
 from . import dask_views
 from .components import Components, GroupSparsity, fit_components, second_iterations

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from visionnmf.engine.stopping import warn_not_converged
-from visionnmf.models.lost_samples import ZeroCodesWarning, warn_zero_codes
+from visionnmf.engine.stopping import ZeroCodesWarning, warn_not_converged, warn_zero_codes
 
 __all__ = ["warn_once"]
 

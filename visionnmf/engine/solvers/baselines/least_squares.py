@@ -21,10 +21,11 @@ from scipy.sparse.linalg import svds
 from sklearn.utils.extmath import svd_flip
 
 from visionnmf.engine import quadratic
+from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides, sum_of_squares
+from visionnmf.engine.products import product, right_sides
 from visionnmf.engine.solvers.hals import value_from_products
 from visionnmf.engine.stopping import Iteration
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, right_sides, sum_of_squares
+from visionnmf.engine.products import product, right_sides
 from visionnmf.engine.solvers.hals import value_from_products
 from visionnmf.engine.stopping import Iteration
 
