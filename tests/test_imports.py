@@ -1,5 +1,6 @@
 """Nothing heavy is loaded before it is needed."""
 
+import os
 import subprocess
 import sys
 
@@ -61,6 +62,54 @@ def test_background_walks_through_at_most_sixty_files(tmp_path):
     executed = ran.split()
     assert "visionnmf.apps.background.pipeline" in executed
     assert len(executed) <= 60, executed
+
+
+WALK = """
+import os, sys, warnings
+import numpy as np
+import visionnmf, visionnmf.apps
+from visionnmf import MultiviewNMF, NMF
+from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.segmentation import segment
+
+warnings.simplefilter("ignore")  # of fits that have not converged
+rng = np.random.default_rng(0)
+X = rng.random((60, 40))
+image = rng.integers(0, 256, (120, 160, 3), np.uint8)
+frames = rng.integers(100, 120, (60, 48, 64, 3), np.uint8)
+ours = tuple(os.path.dirname(os.path.realpath(package.__file__)) for package in (visionnmf, visionnmf.apps))
+files = set()
+
+def note(frame, event, argument):
+    name = os.path.realpath(frame.f_code.co_filename)
+    if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(ours):
+        files.add(name)
+
+def fit():
+    {fit}
+
+fit()  # loads and compiles
+sys.setprofile(note)
+fit()
+sys.setprofile(None)
+print(*sorted(files), sep="\\t")
+"""
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="kernels would be walked through as well")
+@pytest.mark.parametrize(
+    "fit",
+    [
+        "NMF(4, random_state=0, max_iter=20).fit(X)",
+        "MultiviewNMF(4, random_state=0, max_iter=20).fit([X[:, :20], X[:, 20:]])",
+        "segment(image)",
+        "BackgroundModel().fit(frames)",
+    ],
+)
+def test_a_fit_walks_through_at_most_25_files(fit):
+    """Whoever follows a plain fit of dense data needs to open no more than the files in which functions run."""
+    files = run(WALK.format(fit=fit)).split("\t")
+    assert 10 <= len(files) <= 25, files
 
 
 def test_a_public_name_is_loaded_when_it_is_used():

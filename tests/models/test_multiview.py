@@ -8,8 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.models.multiview.view_measures import plot_usage
-from visionnmf.models.multiview.view_weights import noise_views
+from visionnmf.models.multiview.view_measures import noise_views, plot_usage
 from visionnmf.models.multiview.views import Views
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,7 +10,8 @@ from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.datasets import make_views
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview import missing_views, views as view_record
-from visionnmf.models.multiview.missing_views import CodesPrior, complete_views, fill_views, learn_prior
+from visionnmf.models.multiview.components import CodesPrior, learn_prior
+from visionnmf.models.multiview.missing_views import complete_views, fill_views
 from visionnmf.models.multiview.views import Views
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview.missing_views import CodesPrior
+from visionnmf.models.multiview.components import CodesPrior
 from visionnmf.models.multiview.outlying_views import (
     UsualFigures,
     block_residuals,

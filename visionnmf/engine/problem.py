@@ -1,6 +1,6 @@
-"""The minimisation problem: a loss between ``X`` and ``W H``, weights, and a penalty for each factor; its solutions.
+"""The minimisation problem: a loss between ``X`` and ``W H``, weights, and a penalty for each factor.
 
-What is known of final factors, such as the samples that have codes of 0, is a :class:`Report`.
+A :class:`Report` says what factors are worth for it: their loss and penalty, and the samples that have codes of 0.
 """
 
 from __future__ import annotations

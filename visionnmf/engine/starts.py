@@ -157,6 +157,9 @@ STARTS: dict[str, Callable[[Any, int, RandomState], tuple[Array, Array]]] = {
 }
 
 
+# --- the start of a fit, in which factors may be given ----------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Start:
     """How a fit begins: given components or None, whether codes are given, and the generator for what is not."""

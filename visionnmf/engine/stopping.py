@@ -1,4 +1,6 @@
-r"""The stopping rule of all fits: stop when more iterations would no longer lower the objective noticeably.
+r"""The loop of all fits and its stopping rule: stop when more iterations would hardly lower the objective.
+
+:func:`run` takes the steps of a solver until the rule ends them, and :func:`fit_best` keeps the best of several starts.
 
 After ``t`` iterations the rule looks back over the last quarter of them (at least :data:`LEAST_WINDOW`), in two halves
 of ``h`` iterations, and asks how far the objective would fall during ``t`` more iterations if its decreases went on
@@ -228,7 +230,7 @@ def run(
 ) -> Fit:
     """Take the steps of a solver until the stopping rule or the callback ends them.
 
-    A solver yields a :class:`Iteration` after each iteration, with the objective before it. ADMM, whose split
+    A solver yields an :class:`Iteration` after each iteration, with the objective before it. ADMM, whose split
     variables satisfy the model only in the limit, also yields how far they are from that (`residual`). ``objective()``
     evaluates the factors after the last iteration. ``optimality()`` says how far the factors are from a stationary
     point, and an objective of at most ``exact_objective()`` counts as an exact fit.
@@ -318,8 +320,8 @@ def warn_not_converged(
     """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change.
 
     `cure` says what to do besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called
-    the caller. The warning has the attributes `result`, the :class:`Fit`, for estimators that fit another one
-    and warn in their own name, and `gain`, its words that say how far the fit is from convergence.
+    the caller. The warning has the attributes `result`, the :class:`Fit`, for estimators that fit another one and warn
+    in their own name, and `gain`, its words that say how far the fit is from convergence.
     """
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense

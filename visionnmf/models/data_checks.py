@@ -40,6 +40,7 @@ __all__ = [
     "fitted_loss",
     "is_dask",
     "is_elsewhere",
+    "is_frame",
     "is_on_device",
     "loss_at_mean",
     "loss_in_use",
@@ -97,6 +98,11 @@ def is_on_device(X: Any) -> bool:
 def is_elsewhere(X: Any) -> bool:
     """Return whether `X` is an array of Dask, or of another library that stays on its device."""
     return is_dask(X) or is_on_device(X)
+
+
+def is_frame(view: Any) -> bool:
+    """Return whether a view is a data frame of pandas, whose rows have labels."""
+    return hasattr(view, "columns") and hasattr(view, "index")
 
 
 def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:

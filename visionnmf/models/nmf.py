@@ -485,14 +485,7 @@ class NMF(WithPenalties, LinearModel):
         warn_zero_codes(found.loss, found.report.lost, stacklevel=5)
 
     def _fit_elsewhere(
-        self,
-        X: Any,
-        W: Any,
-        H: ArrayLike | None,
-        sample_weight: Any,
-        weights: Any,
-        *,
-        with_codes: bool = True,
+        self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
     ) -> Found:
         """Return what a fit of an array of Dask or on a device finds; without `with_codes` no codes of a Dask array."""
         check_parameters(self)

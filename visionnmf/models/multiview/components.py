@@ -1,11 +1,15 @@
-"""Components and codes of scaled views: a plain fit, then one with penalties or bounds of whole views."""
+"""Components and codes of scaled views: a plain fit, then one with penalties or bounds of whole views.
+
+:class:`CodesPrior` has what the codes of training samples say of other samples.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,11 +17,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from visionnmf._checks import check_random_state
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, find_codes
 from visionnmf.engine.starts import STARTS
+from visionnmf.engine.stopping import ZeroCodesWarning, warn_not_converged, warn_zero_codes
 from visionnmf.models.data_checks import (
     check_loss,
     check_positive,
@@ -30,9 +36,12 @@ from visionnmf.models.data_checks import (
 from visionnmf.models.nmf import NMF
 from visionnmf.models.penalty import Penalty
 
-from .views import Views, dense
+from .views import Views, dense, row_slices
 
-__all__ = ["SHARE", "Components", "GroupSparsity", "find_view_codes", "fit_components", "second_iterations"]
+__all__ = [
+    *("SHARE", "CodesPrior", "Components", "GroupSparsity", "find_all_codes", "find_view_codes", "fit_components"),
+    *("learn_prior", "second_iterations", "warn_once"),
+]
 
 Array = NDArray[Any]
 
@@ -41,6 +50,8 @@ TRACE = 0.01  # share of a component's energy below which a view does not use it
 RIDGE = 0.5  # of both factors where single entries are missing, in units of the mean loss of the features' means
 GAPS = 0.1  # share of missing entries at which the ridge is whole
 ENTRIES = 3  # entries that are there for each component, of a sample and of a feature, at which the ridge is whole
+LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
+BLOCK = 1 << 20  # entries of a reconstruction that are in memory at the same time
 SHARE = 6  # minimum number of samples for each component of the small fits that help the main one
 
 
@@ -108,6 +119,57 @@ def find_view_codes(views: Views, components: Components) -> Array:
     penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
     problem = Problem(scaled.data, components.loss, penalty, weights=weights)
     return finite_codes(find_codes(problem, H, components.solver))
+
+
+def find_all_codes(views: Views, components: Components) -> Array:
+    """Return the codes that :func:`find_view_codes` finds, block by block to limit memory."""
+    codes = np.empty((len(views), len(components.H)), views.data.dtype)
+    for rows in row_slices(views.data.shape):
+        codes[rows] = find_view_codes(views.rows(rows), components)
+    return codes
+
+
+class CodesPrior(NamedTuple):
+    """Mean and covariance of the training codes, which are taken for normal, and the noise of the views.
+
+    The noise of a view, > 0, is the mean square of its residuals divided by its share of degrees of freedom,
+    ``(n - r) (d - r)`` of ``n d`` with rank r, because a model of many components reconstructs its training samples
+    better than others. It is at most the mean square of the data.
+    """
+
+    mean: Array
+    covariance: Array
+    noise: Array
+
+
+@one_blas_thread()
+def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
+    """Return the prior of the codes and the noise of each view, from training samples and their codes.
+
+    `H` holds the components in the units of the data. The residuals are summed block by block, to limit memory.
+    """
+    mean = codes.mean(axis=0, dtype=np.float64)
+    spread = codes - mean
+    # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
+    left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
+    step = max(1, BLOCK // H.shape[1])
+    for start in range(0, len(views), step):
+        rows = slice(start, start + step)
+        part = views.rows(rows)
+        block = dense(part.data)
+        residual = block - codes[rows] @ H
+        if part.entries is not None:
+            residual *= part.entries
+        left += (residual**2).sum(axis=0, dtype=np.float64)
+        size += (block**2).sum(axis=0, dtype=np.float64)
+        count += len(block) if part.entries is None else part.entries.sum(axis=0, dtype=np.float64)
+    totals: list[Array] = [np.bincount(views.groups, part, views.n_views) for part in (left, size, count)]
+    squares, energies = (part / np.maximum(totals[2], 1) for part in totals[:2])
+    free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # share that this rank leaves free
+    noise = energies  # with as many components as samples, the residuals say nothing
+    if free > 0:
+        noise = np.clip(squares / free, LEAST_NOISE * energies, energies)
+    return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
 
 
 def fit_components(
@@ -303,3 +365,31 @@ def _takes_sparse(model: NMF, with_groups: bool) -> bool:
         for name, entry in SOLVERS.items()
         if record is not None and record.takes_sparse(1.0) and model.solver in ("auto", name)
     )
+
+
+def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: str | None) -> None:
+    """Issue the warnings that the fits of a `model` of views have raised in its name, and each kind only once.
+
+    They name the NMF inside and its parameters. Of fits that did not converge the first says most, and of codes of 0
+    those of the last fit count. `penalty` is the parameter of the second step that keeps views from using components,
+    or None if there was no second step.
+    """
+    cure = f"increase max_iter={model.max_iter}"
+    if penalty is not None:
+        # the second step gets the iterations that the first did not use
+        cure += " (the step that finds shared and private components has what the first left of it, at least a quarter)"
+    name, issued, zero = type(model).__name__, False, []
+    for warning in (item.message for item in caught):
+        result = getattr(warning, "result", None)  # of a fit that did not converge; other warnings have none
+        if isinstance(warning, ZeroCodesWarning):
+            zero.append(warning)
+        elif result is None:
+            warnings.warn(warning, stacklevel=4)
+        elif not issued:
+            issued = True
+            warn_not_converged(name, result, model.tol, cure=cure, stacklevel=5)
+    if zero:
+        # Two of them: the first step, which has no penalty, did not find codes either. `lost` counts samples with codes
+        # of 0, and this estimator has no parameter `zero_weight` that could be blamed.
+        blamed = penalty if len(zero) == 1 else None
+        warn_zero_codes(zero[-1].loss, zero[-1].lost, 5, name=name, has_zero_weight=False, penalty=blamed)

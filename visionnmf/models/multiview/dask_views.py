@@ -14,10 +14,11 @@ from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import is_dask
 
+from .views import listed_views
+
 __all__ = [
     "empty_views",
     "hide_missing",
-    "in_dask",
     "join_blocks",
     "refuse_in_blocks",
     "sample_views",
@@ -29,11 +30,6 @@ Array = NDArray[Any]
 
 SAMPLE = 10_000  # maximum number of samples that judge the views: their scales, noise and errors
 SAMPLED_BLOCKS = 32  # maximum number of blocks of rows that these come from, because each has to be read
-
-
-def in_dask(X: Any) -> bool:
-    """Return whether views, in any form that a fit takes, are Dask arrays, or one of them is."""
-    return any(map(is_dask, _views(X)))
 
 
 def refuse_in_blocks(model: Any) -> None:
@@ -90,7 +86,7 @@ def sample_views(X: Any, observed: Any, rng: RandomState) -> tuple[Any, Any]:
 
     first = next(view for view in _checked(X) if is_dask(view))
     rows = _drawn(np.array(first.chunks[0]), rng)
-    arrays = [None if view is None else view[rows] for view in (*_views(X), observed)]
+    arrays = [None if view is None else view[rows] for view in (*listed_views(X), observed)]
     *views, mask = dask.compute(*arrays)  # the last one is `observed`
     return _like(X, views), mask
 
@@ -99,7 +95,7 @@ def _checked(X: Any) -> list[Any]:
     """Return the views that are not None; raise ParameterError for those that do not fit together or are sparse."""
     from dask.array.utils import meta_from_array
 
-    given = [view for view in _views(X) if view is not None]
+    given = [view for view in listed_views(X) if view is not None]
     for view in given:
         if getattr(view, "ndim", 0) != 2 or not isinstance(meta_from_array(view), np.ndarray):
             raise ParameterError(f"views beside Dask arrays must be dense arrays with two axes; got {shown(view)}")
@@ -123,7 +119,7 @@ def _drawn(sizes: Array, rng: RandomState) -> Array:
 
 def empty_views(X: Any) -> Any:
     """Return views without samples, in the form of `X`, with which names and numbers of features can be checked."""
-    return _like(X, [None if view is None else np.empty((0, view.shape[1])) for view in _views(X)])
+    return _like(X, [None if view is None else np.empty((0, view.shape[1])) for view in listed_views(X)])
 
 
 def transform_blocks(model: Any, X: Any, observed: Any) -> Any:
@@ -150,11 +146,11 @@ def _codes(rows: Array, observed: Array | None = None, *, model: Any, like: Any)
 
     `like` are views without samples, of which only the numbers of features count, and `model` a fitted estimator.
     """
-    ends = np.cumsum([0 if view is None else view.shape[1] for view in _views(like)])
+    ends = np.cumsum([0 if view is None else view.shape[1] for view in listed_views(like)])
     starts = [0, *ends[:-1]]
     views = [
         None if view is None else rows[:, start:end]
-        for view, start, end in zip(_views(like), starts, ends, strict=True)
+        for view, start, end in zip(listed_views(like), starts, ends, strict=True)
     ]
     return np.asarray(model.transform(_like(like, views), observed))
 
@@ -168,13 +164,6 @@ def split_views(X: Any, groups: Array, names: list[Any], form: str) -> Any:
         return X
     views = [X[:, groups == v] for v in range(len(names))]
     return views if form == "list" else dict(zip(names, views, strict=True))
-
-
-def _views(X: Any) -> list[Any]:
-    """Return the views of data in any form that may hold Dask arrays; a single matrix counts as one."""
-    if isinstance(X, Mapping):
-        return list(X.values())
-    return list(X) if isinstance(X, list | tuple) else [X]
 
 
 def _like(X: Any, views: list[Any]) -> Any:

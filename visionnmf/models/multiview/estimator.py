@@ -20,19 +20,27 @@ from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.stopping import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
+from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask, is_frame
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF, check_parameters
 
 from . import dask_views
-from .components import Components, GroupSparsity, fit_components, second_iterations
-from .fit_warnings import warn_once
-from .frames import FittedForm, is_frame, labelled_codes, labels_of
-from .missing_views import CodesPrior, complete_codes, complete_views, fill_entries, fit_part, learn_prior
+from .components import (
+    CodesPrior,
+    Components,
+    GroupSparsity,
+    find_all_codes,
+    fit_components,
+    learn_prior,
+    second_iterations,
+    warn_once,
+)
+from .frames import FittedForm, labelled_codes, labels_of
+from .missing_views import complete_codes, complete_views, fill_entries, fit_part
 from .outlying_views import UsualFigures, judge_new, judge_training, limits_for_new
-from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors
-from .view_weights import choose_view_weights, view_noises, weights_without_noise
-from .views import JoinedViews, Views, check_view_weight, check_views, given_views, join_new, join_training
+from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors, weights_without_noise
+from .view_weights import check_view_weight, choose_view_weights, view_noises
+from .views import JoinedViews, Views, check_views, given_views, in_dask, join_new, join_training
 
 __all__ = ["MultiviewNMF"]
 
@@ -275,7 +283,7 @@ class MultiviewNMF(LinearModel):
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        if dask_views.in_dask(X):  # of which `_fit` returns the codes of some samples only
+        if in_dask(X):  # of which `_fit` returns the codes of some samples only
             return self.fit(X, None, observed, progress).transform(X, observed)
         views, codes, outlying = self._fit(X, observed, progress)
         # codes of samples with missing or outlying views are found again after these views were filled in
@@ -290,7 +298,7 @@ class MultiviewNMF(LinearModel):
         views that the training samples did not have, or had with other features or other names of features. With
         ``set_output(transform="pandas")``, the codes have the index of the views' data frames.
         """
-        if dask_views.in_dask(X):
+        if in_dask(X):
             self._join(dask_views.empty_views(X))  # raises for other views or features than those of training
             return dask_views.transform_blocks(self, X, observed)
         views = self._new(X, observed)
@@ -399,7 +407,7 @@ class MultiviewNMF(LinearModel):
         self._check_parameters()
         progress = progress or (lambda *_: None)
         whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
-        if dask_views.in_dask(X):
+        if in_dask(X):
             dask_views.refuse_in_blocks(self)
             whole, all_observed = X, observed
             X, observed = dask_views.sample_views(X, observed, check_random_state(self.random_state))
@@ -411,7 +419,9 @@ class MultiviewNMF(LinearModel):
         self.view_feature_names_ = list(joined.feature_names)
         self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # frames, numbers as names
         given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
-        views, weights = given, check_view_weight(self.view_weight, given.names)
+        views = given
+        # None also for "cv", whose search begins with the weights below
+        weights = None if self.view_weight is None else check_view_weight(self.view_weight, given.names)
         if weights is None:
             weights = weights_without_noise(given)
         if self.view_outliers is not None:
@@ -432,7 +442,8 @@ class MultiviewNMF(LinearModel):
                 progress,
             )
         if whole is None:
-            complete = complete_views(model, views, given, weights / sizes)
+            # if entries are missing, whole views may be, which are then predicted
+            complete = views if given.entries is None else complete_views(model, views, given, weights / sizes)
         else:  # NaN there are missing entries
             complete = replace(views, data=whole, entries=None)
             model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
@@ -444,7 +455,7 @@ class MultiviewNMF(LinearModel):
         warn_once(self, caught, penalty=sparsity.parameter)  # in the name of this estimator
         self._keep(*found, given if whole is None else complete, weights)
         parts = self._components()  # with `scales`, by which views are multiplied to find codes
-        codes, outlying = judge_new(views, parts)
+        codes, outlying = find_all_codes(views, parts), np.zeros((len(views), views.n_views), bool)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         if self.view_outliers is not None:
             self._learn_limits(views, weights / sizes, sparsity, usual, self.view_outliers)
@@ -532,7 +543,9 @@ class MultiviewNMF(LinearModel):
 
         Without `view_outliers` none is outlying.
         """
-        usual = None if self.view_outliers is None else UsualFigures.from_table(self.view_residuals_)
+        if self.view_outliers is None:
+            return find_all_codes(views, self._components()), np.zeros((len(views), views.n_views), bool)
+        usual = UsualFigures.from_table(self.view_residuals_)
         return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
 
     def _learn_limits(

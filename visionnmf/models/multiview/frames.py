@@ -13,6 +13,7 @@ from sklearn import get_config
 
 from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import is_frame
 
 __all__ = [
     "FittedForm",
@@ -20,7 +21,6 @@ __all__ = [
     "check_same_labels",
     "check_sample_labels",
     "feature_names",
-    "is_frame",
     "labelled_codes",
     "labels_of",
 ]
@@ -178,11 +178,6 @@ def labelled_codes(codes: Array, X: Any, estimator: Any) -> Any:
     # the choice of `set_output`, or that of scikit-learn's global setting
     chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
     return codes if index is None or chosen != "pandas" else import_module("pandas").DataFrame(codes, index=index)
-
-
-def is_frame(view: Any) -> bool:
-    """Return whether a view is a data frame of pandas, whose rows have labels."""
-    return hasattr(view, "columns") and hasattr(view, "index")
 
 
 def _is_count(index: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,62 +17,16 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import find_loss
 from visionnmf.models.nmf import NMF
 
-from .components import SHARE, Components, GroupSparsity, find_view_codes, fit_components
+from .components import SHARE, CodesPrior, Components, GroupSparsity, find_view_codes, fit_components, learn_prior
 from .views import Views, dense, row_slices
 
-__all__ = [
-    *("CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "fit_part", "learn_prior"),
-]
+__all__ = ["complete_codes", "complete_views", "fill_entries", "fill_views", "fit_part"]
 
 Array = NDArray[Any]
 
 CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
-LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
 LEAST = 0.01  # of the mean code's reconstruction: the minimum that is filled in if the loss is infinite at 0
 BLOCK = 1 << 20  # entries of a reconstruction that are in memory at the same time
-
-
-class CodesPrior(NamedTuple):
-    """Mean and covariance of the training codes, which are taken for normal, and the noise of the views.
-
-    The noise of a view, > 0, is the mean square of its residuals divided by its share of degrees of freedom,
-    ``(n - r) (d - r)`` of ``n d`` with rank r, because a model of many components reconstructs its training samples
-    better than others. It is at most the mean square of the data.
-    """
-
-    mean: Array
-    covariance: Array
-    noise: Array
-
-
-@one_blas_thread()
-def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
-    """Return the prior of the codes and the noise of each view, from training samples and their codes.
-
-    `H` holds the components in the units of the data. The residuals are summed block by block, to limit memory.
-    """
-    mean = codes.mean(axis=0, dtype=np.float64)
-    spread = codes - mean
-    # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
-    left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
-    step = max(1, BLOCK // H.shape[1])
-    for start in range(0, len(views), step):
-        rows = slice(start, start + step)
-        part = views.rows(rows)
-        block = dense(part.data)
-        residual = block - codes[rows] @ H
-        if part.entries is not None:
-            residual *= part.entries
-        left += (residual**2).sum(axis=0, dtype=np.float64)
-        size += (block**2).sum(axis=0, dtype=np.float64)
-        count += len(block) if part.entries is None else part.entries.sum(axis=0, dtype=np.float64)
-    totals: list[Array] = [np.bincount(views.groups, part, views.n_views) for part in (left, size, count)]
-    squares, energies = (part / np.maximum(totals[2], 1) for part in totals[:2])
-    free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # share that this rank leaves free
-    noise = energies  # with as many components as samples, the residuals say nothing
-    if free > 0:
-        noise = np.clip(squares / free, LEAST_NOISE * energies, energies)
-    return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
 
 
 @one_blas_thread()

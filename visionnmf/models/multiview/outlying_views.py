@@ -21,8 +21,8 @@ from visionnmf._progress import Progress
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.models.nmf import NMF
 
-from .components import SHARE, Components, find_view_codes
-from .missing_views import CodesPrior, fill_views, learn_prior
+from .components import SHARE, CodesPrior, Components, find_view_codes, learn_prior
+from .missing_views import fill_views
 from .views import Views, dense, row_slices
 
 __all__ = [
@@ -294,25 +294,17 @@ def limits_for_new(
 
 
 def judge_new(
-    views: Views,
-    components: Components,
-    prior: CodesPrior | None = None,
-    usual: UsualFigures | None = None,
-    threshold: float | None = None,
+    views: Views, components: Components, prior: CodesPrior, usual: UsualFigures, threshold: float
 ) -> tuple[Array, Array]:
     """Return the codes of samples by the views that belong to them, and which views do not.
 
     By `prior`, mean and covariance of codes, a sample's other views predict a view. It belongs up to `threshold`
-    deviations beyond the median of the `usual` figures. Without one of the three all views belong.
+    deviations beyond the median of the `usual` figures.
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
     outlying = np.zeros((len(views), views.n_views), bool)
     for rows in row_slices(views.data.shape):
-        block = views.rows(rows)
-        if usual is None or threshold is None or prior is None:
-            codes[rows] = find_view_codes(block, components)
-        else:
-            codes[rows], outlying[rows] = _judge_block(block, components, prior, usual, threshold)
+        codes[rows], outlying[rows] = _judge_block(views.rows(rows), components, prior, usual, threshold)
     return codes, outlying
 
 

@@ -1,26 +1,27 @@
-"""Scales and weights of views that are chosen by fits: the noise of each view, and cross-validated weights."""
+"""Scales and weights of views that are given or chosen by fits: the noise of each view, and cross-validated weights."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from visionnmf._checks import check_number, shown
 from visionnmf._progress import Progress
 from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
 from visionnmf.models.nmf import NMF
 
 from .components import Components, find_view_codes
 from .views import Views, dense
 
-__all__ = ["choose_view_weights", "noise_views", "view_noises", "weights_without_noise"]
+__all__ = ["check_view_weight", "choose_view_weights", "view_noises"]
 
 Array = NDArray[Any]
 
@@ -29,10 +30,24 @@ LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own mode
 STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
 ROUNDS = 2  # how often all views are gone through
 HIDDEN = 0.1  # share of the entries that is hidden from the fits and then predicted
-FEWEST = 40  # samples; with fewer it cannot be told what is noise
-MOST = 200  # samples that are looked at, because more make no difference
-SHUFFLES = 20  # with which a view is compared
-SIGNAL = 6.0  # standard deviations above shuffled data; real views have 14 and more, noise seldom 4
+
+
+def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
+    """Return the weights of the views `names`, numbers > 0, by the parameter `view_weight`; None for "cv"."""
+    if isinstance(given, str):
+        if given == "cv":
+            return None
+        raise ParameterError(f"view_weight must be None, 'cv', or a number for each view; got {given!r}")
+    if isinstance(given, Mapping):
+        unknown = [str(name) for name in given if str(name) not in names]
+        if unknown:
+            raise ParameterError(f"view_weight must name views of {list(names)}; got {unknown[0]!r:.60}")
+        weights = {str(name): value for name, value in given.items()}
+        given = [weights.get(name, 1.0) for name in names]
+    if np.ndim(given) != 1 or len(given) != len(names):
+        raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
+    # `without_low` excludes the lowest number, 0
+    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
 
 
 @one_blas_thread()
@@ -58,74 +73,6 @@ def view_noises(views: Views, model: NMF) -> Array:
         least = LEAST_NOISE * float(view.sum(dtype=np.float64))
         noises[v] = max(float(residual.sum(dtype=np.float64)), least) / count or 1.0
     return noises
-
-
-@one_blas_thread()
-def noise_views(views: Views) -> Array:
-    """Return which views are nothing but noise, bool of shape (n_views,).
-
-    In a view of noise the features say nothing of each other, and nothing of the other views. So its features are no
-    more correlated than if each is shuffled over the samples, and its samples are no more alike where those of the
-    other views are than if the samples are shuffled. More means SIGNAL standard deviations above the mean of SHUFFLES
-    shufflings. The random numbers are the same in each call, so the verdict depends on the data alone.
-
-    No view is called noise if there are fewer than 40 samples, if no feature of it varies, or if all views are noise.
-    """
-    noise = np.zeros(views.n_views, bool)
-    if views.n_views < 2 or len(views) < FEWEST:
-        return noise
-    rng, observed = np.random.default_rng(0), views.observed()
-    for v in range(views.n_views):
-        rows = rng.permutation(np.flatnonzero(observed[:, v]))[:MOST]
-        own, *others = (_standardised(views.rows(rows), u) for u in (v, *np.delete(np.arange(views.n_views), v)))
-        if len(rows) < FEWEST or not own.size:
-            continue
-        shuffled = [_correlation(rng.permuted(own, axis=0)) for _ in range(SHUFFLES)]
-        if _correlation(own) - np.mean(shuffled) < SIGNAL * np.std(shuffled):
-            # (n_rows, n_rows): how alike two samples are in this view, and in the others together
-            alike, rest = own @ own.T, sum((other @ other.T / max(1, other.shape[1]) for other in others), 0.0)
-            orders = [rng.permutation(len(rows)) for _ in range(SHUFFLES)]
-            agreements = [float((alike[np.ix_(order, order)] * rest).sum()) for order in orders]
-            noise[v] = (alike * rest).sum() - np.mean(agreements) < SIGNAL * np.std(agreements)
-    return noise if not noise.all() else np.zeros_like(noise)
-
-
-def _standardised(views: Views, v: int) -> Array:
-    """Return the ranks of the samples in each feature of a view that varies, with mean 0 and variance 1.
-
-    Ranks do not let a few wrong entries hide what the others have in common. Entries that do not count are 0.
-    """
-    columns = views.groups == v
-    data = dense(views.data[:, columns]).astype(np.float64)
-    if views.entries is None:
-        ranks = rankdata(data, axis=0)
-    else:
-        ranks = rankdata(np.where(views.entries[:, columns], data, np.nan), axis=0, nan_policy="omit")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a feature without any entry
-        spread = np.nan_to_num(ranks - np.nanmean(ranks, axis=0))
-    deviation = np.sqrt((spread**2).mean(axis=0))
-    return spread[:, deviation > 0] / deviation[deviation > 0]
-
-
-def _correlation(matrix: Array) -> float:
-    """Return the sum of the squared inner products of the columns of a matrix, which is that of its rows as well."""
-    gram = matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix
-    return float((gram**2).sum())
-
-
-def weights_without_noise(views: Views) -> Array:
-    """Return 1 for each view, and 0 for views of noise, which a warning names."""
-    noise = noise_views(views)
-    if noise.any():
-        names = ", ".join(str(name) for name, found in zip(views.names, noise, strict=True) if found)
-        warnings.warn(
-            f"MultiviewNMF leaves out views that look like noise: {names}; pass view_weight with a number for each "
-            "view to count them",
-            UserWarning,
-            stacklevel=4,
-        )
-    return np.where(noise, 0.0, 1.0)
 
 
 def choose_view_weights(

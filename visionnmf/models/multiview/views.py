@@ -12,20 +12,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_number, check_rows, shown
+from visionnmf._checks import check_rows, shown
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import are_labels, check_data, check_kind, check_room
+from visionnmf.models.data_checks import check_data, check_kind, check_room, is_dask, is_frame
 
-from .frames import check_feature_names, check_same_labels, check_sample_labels, feature_names, is_frame, labels_of
+from .feature_groups import named_groups
+from .frames import check_feature_names, check_same_labels, check_sample_labels, feature_names, labels_of
 
 __all__ = [
     "Views",
-    "check_view_weight",
     "check_views",
     "dense",
     "given_views",
+    "in_dask",
     "join_new",
     "join_training",
+    "listed_views",
     "row_slices",
 ]
 
@@ -189,7 +191,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
                 UserWarning,
                 stacklevel=4,
             )
-        names, labels = _named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
+        names, labels = named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
         return JoinedViews(matrix, tuple(names), labels, "matrix", framed=(is_frame(X),), index=labels_of([X]))
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
@@ -199,7 +201,8 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         missing = [name for name in views if name not in given]
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
-    features, framed = [*map(feature_names, given.values())], tuple(map(is_frame, given.values()))
+    framed = tuple(map(is_frame, given.values()))
+    features = [feature_names(view) if hasattr(view, "columns") else None for view in given.values()]
     keys = X.columns.unique(0) if form == "frame" else X
     numbered = tuple(isinstance(key, Integral) and not isinstance(key, bool) for key in keys) if form != "list" else ()
     return JoinedViews(
@@ -210,7 +213,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         features,
         framed=framed,
         numbered=numbered,
-        index=labels_of(given.values()),
+        index=labels_of(given.values()) if any(framed) else None,
     )
 
 
@@ -419,77 +422,6 @@ def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterEr
     return None
 
 
-def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list[str], Array]:
-    """Return the names of the views of a single matrix, and the number of the view of each feature.
-
-    `columns` are the names of the features of a data frame, by which `groups` may name them.
-    """
-    if groups is None:
-        return ["0"], np.zeros(n_features, int)
-    if hasattr(groups, "reindex") and hasattr(groups, "index"):  # a series of pandas
-        groups = _ordered_series(groups, n_features, columns)
-    if hasattr(groups, "__array__"):  # also an index of pandas
-        groups = np.asarray(groups)
-    if not isinstance(groups, Mapping):
-        if not isinstance(groups, Sequence | np.ndarray) or (are_labels(groups) and len(groups) != n_features):
-            raise ParameterError(
-                f"groups must be index sets, or a label for each of {n_features} features; got {shown(groups)}"
-            )
-        if are_labels(groups):
-            blank = next((j for j, name in enumerate(groups) if name is None or name != name), None)  # None or NaN
-            if blank is not None:
-                raise ParameterError(
-                    f"groups must name the view of each feature; got {groups[blank]} for feature {blank}; give it a "
-                    "name, or leave the feature out of X"
-                )
-            found, labels = np.unique(np.asarray(groups), return_inverse=True)
-            return [str(name) for name in found], labels
-        groups = dict(enumerate(groups))
-    labels = np.full(n_features, -1)
-    for v, (name, members) in enumerate(groups.items()):
-        if isinstance(members, slice):
-            chosen = np.arange(n_features)[members]
-        elif isinstance(members, str) or (len(members) and all(isinstance(member, str) for member in members)):
-            chosen = _columns_of(name, members, columns)
-        else:
-            chosen = np.asarray(members)
-            if chosen.dtype == bool and chosen.shape == (n_features,):
-                chosen = np.flatnonzero(chosen)
-        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (chosen < 0).any() or (chosen >= n_features).any():
-            raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(members)}")
-        if not len(chosen) or len(set(chosen)) < len(chosen) or (labels[chosen] >= 0).any():
-            raise ParameterError(f"groups must put each feature into one view; got {name}: {shown(members)}")
-        labels[chosen] = v
-    if (labels < 0).any():
-        raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
-    return [str(name) for name in groups], labels
-
-
-def _ordered_series(groups: Any, n_features: int, columns: list[Any]) -> Any:
-    """Return a series of the views of features in the order of `columns`; one that only numbers them stays as it is."""
-    labels = list(groups.index)
-    if len(labels) == len(columns) and {*labels} == {*columns}:
-        return groups.reindex(columns)
-    if labels != list(range(n_features)):
-        odd = next((label for label in labels if label not in columns), labels[0] if labels else "nothing")
-        raise ParameterError(
-            f"groups must have the columns of X as its index; got {odd!r:.60}; pass groups.to_numpy() if its order is "
-            "that of the features"
-        )
-    return groups
-
-
-def _columns_of(name: Any, members: Any, columns: list[Any]) -> Array:
-    """Return the indices of the `columns` of a data frame that are called like the `members` of the view `name`."""
-    if isinstance(members, str):
-        raise ParameterError(f"groups must list the features of each view; got {name}: {members!r}; pass [{members!r}]")
-    unknown = [member for member in members if member not in columns]
-    if unknown:
-        cure = "the columns are in X.columns" if columns else "X has no column names, so pass indices or a data frame"
-        raise ParameterError(f"groups must name columns of X; got {unknown[0]!r:.60} in {name}; {cure}")
-    return np.array([columns.index(member) for member in members])
-
-
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the form and the views of data that are given as several arrays, or None for a single matrix.
 
@@ -527,8 +459,21 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
         raise ParameterError(f"views must have the same number of samples; got {listed}")
-    check_sample_labels(views)
+    if any(map(is_frame, views.values())):
+        check_sample_labels(views)
     return form, {name: None if view is None else _checked(view, name) for name, view in views.items()}
+
+
+def in_dask(X: Any) -> bool:
+    """Return whether views, in any form that a fit takes, are Dask arrays, or one of them is."""
+    return any(map(is_dask, listed_views(X)))
+
+
+def listed_views(X: Any) -> list[Any]:
+    """Return the views of data in any form that may hold Dask arrays; a single matrix counts as one."""
+    if isinstance(X, Mapping):
+        return list(X.values())
+    return list(X) if isinstance(X, list | tuple) else [X]
 
 
 def given_views(X: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -577,21 +522,3 @@ def _array(view: Any) -> Array:
     if array.dtype == object and hasattr(view, "to_numpy"):  # a frame that may hold pandas.NA
         array = view.to_numpy(np.float64, na_value=np.nan)
     return array
-
-
-def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
-    """Return the weights of the views `names`, numbers > 0, by the parameter `view_weight`; None if the data decide."""
-    if given is None or (isinstance(given, str) and given == "cv"):
-        return None
-    if isinstance(given, str):
-        raise ParameterError(f"view_weight must be None, 'cv', or a number for each view; got {given!r}")
-    if isinstance(given, Mapping):
-        unknown = [str(name) for name in given if str(name) not in names]
-        if unknown:
-            raise ParameterError(f"view_weight must name views of {list(names)}; got {unknown[0]!r:.60}")
-        weights = {str(name): value for name, value in given.items()}
-        given = [weights.get(name, 1.0) for name in names]
-    if np.ndim(given) != 1 or len(given) != len(names):
-        raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
-    # `without_low` excludes the lowest number, 0
-    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
