@@ -19,6 +19,8 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solvers import rri
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 LIBRARIES = ["array_api_strict", "torch"]
 
 

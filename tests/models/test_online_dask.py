@@ -11,6 +11,8 @@ from visionnmf import OnlineNMF, Penalty
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.models import batches
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 da = pytest.importorskip("dask.array")
 
 RNG = np.random.default_rng(0)
@@ -209,7 +211,6 @@ def test_a_block_that_cannot_be_read_ends_the_fit_with_its_own_error():
     assert_same(model, online().partial_fit(X))
 
 
-@pytest.mark.slow
 def test_the_data_of_a_robust_stream_are_recovered():
     """The oracle is the truth, and a method that is not robust."""
     rng = np.random.default_rng(1)

@@ -13,6 +13,8 @@ from visionnmf.apps.faces import FaceModel, FaceRecognizer, identification, like
 from visionnmf.datasets import corrupt
 from visionnmf.io import read_image
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 def slow_unlikeness(image, missing, reconstruction, sigma, side):
     """The definition for one image (height, width) in loops, without cells that are mostly missing."""

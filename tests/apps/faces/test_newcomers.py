@@ -11,6 +11,8 @@ from PIL import Image
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load, train
 from visionnmf.exceptions import ParameterError, UnreadableError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 def test_every_attribute_of_a_fit_is_documented(model):
     text = FaceRecognizer.__doc__

@@ -12,6 +12,8 @@ from visionnmf.apps.faces import FaceRecognizer, occlusion
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.engine import blocks
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 @pytest.fixture
 def gallery(rng):
