@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from itertools import product
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,15 @@ Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
 COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
-WHOLE_COSTS = (1.0, 10.0, 100.0)  # of that of views and codes, whose features are not scaled to a variance of 1
+WHOLE_COSTS = (1.0, 10.0, 100.0)  # of that of views and codes, whose rows have a norm of about 1
 FOLDS = 3
+
+
+class _Form(NamedTuple):
+    """How a machine takes its features: with square roots of the views, and all features with equal variance."""
+
+    rooted: bool
+    equal: bool
 
 
 class ViewClassifier:
@@ -32,15 +40,16 @@ class ViewClassifier:
     Each set of views that samples have, without those that the model leaves out because they do not belong to the
     sample, has a machine of its own. It learns from these views of the training samples, and from codes that are found
     from these views alone. Views that are noise have no part. The machine of all views is learnt by :meth:`fit`, and
-    each other one when it is first needed, which is why the training views are kept.
+    each other one when it is first needed, which is why the training views are kept. Cross-validation with all views
+    chooses the cost, whether square roots of the views are taken, and whether features get an equal variance.
 
     Parameters
     ----------
     model : MultiviewNMF
         A model that was fitted to a dict of views, such as that of :func:`load`.
     roots : bool, default=True
-        Whether square roots of the features may be taken, which reduce the weight of large values. Counts of words,
-        whose logarithms are taken before, need none.
+        Whether square roots of codes are taken, and may be taken of the views, which reduce the weight of large values.
+        Counts of words, whose logarithms are taken before, need none.
 
     Attributes
     ----------
@@ -85,12 +94,17 @@ class ViewClassifier:
         whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
         # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
         self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
-        features = self._joined(codes, own, whole)
-        basis = _row_basis(features)  # in these coordinates a support vector machine (SVM) is the same, and faster
-        # This C serves for several words a sample; for classes `_chosen` takes another one.
-        machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-        found, self.inner_ = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features @ basis, y)
-        # `inner_` is the accuracy in cross-validation; without one, `found` is the SVM itself.
+        tried = []
+        for flags in product((False, True) if self.roots else (False,), (False, True)):
+            basis, features = self._features(codes, own, whole, form := _Form(*flags))
+            # This C serves for several words a sample; for classes `_chosen` takes another one.
+            machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
+            found, accuracy = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features, y)
+            tried.append((accuracy, form, basis, found))
+            if np.isnan(accuracy):  # no cross-validation: views as they are
+                break
+        # The first form of the best accuracy in cross-validation; `found` is the SVM itself where there was none.
+        self.inner_, self._form, basis, found = max(tried, key=lambda each: each[0])
         self._best = getattr(found, "best_estimator_", found)
         self._svms = {whole: (basis, self._best)}
         self.classes_ = found.classes_
@@ -113,7 +127,7 @@ class ViewClassifier:
         found = []
         for pattern, rows in zip(patterns.tolist(), members, strict=True):
             basis, svm = self._svm_for(tuple(pattern))
-            found.append(getattr(svm, method)(self._joined(codes[rows], own[rows], pattern) @ basis))
+            found.append(getattr(svm, method)(self._joined(codes[rows], own[rows], pattern, self._form) @ basis))
         return np.concatenate(found)[np.argsort(np.concatenate(members))]
 
     def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
@@ -128,21 +142,41 @@ class ViewClassifier:
             # A training sample that has none of these views is coded from those that it has.
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
             codes, own, _ = self._codes_and_views(self._views, seen)
-            features = self._joined(codes, own, pattern)
-            basis = _row_basis(features)
-            self._svms[pattern] = basis, clone(self._best).fit(features @ basis, self._y)
+            basis, features = self._features(codes, own, pattern, self._form)
+            self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
         return self._svms[pattern]
 
-    def _joined(self, codes: Array, own: Array, pattern: Sequence[bool]) -> Array:
+    def _features(self, codes: Array, own: Array, pattern: Sequence[bool], form: _Form) -> tuple[Array, Array]:
+        """Return a basis (n_features, at most n_samples) and what training samples are in it, in a form of features.
+
+        A linear machine with a ridge is the same in these coordinates as in the features of :meth:`_joined`, which
+        `codes`, `own` and `pattern` are for, and much faster if there are many. The basis also divides features of
+        equal variance by their deviation, and by the root of their number, so that rows keep a norm of about 1.
+        """
+        features = self._joined(codes, own, pattern, form)
+        scales = np.ones(features.shape[1], features.dtype)
+        if form.equal:
+            deviations = features.std(axis=0)
+            varies = deviations > np.finfo(features.dtype).eps
+            np.divide(len(scales) ** -0.5, deviations, out=scales, where=varies)
+            scales[~varies] = 0  # these distinguish no samples
+        basis = scales[:, None] * _row_basis(features * scales)
+        return basis, features @ basis
+
+    def _joined(self, codes: Array, own: Array, pattern: Sequence[bool], form: _Form) -> Array:
         """Return codes and the views that `pattern` marks side by side, of unit norm.
 
         `own` (n_samples, n_features) are the views, filled in by the model. The rows of the codes get a norm of 1.
-        `_view_size` brings the energy of each view to 1 on average.
+        `_view_size` brings the energy of each view to 1 on average; if the `form` has their roots, it is 1 for each
+        sample.
         """
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
         codes = signed_roots(codes, self._gram()) if self.roots else codes
-        return normalize(np.hstack([normalize(codes), own[:, columns] / self._view_size]))
+        given = own[:, columns] / self._view_size
+        if form.rooted and given.size:
+            given = np.sqrt(np.float32(sum(pattern))) * normalize(signed_roots(given))
+        return normalize(np.hstack([normalize(codes), given]))
 
     def _gram(self) -> Array:
         """Return the inner products (n_components, n_components) of the components in the scaled views."""

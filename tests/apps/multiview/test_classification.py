@@ -45,6 +45,18 @@ def test_the_views_tell_what_the_codes_do_not_hold(made):
     assert classifier.decision_function(test).argmax(axis=1).tolist() == classifier.predict(test).tolist()
 
 
+def test_features_may_have_equal_variance(rng):
+    """The class shows in features that hardly vary beside others that say nothing."""
+    y = rng.integers(2, size=200)
+    faint = 0.02 * (1 + y[:, None] * np.tile((-0.4, 0.4), 4)) * rng.uniform(0.8, 1.2, (200, 8))
+    others = rng.random((200, 3)) @ rng.random((3, 22)) + 0.05 * rng.random((200, 22))
+    views = {"a": np.hstack([others[:, :12], faint]), "b": others[:, 12:]}
+    train, test = ({name: X[start::2] for name, X in views.items()} for start in (0, 1))
+    classifier = fitted(train, y[::2])
+    assert (classifier.predict(test) == y[1::2]).mean() > 0.95
+    assert (classifier.predict({"a": test["a"]}) == y[1::2]).mean() > 0.95
+
+
 def test_a_view_may_be_missing(made):
     (train, test), y, truth = made
     classifier = fitted(train, y, missing_values=np.nan)
