@@ -1,4 +1,4 @@
-"""Nothing heavy is loaded before it is needed."""
+"""Nothing heavy is loaded before it is needed, and a fit runs through few files."""
 
 import os
 import subprocess
@@ -77,7 +77,7 @@ rng = np.random.default_rng(0)
 X = rng.random((60, 40))
 image = rng.integers(0, 256, (120, 160, 3), np.uint8)
 frames = rng.integers(100, 120, (60, 48, 64, 3), np.uint8)
-ours = tuple(os.path.dirname(os.path.realpath(package.__file__)) for package in (visionnmf, visionnmf.apps))
+ours = tuple(os.path.dirname(os.path.realpath(package.__file__)) + os.sep for package in (visionnmf, visionnmf.apps))
 files = set()
 
 def note(frame, event, argument):

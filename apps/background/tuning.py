@@ -151,8 +151,8 @@ class LeavesTuning:
     parts: int = 5  # of the clip, in each of which a colour must be seen
     returns: float = 0.25  # share, of what is not the scene, of colours that come back: above it the scene alternates
     returns_range: float = 0.1  # how far above it that is certain
-    lasting: float = 0.15  # median over mean of the energies of the frames: below it something passes at times
-    lasting_range: float = 0.1  # how far above it that is certain
+    persistence: float = 0.15  # median over mean of the energies of the frames: below it something passes at times
+    persistence_range: float = 0.1  # how far above it that is certain
     feather: int = 5  # pixels of the grid, of the border of the result
     block_pixels: int = 512  # pixels a thread works on at a time; has no effect on results
 

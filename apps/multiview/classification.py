@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -25,13 +26,14 @@ ViewArrays = Mapping[str, Array]
 COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
 WHOLE_COSTS = (1.0, 10.0, 100.0)  # of that of views and codes, whose rows have a norm of about 1
 FOLDS = 3
+RELATIVE_ROUNDING = 1e-5  # of a feature's largest value: a smaller deviation may be that of rounding in float32
 
 
-class _Form(NamedTuple):
-    """How a machine takes its features: with square roots of the views, and all features with equal variance."""
+class _Scaling(NamedTuple):
+    """How views and codes become the features of a machine."""
 
-    rooted: bool
-    equal: bool
+    square_roots: bool  # of the values of the views, which reduce the weight of large ones
+    equal_variance: bool  # of all features over the training samples
 
 
 class ViewClassifier:
@@ -41,7 +43,8 @@ class ViewClassifier:
     sample, has a machine of its own. It learns from these views of the training samples, and from codes that are found
     from these views alone. Views that are noise have no part. The machine of all views is learnt by :meth:`fit`, and
     each other one when it is first needed, which is why the training views are kept. Cross-validation with all views
-    chooses the cost, whether square roots of the views are taken, and whether features get an equal variance.
+    chooses the cost of errors, whether square roots of the views are taken, and whether features get an equal variance.
+    There is none if a class has a single sample, or for marks of words.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ class ViewClassifier:
     """
 
     def __init__(self, model: MultiviewNMF, *, roots: bool = True) -> None:
-        """Keep the fitted model, and whether square roots of the features may be taken."""
+        """Keep the fitted model, and whether square roots of codes and views may be taken."""
         self.model, self.roots = model, roots
 
     def fit(self, views: ViewArrays, y: Any) -> Self:
@@ -87,6 +90,8 @@ class ViewClassifier:
         n_samples = len(next(iter(views.values())))
         if len(y) != n_samples:
             raise ParameterError(f"y must have a class for each of the {n_samples} samples; got {len(y)}")
+        if y.ndim == 1 and len(np.unique(y)) < 2:
+            raise ParameterError("y must have two classes or more; got one")
         check_is_fitted(self.model)
         self._views, self._y = dict(views), y
         # `own` are the views side by side, where the model has filled in what is missing.
@@ -94,20 +99,20 @@ class ViewClassifier:
         whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
         # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
         self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
-        tried = []
+        self.inner_ = -1.0
         for flags in product((False, True) if self.roots else (False,), (False, True)):
-            basis, features = self._features(codes, own, whole, form := _Form(*flags))
+            scaling = _Scaling(*flags)
+            basis, features = self._features(codes, own, whole, scaling)
             # This C serves for several words a sample; for classes `_chosen` takes another one.
             machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
             found, accuracy = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features, y)
-            tried.append((accuracy, form, basis, found))
-            if np.isnan(accuracy):  # no cross-validation: views as they are
+            if not accuracy <= self.inner_:  # the first of the best; or NaN, without cross-validation
+                # `found` is the search for C, or the SVM itself where there was none.
+                self.inner_, self._scaling, self._best = accuracy, scaling, getattr(found, "best_estimator_", found)
+                self._svms = {whole: (basis, self._best)}
+            if np.isnan(accuracy):  # nothing to choose by: features as they are
                 break
-        # The first form of the best accuracy in cross-validation; `found` is the SVM itself where there was none.
-        self.inner_, self._form, basis, found = max(tried, key=lambda each: each[0])
-        self._best = getattr(found, "best_estimator_", found)
-        self._svms = {whole: (basis, self._best)}
-        self.classes_ = found.classes_
+        self.classes_ = self._best.classes_
         return self
 
     def predict(self, views: ViewArrays) -> Array:
@@ -120,6 +125,10 @@ class ViewClassifier:
 
     def _judged(self, method: str, views: ViewArrays) -> Array:
         """Return what a method, such as "predict", of the SVM for the views that a sample has says of each sample."""
+        if not hasattr(self, "classes_"):
+            raise NotFittedError("ViewClassifier must be fitted first; call fit")
+        if not views:
+            raise ParameterError("views must hold at least one view; got none")
         codes, own, kept = self._codes_and_views(views)
         # `kept` (n_samples, n_views) marks the views that count; each set of views that some sample has is a pattern.
         patterns, which = np.unique(kept & (self.model.view_weights_ > 0), axis=0, return_inverse=True)
@@ -127,7 +136,7 @@ class ViewClassifier:
         found = []
         for pattern, rows in zip(patterns.tolist(), members, strict=True):
             basis, svm = self._svm_for(tuple(pattern))
-            found.append(getattr(svm, method)(self._joined(codes[rows], own[rows], pattern, self._form) @ basis))
+            found.append(getattr(svm, method)(self._joined(codes[rows], own[rows], pattern, self._scaling) @ basis))
         return np.concatenate(found)[np.argsort(np.concatenate(members))]
 
     def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
@@ -142,39 +151,41 @@ class ViewClassifier:
             # A training sample that has none of these views is coded from those that it has.
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
             codes, own, _ = self._codes_and_views(self._views, seen)
-            basis, features = self._features(codes, own, pattern, self._form)
+            basis, features = self._features(codes, own, pattern, self._scaling)
             self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
         return self._svms[pattern]
 
-    def _features(self, codes: Array, own: Array, pattern: Sequence[bool], form: _Form) -> tuple[Array, Array]:
-        """Return a basis (n_features, at most n_samples) and what training samples are in it, in a form of features.
+    def _features(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> tuple[Array, Array]:
+        """Return a basis (n_features, at most n_samples) and the coordinates of the training samples in it.
 
-        A linear machine with a ridge is the same in these coordinates as in the features of :meth:`_joined`, which
-        `codes`, `own` and `pattern` are for, and much faster if there are many. The basis also divides features of
-        equal variance by their deviation, and by the root of their number, so that rows keep a norm of about 1.
+        A linear machine with a ridge is the same in these coordinates as in the features, and much faster if there are
+        many. :meth:`_joined` makes the features of `codes`, `own` and `pattern`. If they get an equal variance, the
+        basis also divides each by its deviation and by the root of their number, so that a cost of errors means about
+        as much for few features as for many.
         """
-        features = self._joined(codes, own, pattern, form)
+        features = self._joined(codes, own, pattern, scaling)
         scales = np.ones(features.shape[1], features.dtype)
-        if form.equal:
+        if scaling.equal_variance:
             deviations = features.std(axis=0)
-            varies = deviations > np.finfo(features.dtype).eps
-            np.divide(len(scales) ** -0.5, deviations, out=scales, where=varies)
-            scales[~varies] = 0  # these distinguish no samples
+            varies = deviations > RELATIVE_ROUNDING * np.abs(features).max(axis=0)
+            if varies.any():
+                np.divide(len(scales) ** -0.5, deviations, out=scales, where=varies)
+                scales[~varies] = 0  # these distinguish no samples
         basis = scales[:, None] * _row_basis(features * scales)
         return basis, features @ basis
 
-    def _joined(self, codes: Array, own: Array, pattern: Sequence[bool], form: _Form) -> Array:
+    def _joined(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> Array:
         """Return codes and the views that `pattern` marks side by side, of unit norm.
 
         `own` (n_samples, n_features) are the views, filled in by the model. The rows of the codes get a norm of 1.
-        `_view_size` brings the energy of each view to 1 on average; if the `form` has their roots, it is 1 for each
-        sample.
+        `_view_size` brings the energy of each view to 1 on average. Square roots are taken after that; all views of a
+        sample then get the energy that they had together, of which wide views have more than before.
         """
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
         codes = signed_roots(codes, self._gram()) if self.roots else codes
         given = own[:, columns] / self._view_size
-        if form.rooted and given.size:
+        if scaling.square_roots and given.size:
             given = np.sqrt(np.float32(sum(pattern))) * normalize(signed_roots(given))
         return normalize(np.hstack([normalize(codes), given]))
 

@@ -358,3 +358,13 @@ def test_penalties_are_cloned_pickled_and_compared_by_their_values(X):
 def test_every_loss_is_here():
     names = {"beta" if loss == 1.5 else loss for loss in LOSSES}
     assert names == set(REGISTERED)
+
+
+@pytest.mark.slow
+def test_a_refused_fit_leaves_the_codes_of_the_model_as_they_are(X):
+    model = NMF(R, random_state=0, max_iter=20)
+    quiet(model, X)
+    W = model.transform(X)
+    with pytest.raises(ParameterError, match="zero_weight must be 1 for a dense X"):
+        model.set_params(nuclear=1.0, zero_weight=0.5).fit(X)
+    np.testing.assert_array_equal(model.set_params(nuclear=0.0, zero_weight=1.0).transform(X), W)

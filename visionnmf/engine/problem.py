@@ -1,6 +1,6 @@
 """The minimisation problem: a loss between ``X`` and ``W H``, weights, and a penalty for each factor.
 
-A :class:`Report` says what factors are worth for it: their loss and penalty, and the samples that have codes of 0.
+A :class:`Report` holds the figures of final factors: their loss and penalty, and the samples that have codes of 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-r"""The loop of all fits and its stopping rule: stop when more iterations would hardly lower the objective.
+r"""The stopping rule of all fits, and the loop of most: stop when more iterations would hardly lower the objective.
 
 :func:`run` takes the steps of a solver until the rule ends them, and :func:`fit_best` keeps the best of several starts.
+:class:`PrintedProgress` prints iterations, and :func:`warn_zero_codes` warns of samples whose codes are all 0.
 
 After ``t`` iterations the rule looks back over the last quarter of them (at least :data:`LEAST_WINDOW`), in two halves
 of ``h`` iterations, and asks how far the objective would fall during ``t`` more iterations if its decreases went on
@@ -290,8 +291,8 @@ def fit_best(
 ) -> tuple[Fit, Factors]:
     """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors.
 
-    Raises ParameterError if the best fit diverged, and warns if it did not converge. `report` is the callback of the
-    fits, which prints their progress.
+    `model` is an estimator with `n_init` and `tol`, and `report` the callback of the fits, which prints their progress.
+    Raises ParameterError if the best fit diverged, and warns if it did not converge.
     """
     best: tuple[Fit, Factors] | None = None
     for _ in range(model.n_init):

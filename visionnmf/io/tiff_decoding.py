@@ -39,7 +39,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
             if tag is not None and not isinstance(tag.value, int):
                 raise UnreadableError(f"{name}: the file is damaged (its {tag.name} is {tag.value!r:.20})")
         bits = page.bitspersample
-        if not isinstance(bits, int):
+        if not isinstance(bits, int) or bits < 1:
             raise UnsupportedError(f"{name}: channels of {bits!r:.20} bits; save the picture with 8 or 16 bits in each")
         check_size(name, page.imagewidth, page.imagelength, max_pixels)
         if page.imagedepth > 1 or page.tiledepth > 1:
@@ -57,7 +57,8 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
             return None
         # Photometric interpretations: 0 is grey with white as zero, 1 grey with black as zero, 2 RGB.
         if kind not in ("u", "f") or (kind == "u" and bits != 16) or page.photometric not in (0, 1, 2):
-            described = page.dtype.name if page.dtype is not None else f"{bits}-bit"
+            whole = page.dtype is not None and bits == 8 * page.dtype.itemsize
+            described = page.dtype.name if page.dtype is not None and whole else f"{bits}-bit"
             raise UnsupportedError(
                 f"{name}: {described} samples with photometric interpretation {int(page.photometric)} are not "
                 "supported; save the picture as 8- or 16-bit grey or RGB"

@@ -436,9 +436,10 @@ class NMF(WithPenalties, LinearModel):
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
-        self._set_ridge(data.shape)
+        ridge = self._ridge(data.shape)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
+        self.ridge_ = ridge  # only now, because a refused fit leaves the fitted model as it was
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
@@ -446,8 +447,8 @@ class NMF(WithPenalties, LinearModel):
             sides[side] = resolved.with_ridge(self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
-    def _set_ridge(self, shape: tuple[int, int]) -> None:
-        """Set `ridge_`, the l2 penalty on both factors that stands for the parameter `nuclear`, for data of a shape.
+    def _ridge(self, shape: tuple[int, int]) -> float:
+        """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape.
 
         Raises ParameterError if the loss cannot be combined with `nuclear`. Only losses with a kink at residual 0 can:
         for the others the right strength would depend on the data.
@@ -460,7 +461,7 @@ class NMF(WithPenalties, LinearModel):
                 f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with loss={loss!r}; set "
                 "penalty_W and penalty_H to Penalty(l2=...)"
             )
-        self.ridge_ = float(self.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
+        return float(self.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
 
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
@@ -487,13 +488,14 @@ class NMF(WithPenalties, LinearModel):
     def _fit_elsewhere(
         self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
     ) -> Found:
-        """Return what a fit of an array of Dask or on a device finds; without `with_codes` no codes of a Dask array."""
+        """Return what a fit of an array of Dask or on a device finds; codes of Dask arrays only with `with_codes`."""
         check_parameters(self)
         check_elsewhere(self, X)
         self.__dict__.pop("loss_", None)  # what "auto" had chosen in a fit before
-        self._set_ridge(tuple(X.shape))
+        ridge = self._ridge(tuple(X.shape))
         given, n_components = given_components(self, tuple(X.shape), H)
         start = Start(n_components, given, W is not None, check_random_state(self.random_state))
+        self.ridge_ = ridge
         name = "components_init" if H is None else "H"
         return fit_elsewhere(self, X, W, start, sample_weight, weights, name=name, with_codes=with_codes)
 

@@ -7,7 +7,8 @@ smoothing, over the clip, tells the two apart.
 Leaves before a bright sky differ with one sign, so that their mean is not 0; but it stays what it is over the clip,
 because as many leaves enter a neighbourhood as leave it. There the same test is made on the smoothed residual less its
 median over the clip. It asks for more smoothing, for colours that come back in all parts of the clip, which those of
-people and cars seldom do, and for differences in most frames: between two passers-by, a neighbourhood shows the scene.
+people and cars seldom do, and for differences in most frames: between two passers-by, a neighbourhood has its usual
+value.
 """
 
 from __future__ import annotations
@@ -180,8 +181,9 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
     """Return how certain it is that the background alternates, as leaf and sky do (height, width), from 0 to 1.
 
     `smooth` (k, height / 2, width / 2) are the smoothed residuals of k frames less their median, and `energy` (height,
-    width) is the mean square of the residuals before smoothing. Little of it survives more smoothing there, and colours
-    that are not the scene's come back in all parts of the clip.
+    width) is the mean square of the residuals before smoothing. Little of it survives more smoothing there, colours
+    that are not the scene's come back in all parts of the clip, and neighbourhoods differ from their median in most
+    frames.
     """
     leaves = tuning.TUNING.leaves
     height, width = energy.shape
@@ -191,13 +193,13 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
     size = across, max(1, round(height * across / width))  # of the grid on which the test is made
     box = (leaves.neighbourhood, leaves.neighbourhood)
     kept = np.zeros(size[::-1], np.float32)  # sum of squares after more smoothing, of residuals up to `cap`
-    energies = np.empty((len(smooth), *kept.shape), np.float32)  # of each neighbourhood in each frame, before it
+    energies = np.empty((len(smooth), *kept.shape), np.float32)  # of neighbourhoods, before more smoothing
     for each, result in zip(smooth, energies, strict=True):
         coarse = cv2.resize(each, size, interpolation=cv2.INTER_AREA)
         result[:] = cv2.blur(np.minimum(np.abs(coarse), leaves.cap) ** 2, box)
         kept += np.minimum(np.abs(cv2.GaussianBlur(coarse, (0, 0), leaves.smoothing)), leaves.cap) ** 2
     mean = energies.mean(axis=0) + leaves.energy
-    lasting = np.median(energies, axis=0, overwrite_input=True) / mean  # small where something passes at times
+    persistence = np.median(energies, axis=0, overwrite_input=True) / mean  # small where something passes at times
     everything = cv2.blur(cv2.resize(energy, size, interpolation=cv2.INTER_AREA), box)
     survives = cv2.blur(kept / len(smooth), box) / (everything + leaves.energy)
     places = np.flatnonzero(survives < leaves.survives)  # the cells of the grid that may alternate
@@ -226,6 +228,6 @@ def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats
     little_left = np.clip((leaves.survives - survives) / leaves.survives_range, 0, 1)
     often = np.clip((away - leaves.often) / leaves.often_range, 0, 1)
     again = np.clip((back / (away + 0.01) - leaves.returns) / leaves.returns_range, 0, 1)
-    always = np.clip((lasting - leaves.lasting) / leaves.lasting_range, 0, 1)
-    certain = cv2.blur(little_left * often * again * always, (leaves.feather, leaves.feather))
+    persistent = np.clip((persistence - leaves.persistence) / leaves.persistence_range, 0, 1)
+    certain = cv2.blur(little_left * often * again * persistent, (leaves.feather, leaves.feather))
     return np.asarray(cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)

@@ -155,7 +155,7 @@ def test_people_who_keep_passing_are_no_leaves(monkeypatch):
     """Pedestrians cross the pavement again and again, so their colours come back in all parts of the clip."""
     clip = make_surveillance(200, 240, 320, illumination=0.25, random_state=11)
     assert f_measure(masks_of(BackgroundModel().fit(clip.frames), clip.frames), clip.masks) > 0.94
-    tuned(monkeypatch, "leaves", lasting=-1.0)
+    tuned(monkeypatch, "leaves", persistence=-1.0)
     assert f_measure(masks_of(BackgroundModel().fit(clip.frames), clip.frames), clip.masks) < 0.85
 
 

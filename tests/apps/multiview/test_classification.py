@@ -1,7 +1,10 @@
 """The classifier of views and codes side by side."""
 
+import itertools
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
@@ -52,9 +55,40 @@ def test_features_may_have_equal_variance(rng):
     others = rng.random((200, 3)) @ rng.random((3, 22)) + 0.05 * rng.random((200, 22))
     views = {"a": np.hstack([others[:, :12], faint]), "b": others[:, 12:]}
     train, test = ({name: X[start::2] for name, X in views.items()} for start in (0, 1))
-    classifier = fitted(train, y[::2])
+    model = MultiviewNMF(3, loss="frobenius", max_iter=60, random_state=0).fit(train)
+    classifier = ViewClassifier(model, roots=False).fit(train, y[::2])
     assert (classifier.predict(test) == y[1::2]).mean() > 0.95
     assert (classifier.predict({"a": test["a"]}) == y[1::2]).mean() > 0.95
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constant_features_do_not_blow_up(rng, dtype):
+    """A column of ones beside views in which one entry of each row is 1 varies by rounding alone."""
+    y = rng.integers(3, size=301)
+    classes = np.hstack([np.eye(3)[y], np.ones((301, 1))])
+    views = {"a": classes, "b": np.hstack([np.eye(3)[np.where(rng.random(301) < 0.2, 0, y)], np.ones((301, 1))])}
+    views = {name: X.astype(dtype) for name, X in views.items()}
+    classifier = fitted(views, y, n_components=1)
+    for scaling in itertools.product((False, True), repeat=2):
+        classifier._scaling = type(classifier._scaling)(*scaling)
+        classifier._svms = {}
+        assert (classifier.predict({"a": views["a"]}) == y).mean() == 1
+
+
+def test_equal_samples_are_learnt_whatever_their_class():
+    views = {"a": np.ones((40, 50)), "b": np.full((40, 60), 2.0)}
+    assert set(fitted(views, np.arange(40) % 2, n_components=1).predict(views)) <= {0, 1}
+
+
+def test_what_cannot_be_learnt_or_judged_is_refused(made):
+    (train, test), y, _ = made
+    classifier = fitted(train, y)
+    with pytest.raises(ParameterError, match="y must have two classes or more; got one"):
+        classifier.fit(train, np.zeros_like(y))
+    with pytest.raises(ParameterError, match="views must hold at least one view; got none"):
+        classifier.predict({})
+    with pytest.raises(NotFittedError):
+        ViewClassifier(classifier.model).predict(test)
 
 
 def test_a_view_may_be_missing(made):

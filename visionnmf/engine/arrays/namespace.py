@@ -1,4 +1,7 @@
-"""The library and the device of an array, copies between it and NumPy, sums, compiled functions, and chunks of rows."""
+"""The library and the device of an array, copies between it and NumPy, sums, compiled functions, and chunks of rows.
+
+The sums are those of NumPy and sparse arrays as well.
+"""
 
 from __future__ import annotations
 

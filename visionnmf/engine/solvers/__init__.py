@@ -1,1 +1,1 @@
-"""One file an algorithm; the table in :mod:`..solving` lists them and says what each can do."""
+"""Each file holds one algorithm; the table in :mod:`..solving` lists them and says what each can do."""

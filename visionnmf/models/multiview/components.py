@@ -1,6 +1,6 @@
 """Components and codes of scaled views: a plain fit, then one with penalties or bounds of whole views.
 
-:class:`CodesPrior` has what the codes of training samples say of other samples.
+:class:`CodesPrior` holds the mean and the covariance of the training codes, by which missing views are predicted.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from visionnmf.models.penalty import Penalty
 from .views import Views, dense, row_slices
 
 __all__ = [
-    *("SHARE", "CodesPrior", "Components", "GroupSparsity", "find_all_codes", "find_view_codes", "fit_components"),
-    *("learn_prior", "second_iterations", "warn_once"),
+    *("RECONSTRUCTED", "SHARE", "CodesPrior", "Components", "GroupSparsity"),
+    *("find_all_codes", "find_view_codes", "fit_components", "learn_prior", "second_iterations", "warn_once"),
 ]
 
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ RIDGE = 0.5  # of both factors where single entries are missing, in units of the
 GAPS = 0.1  # share of missing entries at which the ridge is whole
 ENTRIES = 3  # entries that are there for each component, of a sample and of a feature, at which the ridge is whole
 LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
-BLOCK = 1 << 20  # entries of a reconstruction that are in memory at the same time
+RECONSTRUCTED = 1 << 20  # entries of a reconstruction that are in memory at the same time
 SHARE = 6  # minimum number of samples for each component of the small fits that help the main one
 
 
@@ -152,7 +152,7 @@ def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
     spread = codes - mean
     # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
     left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
-    step = max(1, BLOCK // H.shape[1])
+    step = max(1, RECONSTRUCTED // H.shape[1])
     for start in range(0, len(views), step):
         rows = slice(start, start + step)
         part = views.rows(rows)

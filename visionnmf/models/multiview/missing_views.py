@@ -17,7 +17,16 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import find_loss
 from visionnmf.models.nmf import NMF
 
-from .components import SHARE, CodesPrior, Components, GroupSparsity, find_view_codes, fit_components, learn_prior
+from .components import (
+    RECONSTRUCTED,
+    SHARE,
+    CodesPrior,
+    Components,
+    GroupSparsity,
+    find_view_codes,
+    fit_components,
+    learn_prior,
+)
 from .views import Views, dense, row_slices
 
 __all__ = ["complete_codes", "complete_views", "fill_entries", "fill_views", "fit_part"]
@@ -26,7 +35,6 @@ Array = NDArray[Any]
 
 CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
 LEAST = 0.01  # of the mean code's reconstruction: the minimum that is filled in if the loss is infinite at 0
-BLOCK = 1 << 20  # entries of a reconstruction that are in memory at the same time
 
 
 @one_blas_thread()
@@ -55,7 +63,7 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
             weighted = prior.covariance @ (parts[:, there] / noise[there])
             gain = _solve(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
         members = np.flatnonzero(which.ravel() == p)
-        step = max(1, BLOCK // H.shape[1])
+        step = max(1, RECONSTRUCTED // H.shape[1])
         for start in range(0, len(members), step):
             rows = members[start : start + step]
             own = data[rows]

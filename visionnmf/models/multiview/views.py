@@ -202,6 +202,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
     framed = tuple(map(is_frame, given.values()))
+    # A frame of polars has names of columns but no index.
     features = [feature_names(view) if hasattr(view, "columns") else None for view in given.values()]
     keys = X.columns.unique(0) if form == "frame" else X
     numbered = tuple(isinstance(key, Integral) and not isinstance(key, bool) for key in keys) if form != "list" else ()
@@ -465,7 +466,7 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def in_dask(X: Any) -> bool:
-    """Return whether views, in any form that a fit takes, are Dask arrays, or one of them is."""
+    """Return whether views, in any form that a fit takes, hold at least one Dask array."""
     return any(map(is_dask, listed_views(X)))
 
 
