@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from visionnmf import NMF, Penalty
 from visionnmf.exceptions import ParameterError, TooLargeError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 da = pytest.importorskip("dask.array")
 
 RNG = np.random.default_rng(0)
@@ -200,7 +202,6 @@ def test_negative_numbers_in_sparse_blocks_are_refused():
         NMF(2, loss="frobenius").fit(in_blocks(-COUNTS).map_blocks(sp.csr_matrix))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"loss": "huber", "fit": {"weights": WEIGHTS}}, {"loss": "frobenius"}])
 def test_blocks_that_do_not_fit_into_memory_go_to_files_and_give_the_same_result(monkeypatch, tmp_path, options):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -228,7 +229,6 @@ def test_too_large_blocks_and_a_full_disk_are_refused_with_a_cure(monkeypatch):
         NMF(2).fit(in_blocks(X))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "weighted"), [("manhattan", False), ("manhattan", True), ("frobenius", False)])
 def test_the_estimated_memory_is_what_a_fit_takes(loss, weighted):
     big = np.random.default_rng(0).random((40_000, 300), np.float32)

@@ -8,6 +8,8 @@ from visionnmf import MultiviewNMF
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview import dask_views
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 da = pytest.importorskip("dask.array")
 
 RNG = np.random.default_rng(0)

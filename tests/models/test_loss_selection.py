@@ -17,6 +17,8 @@ from sklearn.utils import check_random_state
 from visionnmf import NMF, MultiviewNMF, load_model, select_loss, select_rank
 from visionnmf.exceptions import ParameterError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 FOUR = NMF(4, max_iter=100)
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
 
@@ -36,20 +38,17 @@ def test_kullback_leibler_for_counts(low_rank, rng):
     assert select_loss(X, estimator=FOUR, random_state=0).loss == "kullback-leibler"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_the_manhattan_loss_for_lost_entries(share, low_rank, rng):
     X = np.where(rng.random(low_rank.shape) < share, low_rank.max(), low_rank)
     assert select_loss(X, estimator=FOUR, random_state=0).loss == "manhattan"
 
 
-@pytest.mark.slow
 def test_least_squares_for_data_of_which_half_is_zero():
     X = load_digits().data[:400]
     assert select_loss(X, estimator=NMF(10, max_iter=100), random_state=0).loss == "frobenius"
 
 
-@pytest.mark.slow
 def test_the_table_of_losses_and_the_guide_name_least_squares_for_such_data():
     assert re.search(r"frobenius .*; half-zero data such as digits\n", NMF.__doc__)
     assert 'take `loss="frobenius"`' in GUIDE.partition("about half the entries are zero\n")[2].partition("\n## ")[0]
@@ -82,7 +81,6 @@ def test_scores_are_errors_at_hidden_entries_that_some_loss_predicts(low_rank, r
     assert expected[0] <= expected[1] and found.loss == found.losses[0]
 
 
-@pytest.mark.slow
 def test_missing_entries_are_neither_shown_nor_asked_for(low_rank, rng):
     gaps = rng.random(low_rank.shape) < 0.2
     of_nan = clone(FOUR).set_params(missing_values=np.nan)
