@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
 from .classifiers import Labels
@@ -54,9 +55,7 @@ class Discriminant(BaseEstimator):
     def distances(self, X: Array) -> Array:
         """Return the distance of each image from each person, (n_images, n_people)."""
         # `projection_` (n_pixels, n_kept) has the discriminants, and `means_` (n_people, n_kept) the projected means.
-        rows = X @ self.projection_
-        squares = (rows**2).sum(axis=1)[:, None] - 2 * rows @ self.means_.T + (self.means_**2).sum(axis=1)
-        return np.asarray(np.sqrt(np.maximum(squares, 0)))
+        return np.asarray(cdist(X @ self.projection_, self.means_), X.dtype)
 
 
 def _solve(deviations: Array, rows: Array) -> Array:

@@ -9,8 +9,8 @@ from helpers import SHAPE, made_faces, rows
 from visionnmf import NMF
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.quick_model import QuickModel
+from visionnmf.engine import solving
 from visionnmf.exceptions import ParameterError
-from visionnmf.models import nmf as _nmf
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -68,8 +68,10 @@ def test_a_quick_model_refuses_images_of_which_nothing_counts(rng):
 def test_no_model_is_measured(rng, monkeypatch):
     """The optimality took a tenth of the time, and nobody read it."""
     measured = []
-    true = _nmf.optimality
-    monkeypatch.setattr(_nmf, "optimality", lambda *given: measured.append(1) or true(*given))
+    true = solving.optimality
+    monkeypatch.setattr(solving, "optimality", lambda *given: measured.append(1) or true(*given))
+    NMF(2, random_state=0).fit(rng.random((6, 5)))
+    assert measured.pop()  # of a usual fit it is measured
     images, labels = made_faces(rng, 5, 4)
     recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), labels)
     assert not measured and np.isnan(recognizer.model_.optimality_)
