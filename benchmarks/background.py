@@ -6,6 +6,7 @@
     python benchmarks/background.py leaves          leaves before the sky, chosen for each clip on the others
     python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
     python benchmarks/background.py robust          two clips that are spoilt on purpose
+    python benchmarks/background.py small           all clips reduced to some tens of pixels
     python benchmarks/background.py pictures DIR    frame | background | mask | truth, a PNG for each clip
 
 The clips are research data that the project does not ship: see visionnmf.datasets.local. Only mask values 0 and 50
@@ -63,6 +64,8 @@ WITH_MASKS = [name for name in MASKED_VIDEOS if name != EMPTY]
 LIVE = [name for name in MASKED_VIDEOS if not name.startswith("ucsd_") and name != EMPTY]  # those have 30 frames
 LONG = 300  # frames
 ROBUST = ["cdnet_highway", "sbi_highwayii"]
+SMALL = (40, 80, 120)  # pixels of the longer side
+SMALL_MASKS = 30  # a clip
 
 
 def temporal_median(video: MaskedVideo) -> Frames:
@@ -379,6 +382,31 @@ def robust() -> None:
             print(f"| {name} | {what} |", " | ".join(f"{score:.3f}" for score in scores), "|", flush=True)
 
 
+def reduced(video: MaskedVideo, side: int) -> MaskedVideo:
+    """Return a clip whose longer side has so many pixels, with evenly spaced masks."""
+    height, width = video.frames.shape[1:3]
+    size = round(width * side / max(height, width)), round(height * side / max(height, width))
+    picks = slice(None, None, max(1, len(video.gt_index) // SMALL_MASKS))
+    frames = np.stack([cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in video.frames])
+    masks = [cv2.resize(mask, size, interpolation=cv2.INTER_NEAREST) for mask in video.gt_masks[picks]]
+    return dataclasses.replace(video, frames=frames, gt_index=video.gt_index[picks], gt_masks=np.stack(masks))
+
+
+def small() -> None:
+    """Print F on clips that are reduced, with and without enlarging frames for learning, beside the peers."""
+    peers = ("visionnmf", "median", "MOG2 tuned", "KNN tuned")
+    print("\n| longer side | clip | not enlarged |", " | ".join(peers), "|\n| --- | --- |", "--- | " * (len(peers) + 1))
+    for side in SMALL:
+        rows = []
+        for name in WITH_MASKS:
+            clip = reduced(load_video_with_masks(name), side)
+            with changed("small_frames.small", 0):
+                scores = [f_measure(count(ours(clip), clip.gt_masks))]
+            rows.append([*scores, *(f_measure(count(METHODS[peer](clip), clip.gt_masks)) for peer in peers)])
+            print(f"| {side} | {name} |", " | ".join(f"{score:.3f}" for score in rows[-1]), "|", flush=True)
+        print(f"| **{side}** | **mean** |", " | ".join(f"**{mean:.3f}**" for mean in np.mean(rows, axis=0)), "|")
+
+
 PARTS = {
     "leaves": leaves,
     "live": live,
@@ -386,6 +414,7 @@ PARTS = {
     "table": table,
     "sensitivity": sensitivity,
     "robust": robust,
+    "small": small,
     "pictures": pictures,
 }
 QUICK = {
@@ -396,6 +425,8 @@ QUICK = {
     "LEAVES_CHOICES": {"leaves.survives": (-1.0, 0.16)},
     "LEAFY": range(6, 7),
     "ROBUST": ["sbi_cavignal"],
+    "SMALL": (40,),
+    "SMALL_MASKS": 3,
     "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
     "CHOSEN_ON": ("sbi_cavignal",),
     "STRIDE": 20,

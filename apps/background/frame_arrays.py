@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +19,9 @@ from . import tuning
 from .kernels import mean_over_channels, select_next_rank, select_rank
 
 __all__ = [
-    *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
-    *("frame_difference", "temporal_median", "to_uint8", "within"),
+    *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_enlargement"),
+    *("check_model_size", "enlarged", "enlargement", "frame_difference", "reduced", "reduced_mask"),
+    *("temporal_median", "to_uint8", "within"),
 ]
 
 FrameArray = NDArray[np.uint8]
@@ -117,6 +119,40 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
             f"frame {index} must be from 0 to 1 in floating point; got {low:g} to {high:g}; divide by its white"
         )
     return (frame * 255).round().astype(np.uint8)
+
+
+def enlargement(shape: tuple[int, ...]) -> int:
+    """Return how many times as high and wide frames of this shape are made: 1, or more if they are small.
+
+    Smoothing, gaps and neighbourhoods have lengths in pixels, chosen for frames in which objects are larger.
+    """
+    small, pixels = tuning.TUNING.small_frames, shape[0] * shape[1]
+    return 1 if pixels >= small.small else round(math.sqrt(small.enlarged / pixels))
+
+
+def enlarged(picture: NDArray[Any], times: int) -> NDArray[Any]:
+    """Return a picture (height, width[, channels]) in which each pixel is a square of `times` by `times` pixels."""
+    return picture if times == 1 else picture.repeat(times, axis=0).repeat(times, axis=1)
+
+
+def reduced(picture: NDArray[Any], times: int) -> NDArray[Any]:
+    """Return the means of squares of `times` by `times` pixels: what :func:`enlarged` has enlarged, as it was."""
+    height, width = picture.shape[0] // times, picture.shape[1] // times
+    if times == 1:
+        return picture
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), picture.dtype)
+
+
+def reduced_mask(mask: FrameArray, times: int) -> FrameArray:
+    """Return a mask (height, width) that is 255 where at least half of a square of the enlarged one is."""
+    return mask if times == 1 else np.where(reduced(mask, times) > 127, np.uint8(255), np.uint8(0))
+
+
+def check_enlargement(noise: Floats, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless the noise of the pixels (height, width) is that of frames of `shape`, enlarged."""
+    times = noise.shape[0] // shape[0]
+    if times < 1 or noise.shape != (times * shape[0], times * shape[1]):
+        raise ValueError("the noise must be that of enlarged frames, a whole number of times as high and wide")
 
 
 def to_uint8(values: NDArray[Any]) -> FrameArray:

@@ -243,13 +243,14 @@ def find_shift(frame, level, shift, steps, outlier, cap):  # type: ignore[no-unt
 
 
 @kernel
-def measure_residuals(clip, caps, limit, residual, size, means, energy, above, start):  # type: ignore[no-untyped-def]
+def measure_residuals(clip, caps, limit, residual, size, found, energy, above, start):  # type: ignore[no-untyped-def]
     """Measure the residuals of the picked frames of a `clip` at a block of m pixels that begins at `start`.
 
-    The residual is the frame less its background, see :class:`ModelledFrames`. `means` (k, n_pixels) gets its mean over
-    channels in eighths of a grey level, held between ``-caps[0]`` and ``caps[0]``. The sum over frames of mean squares,
-    each at most ``caps[1] ** 2``, is added to `energy` (n_pixels,), and the number of frames whose mean square is above
-    `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
+    The residual is the frame less its background, see :class:`ModelledFrames`. `found` are two arrays that get it in
+    eighths of a grey level, held between ``-caps[0]`` and ``caps[0]``: its mean over channels (k, n_pixels), and itself
+    (k, n_pixels * n_channels). The sum over frames of mean squares, each at most ``caps[1] ** 2``, is added to `energy`
+    (n_pixels,), and the number of frames whose mean square is above `limit` (n_pixels,) to `above` (n_pixels,).
+    `residual` (m * n_channels,) and `size` (2, m) are scratch.
     """
     # shapes: (n, n_pixels, n_channels), (k,), (r, n_pixels, n_channels) and (r, n)
     frames, picks, H, codes = clip
@@ -263,8 +264,10 @@ def measure_residuals(clip, caps, limit, residual, size, means, energy, above, s
     bound, count = limit[start : start + m], above[start : start + m]
     for i in range(len(picks)):
         t = picks[i]
-        shown = means[i, start : start + m]
+        shown, colours = found[0][i, start : start + m], found[1][i, first : first + m * n_channels]
         _subtract_background(values, components, codes, t, first, residual)
+        for j in range(m * n_channels):
+            colours[j] = np.int16(np.rint(np.float32(8) * min(max(residual[j], -highest), highest)))
         for p in range(m):
             mean[p] = square[p] = 0
         for c in range(n_channels):

@@ -21,6 +21,14 @@ class SampleTuning:
 
 
 @dataclass(frozen=True)
+class SmallFramesTuning:
+    """Small frames, which are enlarged to about the size that lengths in pixels were chosen for."""
+
+    small: int = 160 * 120  # pixels: frames with fewer are enlarged
+    enlarged: int = 240 * 180  # pixels that they then have, about
+
+
+@dataclass(frozen=True)
 class NoiseTuning:
     """The noise of a pixel: the unit in which residuals are measured."""
 
@@ -217,6 +225,7 @@ class Tuning:
     """All constants, by part."""
 
     sample: SampleTuning = SampleTuning()
+    small_frames: SmallFramesTuning = SmallFramesTuning()
     noise: NoiseTuning = NoiseTuning()
     learning: LearningTuning = LearningTuning()
     illumination: IlluminationTuning = IlluminationTuning()

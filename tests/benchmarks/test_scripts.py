@@ -47,7 +47,7 @@ NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
 SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
-    "background": ["leaves", "live", "masks", "table", "sensitivity", "robust", "pictures"],
+    "background": ["leaves", "live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "cluster": ["speed", "killed", "upload"],
     "face_peers": ["peers"],

@@ -40,7 +40,10 @@ class DynamicBackground:
 
 
 def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """Return a residual of `shape` (height, width), which keeps its signs, smoothed and at half the size."""
+    """Return a residual (height, width[, channels]), which keeps its signs, smoothed and at half the size.
+
+    `shape` is (height, width).
+    """
     dynamic = tuning.TUNING.dynamic_background
     height, width = shape
     half = cv2.resize(residual, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
@@ -49,14 +52,15 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     return np.asarray(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma), np.float32)
 
 
-def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, NDArray[np.uint8]]:
+def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.uint8]]:
     """Measure the residuals, frame less background, over the k frames that are picked.
 
-    Returns the smoothed residuals (k, height / 2, width / 2) in grey levels, the mean energies (height,
-    width), each capped at ``cap ** 2``, and in how many frames the root mean square over channels is above `limit`
-    (height, width).
+    Returns the smoothed means over channels (k, height / 2, width / 2) in grey levels; the mean energy of what is
+    smoothed channel by channel (height / 2, width / 2), and that of the residual as it is (height, width), of which a
+    square counts up to ``smooth_cap ** 2`` and ``cap ** 2``; and in how many frames the root mean square over channels
+    is above `limit` (height, width). A red car on a grey road is as bright as the road: its mean is 0, its colour not.
     """
-    # In what is smoothed, the mean over channels counts up to `mean_cap`; in the energy, the residual up to `cap`.
+    # In what is smoothed, the residual and its mean over channels count up to `mean_cap`.
     dynamic = tuning.TUNING.dynamic_background
     shape, picks = limit.shape, clip.picks
     n_pixels, channels = clip.frames.shape[1:]
@@ -64,27 +68,31 @@ def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, NDArr
     squared = (limit * limit).ravel()
     held = max(1, dynamic.held // n_pixels)  # frames that are measured at a time, to bound the memory
     smooth = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
-    means = np.empty((held, n_pixels), np.int16)
+    kept = np.zeros_like(smooth[0])
+    means, colours = np.empty((held, n_pixels), np.int16), np.empty((held, n_pixels * channels), np.int16)
     for first in range(0, len(picks), held):
         some = clip._replace(picks=picks[first : first + held])
 
         def fill(some: ModelledFrames, block: tuple[int, int]) -> None:
             """Measure the residuals of some frames at a block of pixels.
 
-            Fills `means`, the residuals' means over channels; adds to `energy` the mean squares, and to `above` 1 where
-            these exceed `squared`. Means and squares are capped, so that few large residuals do not decide.
+            Fills `colours`, the residuals, and `means`, their means over channels; adds to `energy` the mean squares,
+            and to `above` 1 where these exceed `squared`. All are capped, so that few large residuals do not decide.
             """
             m = block[1] - block[0]
             scratch = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             caps = dynamic.mean_cap, dynamic.cap
-            measure_residuals(some, caps, squared, *scratch, means, energy, above, block[0])
+            measure_residuals(some, caps, squared, *scratch, (means, colours), energy, above, block[0])
 
         map_blocks(partial(fill, some), blocks(n_pixels, dynamic.block_pixels))
-        for result, mean in zip(smooth[first : first + held], means, strict=False):
+        for result, mean, colour in zip(smooth[first : first + held], means, colours, strict=False):
             result[:] = smoothed(mean.reshape(shape), shape)
+            each = smoothed(colour.reshape(*shape, channels), shape).reshape(*kept.shape, channels) / 8
+            kept += (np.minimum(np.abs(each), dynamic.smooth_cap) ** 2).mean(axis=2)
     smooth /= 8  # the means are in eighths of a grey level
+    kept /= len(picks)
     energy /= len(picks)
-    return smooth, energy.reshape(shape), above.reshape(shape)
+    return smooth, kept, energy.reshape(shape), above.reshape(shape)
 
 
 def _rank(quantile: float, count: int) -> int:
@@ -124,14 +132,15 @@ def find_dynamic_background(
         return None
     asked = min(n, dynamic.frames, max(dynamic.fewest_frames, dynamic.values // n_pixels))
     clip = ModelledFrames(frames, np.linspace(0, n - 1, asked).round().astype(int), H, Wt)  # evenly spaced frames
-    # Smoothed residuals of the k frames that are measured (k, height / 2, width / 2); the mean energy of the residual,
-    # and the number of frames in which it is above the usual noise, both (height, width).
+    # Smoothed residuals of the k frames that are measured (k, height / 2, width / 2), and the mean energy that survives
+    # smoothing (height / 2, width / 2); the mean energy of the residual, and the number of frames in which it is above
+    # the usual noise, both (height, width).
     limit = dynamic.restless * scale
     # A little below the limit, so that rounding loses no pixel: `above` only says for which ones `_restless` computes
     # a quantile of the residual.
-    smooth, energy, above = _measure(clip, 0.999 * limit)
+    smooth, kept, energy, above = _measure(clip, 0.999 * limit)
     # How certain it is (0 to 1) that a pixel moves in place: its differences cancel, or two colours alternate.
-    share = _restless(clip, limit, smooth, energy, above)
+    share = _restless(clip, limit, kept, energy, above)
     median = np.median(smooth, axis=0)
     smooth -= median
     share = np.maximum(share, _alternating(clip, smooth, energy))
@@ -149,27 +158,23 @@ def find_dynamic_background(
     return DynamicBackground(share, wide, smooth_noise, usual)
 
 
-def _restless(clip: ModelledFrames, limit: Floats, smooth: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
+def _restless(clip: ModelledFrames, limit: Floats, kept: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
     """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
 
     Little of the residual's energy survives smoothing there, and the residual is above `limit`, a multiple of the
     noise, in many of the k frames that are measured. `limit`, `energy`, the mean square of the residual, and `above`,
-    the number of frames in which it is about `limit` or more, are (height, width); `smooth` are the smoothed residuals
-    (k, height / 2, width / 2).
+    the number of frames in which it is about `limit` or more, are (height, width); `kept` (height / 2, width / 2) is
+    the energy that survives.
     """
     dynamic = tuning.TUNING.dynamic_background
     height, width = limit.shape
     asked = len(clip.picks)
-    kept = np.zeros_like(smooth[0])  # mean energy of the smoothed residual
-    for each in smooth:
-        kept += np.minimum(np.abs(each), dynamic.smooth_cap) ** 2
-    kept /= asked
     times = max(1.0, width / dynamic.width)
     # sides of squares in pixels, odd so that they have a middle
     box, feather = (int(side * times) | 1 for side in (dynamic.neighbourhood, dynamic.feather))
     # Share of the energy in a neighbourhood that survives smoothing.
-    survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
-    survives /= cv2.blur(energy, (box, box)) + dynamic.energy
+    whole = np.asarray(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
+    survives = cv2.blur(whole, (box, box)) / (cv2.blur(energy, (box, box)) + dynamic.energy)
     # The quantile of the residual over frames exceeds the limit only where so many frames do: it is computed there.
     restless = above >= asked - _rank(dynamic.restless_frames, asked)
     times_limit = _quantile(clip, dynamic.restless_frames, (survives < dynamic.survives) & restless) / limit

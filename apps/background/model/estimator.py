@@ -12,6 +12,7 @@ so that what passes in front of a pixel less than half the time does not count. 
   because foreground that passes all the time inflates them. The lower bound stands for shadows and reflections, which
   are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.mask`).
 - **Illumination components** and **codes by consensus** (:mod:`.learning`).
+- **Small frames** are enlarged, and results reduced: lengths in pixels were chosen for frames of usual size.
 - **Camera shake** (:mod:`.camera_shake`), **dynamic background** (:mod:`.dynamic_background`) and **alternating modes**
   (:mod:`.alternating_modes`).
 - **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
@@ -36,6 +37,10 @@ from visionnmf.apps.background.frame_arrays import (
     FrameSample,
     Separated,
     as_frames,
+    check_enlargement,
+    enlarged,
+    reduced,
+    reduced_mask,
     temporal_median,
     to_uint8,
 )
@@ -149,6 +154,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
         # `_learnt` is what `learn_background` returned before the model was saved
+        check_enlargement(self._learnt.noise_scale, self.frame_shape_)
         if self._learnt.registration is not None:  # what frames are registered to, because the camera shakes
             self._learnt.registration.check()
         self._derive()
@@ -156,6 +162,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     def _derive(self) -> None:
         """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file."""
         learnt = self._learnt
+        shape = (*learnt.noise_scale.shape, *self.frame_shape_[2:])  # of the frames that were learnt
+        times = self._times = shape[0] // self.frame_shape_[0]  # more than 1 if small frames were enlarged
         n_components = self.n_components_ = len(learnt.H)
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
@@ -167,11 +175,12 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         self._near = learnt.near()
         self._chosen_H = learnt.H[:, learnt.chosen].reshape(n_components, -1)
         self._candidates = with_median(learnt.Wt)
-        self.components_ = learnt.H.reshape(n_components, *self.frame_shape_)
+        components = learnt.H.reshape(n_components, *shape)
+        self.components_ = components if times == 1 else np.stack([reduced(each, times) for each in components])
         self.codes_ = np.ascontiguousarray(learnt.Wt.T)
-        self.noise_scale_ = learnt.noise_scale
+        self.noise_scale_ = reduced(learnt.noise_scale, times)
         self.temporal_median_ = learnt.median.reshape(self.frame_shape_)
-        self.background_ = background.reshape(self.frame_shape_)
+        self.background_ = reduced(background.reshape(shape), times)
 
     def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
         """Separate frames into background and foreground, each frame independently of the others.
@@ -200,7 +209,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
         # How many frames may wait: two a thread, or fewer large ones, but at least one a thread.
-        ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self.noise_scale_.size))
+        ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self._learnt.noise_scale.size))
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
                 for index, frame in enumerate(as_frames(frames, self.frame_shape_)):
@@ -220,19 +229,20 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         `index` is the position of the frame among those that `apply` got. `_learnt` has the components `H`
         (n_components, n_pixels, channels) and the pixels that determine codes, `chosen`; `_decision` makes the mask.
         """
-        height, width = self.frame_shape_[:2]
         registration = self._learnt.registration  # None if the camera stands still
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
         registered = shifted(frame, shift) if registration is not None else frame
-        pixels = np.ascontiguousarray(registered).reshape(height * width, -1)
+        large = enlarged(registered, self._times)
+        pixels = np.ascontiguousarray(large).reshape(self._learnt.noise_scale.size, -1)
         X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
         # Codes come from the few chosen pixels, of which _chosen_H are the components, _near the residuals that count
         # as explained, and _candidates the codes to start from.
         codes = find_codes(X, self._chosen_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
         show_background(self._learnt.H, np.ascontiguousarray(codes), background)
-        shown = background.reshape(self.frame_shape_)
-        mask = self._decision.mask(registered, shown, float(self.threshold))
+        shown = background.reshape(large.shape)
+        mask = self._decision.mask(large, shown, float(self.threshold))
+        shown, mask = reduced(shown, self._times), reduced_mask(mask, self._times)
         if registration is not None:
             back = -shift[0], -shift[1]
             shown, mask = shifted(shown, back), shifted(mask, back, mask=True)

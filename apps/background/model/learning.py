@@ -26,6 +26,8 @@ from visionnmf.apps.background.frame_arrays import (
     Floats,
     FrameArray,
     FrameSample,
+    enlarged,
+    enlargement,
     frame_difference,
     temporal_median,
     to_uint8,
@@ -44,12 +46,12 @@ __all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
 
 @dataclass(frozen=True)
 class LearntBackground:
-    """What :func:`learn_background` found."""
+    """What :func:`learn_background` found, of frames that were enlarged if they are small; `median` is as they came."""
 
     H: Floats  # (n_components, n_pixels, channels): the components
     Wt: Floats  # (n_components, n): codes of the learnt frames, one a column
     noise_scale: Floats  # (height, width): noise of each pixel in masks, in grey levels; half of them at the floor
-    median: FrameArray  # (n_pixels, channels): temporal median of the frames
+    median: FrameArray  # (height * width of a frame as it came, channels): temporal median of the frames
     chosen: NDArray[np.intp]  # the pixels that determine codes
     dynamic: DynamicBackground | None = None  # where the background moves
     registration: Registration | None = None  # what frames are registered to where the camera shakes
@@ -81,6 +83,13 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
         _register(registration, frames.reshape(n, *shape, -1))
         median = temporal_median(frames)
         _set_changes(changes, frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shake
+    times = enlargement(shape)
+    if times > 1:  # the median of enlarged frames is the enlarged median, as below that of their changes
+        frames = np.stack([enlarged(frame, times) for frame in frames.reshape(n, *shape, -1)])
+        changes = np.stack([enlarged(change, times) for change in changes])
+        median = enlarged(median.reshape(*shape, -1), times)
+        n_pixels, shape = changes[0].size, changes.shape[1:]
+        frames, median = frames.reshape(n, n_pixels, -1), median.reshape(n_pixels, -1)
     bounds = tuning.TUNING.noise
     # (height, width), in grey levels; `normal_change` is the median difference from two neighbours for noise of 1
     noise = temporal_median(changes) / bounds.normal_change

@@ -1,4 +1,7 @@
-"""Files of background models: the components, their codes, the noise of each pixel, and what the scene needs."""
+"""Files of background models: the components, their codes, the noise of each pixel, and what the scene needs.
+
+Small frames are enlarged before they are learnt: "rows" and "columns" are those of enlarged frames.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,21 @@ __all__ = ["FILE", "load_estimator", "save"]
 
 DYNAMIC = Record(
     {
-        "share": Array("float32", "height width", low=0, high=1),
-        "noise": Array("float32", "height width", low=1),
-        "smooth_noise": Array("float32", "height width", low=1),
-        "usual": Array("float32", "height width", low=-255, high=255),
+        "share": Array("float32", "rows columns", low=0, high=1),
+        "noise": Array("float32", "rows columns", low=1),
+        "smooth_noise": Array("float32", "rows columns", low=1),
+        "usual": Array("float32", "rows columns", low=-255, high=255),
     },
     DynamicBackground,
 )
 REGISTRATION = Record({"scene": Array("float32", "height width", low=0, high=255)}, Registration)
 LEARNT = Record(
     {
-        "H": Array("float32", "components height*width channels", low=0),
+        "noise_scale": Array("float32", "rows columns", above=0),
+        "H": Array("float32", "components rows*columns channels", low=0),
         "Wt": Array("float32", "components frames", low=0),
-        "noise_scale": Array("float32", "height width", above=0),
         "median": Array("uint8", "height*width channels"),
-        "chosen": Array("int64", "chosen", low=0, below="height*width", increasing=True),
+        "chosen": Array("int64", "chosen", low=0, below="rows*columns", increasing=True),
         "dynamic": Maybe(DYNAMIC),
         "registration": Maybe(REGISTRATION),
     },

@@ -14,6 +14,7 @@ approximation, one step a frame.
 - **Alternative.** Beside the scene each pixel has one other value, and both have the weight that supported them. The
   alternative that has stood still for longer, the past forgotten, becomes the scene: something that was put there and
   stays, or the ghost of someone who has left.
+- **Small frames** are enlarged, and results reduced, as in the batch model.
 - **Camera shake.** Where the camera shakes during the warm-up, all frames are registered to the scene of that time.
 - **A new scene.** Where most of the picture is still and no gain explains it for a second, the past is forgotten.
 - **Noise and mask** are those of the batch model (:mod:`.mask`).
@@ -34,7 +35,18 @@ from sklearn.base import BaseEstimator
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
+from visionnmf.apps.background.frame_arrays import (
+    Floats,
+    FrameArray,
+    FrameSample,
+    Separated,
+    as_frames,
+    check_enlargement,
+    enlarged,
+    enlargement,
+    reduced,
+    reduced_mask,
+)
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision, camera_floor
@@ -179,6 +191,12 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """
         self._check_parameters()
         self.frame_shape_ = scene.shape
+        times = enlargement(scene.shape)
+        scene, noise = enlarged(np.asarray(scene), times), enlarged(np.asarray(noise), times)
+        return self._start(scene, noise, enlarged(weight, times) if isinstance(weight, np.ndarray) else weight)
+
+    def _start(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
+        """Start from what :meth:`start_from` takes, enlarged if frames of the shape `frame_shape_` are small."""
         height, width = scene.shape[:2]
         self._scene = np.array(scene, np.float32).reshape(height, width, -1)  # (height, width, channels), grey levels
         self._alternative = np.zeros_like(self._scene)  # the one other value of each pixel
@@ -209,6 +227,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _restored(self) -> None:
         """Check what was read from a file: a model that has seen frames needs the latest one, `_before`."""
         self._check_parameters()
+        check_enlargement(self._noise, self.frame_shape_)
         if (self._before is None) != (self.n_frames_seen_ == 0):
             raise ValueError("the latest frame is missing, or there was none")
         if self._registration is not None:  # what frames are registered to, because the camera shakes
@@ -268,10 +287,13 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         # How much evidence each pixel of the scene has: the sampled frames that it explains. Each counts less than one
         # frame (`start_weight`), because it is learnt from again below.
         support = np.zeros(len(scene), np.float32)
-        for frame in sample.taken()[0]:  # the frames, without their positions
+        times = enlargement(self.frame_shape_)
+        for seen in sample.taken()[0]:  # the frames, without their positions
+            frame = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
             explained = (np.abs(frame - scene) < near).all(axis=1)
             support += np.float32(tuning.TUNING.online.start_weight) * explained
-        self.start_from(scene.reshape(self.frame_shape_), learnt.noise_scale, support.reshape(self.frame_shape_[:2]))
+        shape = learnt.noise_scale.shape
+        self._start(scene.reshape(*shape, -1), learnt.noise_scale, support.reshape(shape))
         self._registration = learnt.registration
         held, self._held = self._held, []
         first = self.n_frames_seen_ - len(held)
@@ -295,11 +317,14 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Set background and mask of a registered frame; then update the scene and its alternative in place.
 
         `_scene` and `_alternative`, the one other value of each pixel, are (height, width, channels), `_support` and
-        `_alternative_support` their weights, and `_noise` the standard deviations, all three (height, width). `_chosen`
-        are flat indices of some thousand pixels. `seconds` is the time since the frame before.
+        `_alternative_support` their weights, and `_noise` the standard deviations, all three (height, width); all are
+        of the frame as it is enlarged, if it is small. `_chosen` are flat indices of some thousand pixels. `seconds` is
+        the time since the frame before.
         """
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
+        times = self._noise.shape[0] // self.frame_shape_[0]
+        frame = enlarged(frame, times)
         before = frame if self._before is None else self._before
         change = cv2.absdiff(frame, before)
         if change.ndim == 3:
@@ -307,11 +332,12 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
         self.gain_, explained = self._find_gain(frame)  # the illumination, and the share of pixels that it explains
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
-        self.background_ = shown_scene.reshape(frame.shape)
+        shown_scene = shown_scene.reshape(frame.shape)
+        self.background_ = reduced(shown_scene, times)
         # the least standard deviation that a pixel counts with, which is lower for a camera of little noise
         floor = camera_floor(self._noise.reshape(-1)[self._chosen])
         decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor)
-        self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
+        self.mask_ = reduced_mask(decision.mask(frame, shown_scene, float(self.threshold)), times)
         self._notice_new_scene(moved, explained, seconds)  # such as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         kept = math.exp(-online.rows * seconds / self.forgetting)

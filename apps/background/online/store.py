@@ -12,8 +12,8 @@ from .estimator import OnlineBackgroundModel
 
 __all__ = ["FILE", "load_estimator", "save"]
 
-PIXELS = Array("float32", "height width", low=0)
-COLOURS = Array("float32", "height width channels", low=0)
+PIXELS = Array("float32", "rows columns", low=0)  # of enlarged frames, if they are small
+COLOURS = Array("float32", "rows columns channels", low=0)
 SOURCE = {"name": Text(), **{name: Maybe(Number()) for name in ("every", "start", "frame_rate")}}
 
 STATE = {
@@ -23,8 +23,8 @@ STATE = {
     "_support": PIXELS,
     "_alternative_support": PIXELS,
     "_noise": PIXELS,
-    "_chosen": Array("int64", "places", low=0, below="height*width"),
-    "_before": Maybe(Array("uint8", "height width channels?")),
+    "_chosen": Array("int64", "places", low=0, below="rows*columns"),
+    "_before": Maybe(Array("uint8", "rows columns channels?")),
     "_registration": Maybe(REGISTRATION),
     "_unexplained": Number(low=0),
     "source_": Maybe(Record(SOURCE)),  # set by `follow_source`

@@ -89,8 +89,9 @@ def test_a_second_light_is_kept_only_where_it_is_needed(cloudy, monkeypatch, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("grey", [False, True])
-def test_a_lamp_that_lights_a_small_part_of_the_scene_now_and_then_is_light(street, grey):
-    away = (np.mgrid[:96, :128] - np.array([[[40]], [[50]]])) / 16
+def test_a_lamp_that_lights_a_small_part_of_the_scene_now_and_then_is_light(grey):
+    street = make_surveillance(90, 192, 256, random_state=3)
+    away = (np.mgrid[:192, :256] - np.array([[[80]], [[100]]])) / 32
     glow = np.exp(-(away**2).sum(axis=0) / 2)
     on = np.arange(90) // 7 % 3 == 1
     lit = 0.5 * street.frames * (1 + 0.7 * on[:, None, None, None] * glow[None, :, :, None])
@@ -226,11 +227,11 @@ def test_attributes(street):
 
 def room(rng, noise, light):
     """Return frames of a room through which something goes that is 18 grey levels darker, and where it is."""
-    scene = np.clip(light * np.add.outer(np.linspace(0.8, 1.2, 60), np.linspace(0.0, 0.2, 80)), 0, 200)
+    scene = np.clip(light * np.add.outer(np.linspace(0.8, 1.2, 120), np.linspace(0.0, 0.2, 160)), 0, 200)
     frames = np.repeat(scene[None], 40, axis=0)
-    truth = np.zeros((40, 60, 80), bool)
+    truth = np.zeros((40, 120, 160), bool)
     for t in range(0, 40, 8):
-        truth[t, 20:40, 2 + t : 22 + t] = True
+        truth[t, 40:80, 4 + 2 * t : 44 + 2 * t] = True
     frames[truth] -= 18
     return (frames + noise * rng.normal(size=frames.shape)).round().clip(0, 255).astype(np.uint8), truth
 
@@ -410,7 +411,7 @@ def test_of_large_pictures_fewer_are_worked_on(street, monkeypatch):
         return len(street.frames) - len(list(rest))
 
     assert taken() == 9
-    tuned(monkeypatch, "learning", ahead_pixels=street.frames[0, ..., 0].size * 6)
+    tuned(monkeypatch, "learning", ahead_pixels=model._learnt.noise_scale.size * 6)
     assert taken() == 7
     tuned(monkeypatch, "learning", ahead_pixels=1)
     assert taken() == 5

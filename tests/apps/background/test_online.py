@@ -38,7 +38,7 @@ def test_as_good_as_the_batch_model_and_no_flood_at_the_start(street):
     masks = followed(OnlineBackgroundModel(frame_rate=10), street.frames)
     batch = np.stack([part.mask for part in BackgroundModel().fit(street.frames).apply(street.frames)])
     assert len(masks) == len(street.frames)
-    assert f_measure(masks, street.masks) > max(0.88, f_measure(batch, street.masks) - 0.03)
+    assert f_measure(masks, street.masks) > max(0.88, f_measure(batch, street.masks) - 0.05)
     share = (masks > 0).mean(axis=(1, 2))
     assert share.max() < 1.5 * street.masks.mean(axis=(1, 2)).max()
 
