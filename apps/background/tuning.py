@@ -106,6 +106,7 @@ class CameraShakeTuning:
     dark: float = 16.0  # grey levels: darker pixels say little about illumination
     thumbnail: int = 8  # reduction of the pictures that are compared for illumination; shake hardly moves them
     explained: float = 0.2  # of the difference at gradients: shifts that explain less are no shake
+    halves: float = 0.65  # of the displacement: where two halves of the picture differ by more, it is no shake
     fewest_frames: int = 8
     smallest: int = 48  # pixels of the shorter side
 

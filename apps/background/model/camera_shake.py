@@ -2,7 +2,8 @@
 
 The displacement of each frame from the scene is found by Gauss-Newton steps on the squared difference at pixels with
 strong gradients, from coarse to fine. Pixels that differ much have little weight, so that what passes in front does not
-count. Frames are first brought to the illumination of the scene.
+count. Frames are first brought to the illumination of the scene. Waves can look like a shake, too, but not like the
+same in both halves of the picture.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class _Level(NamedTuple):
     down: Floats  # (n_used,): gradients of the scene there, in grey levels for each pixel down and right
     right: Floats
 
+    def at(self, which: NDArray[np.intp]) -> _Level:
+        """Return the level with some of the pixels that are used, `which` are their positions among these."""
+        return _Level(self.scene, self.rows[which], self.columns[which], self.down[which], self.right[which])
+
 
 class Registration:
     """Registers frames to a grey scene, an array of float32 (height, width)."""
@@ -49,6 +54,19 @@ class Registration:
         """The levels of the scene's pyramid, from coarse to fine, computed when they are first used."""
         # each is the scene reduced by a factor, such as 4, with the positions and gradients of some of its pixels
         return [_level(self.scene, factor) for factor in tuning.TUNING.camera_shake.levels]
+
+    def halves(self) -> list[tuple[Registration, Registration]]:
+        """Return registrations by the left and the right half of the pixels that are used, and by upper and lower."""
+        found = []
+        for axis in ("columns", "rows"):
+            pair = Registration(self.scene), Registration(self.scene)
+            orders = [np.argsort(getattr(level, axis), kind="stable") for level in self._levels]
+            for part, half in zip(pair, (0, 1), strict=True):
+                part._levels = [
+                    level.at(np.array_split(order, 2)[half]) for level, order in zip(self._levels, orders, strict=True)
+                ]
+            found.append(pair)
+        return found
 
     @cached_property
     def _bright(self) -> tuple[NDArray[np.bool_], Floats]:
@@ -160,12 +178,29 @@ def find_camera_shake(frames: FrameArray) -> Registration | None:
     shifts = np.array([shift for shift, _, _ in found])
     shifts -= np.median(shifts, axis=0)  # relative to the usual position of the camera
     explained = 1 - np.median([after / max(before, 1e-3) for _, before, after in found])
-    if not (np.median(np.abs(shifts).max(axis=1)) > shake.shakes and explained > shake.explained):
+    displacement = float(np.median(np.abs(shifts).max(axis=1)))
+    if not (displacement > shake.shakes and explained > shake.explained):
+        return None
+    if _difference_of_halves(first, asked) > shake.halves * displacement:
         return None
     registered = np.empty((len(asked), *frames.shape[1:3]), np.uint8)
     for grey, frame, (x, y) in zip(registered, asked, shifts, strict=True):
         grey[:] = channel_mean(shifted(frame, (x, y)))
     return Registration(temporal_median(registered))
+
+
+def _difference_of_halves(registration: Registration, frames: list[FrameArray]) -> float:
+    """Return by how many pixels the shifts of two halves of the picture usually differ.
+
+    The halves are left and right, or upper and lower: the smaller difference counts, because one half may show little
+    but what passes in front.
+    """
+    differences = []
+    for pair in registration.halves():
+        one, other = (np.array([half.shift(frame) for frame in frames]) for half in pair)
+        apart = (one - np.median(one, axis=0)) - (other - np.median(other, axis=0))
+        differences.append(float(np.median(np.abs(apart).max(axis=1))))
+    return min(differences)
 
 
 def shifted(picture: FrameArray, shift: tuple[float, float], *, mask: bool = False) -> FrameArray:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from background_settings import tuned
 from model_files import rewrite
+from scipy import ndimage
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
@@ -269,6 +270,25 @@ def test_the_parts_of_an_untrusted_file_are_checked(shaken, tmp_path):
         small.save(path, force=True)
         with pytest.raises(UnreadableError, match=f"_learnt.{name} must be"):
             BackgroundModel.load(rewrite(path, lambda state, arrays: arrays[f"_learnt.{name}"].fill(value)))  # noqa: B023
+
+
+@pytest.mark.parametrize("seed", [0, 1, 9])
+def test_what_moves_apart_is_no_shake(seed, monkeypatch):
+    """Each quarter of the picture is displaced by itself, and one shift still explains much of it."""
+    rng = np.random.default_rng(seed)
+    wide = ndimage.gaussian_filter(rng.normal(size=(2, 2, 68, 84)), (0, 0, 2, 2))
+    wide = 120 + 40 * wide / wide.std()
+    frames = np.empty((40, 96, 128, 1))
+    for frame in frames[..., 0]:
+        for i, j in np.ndindex(2, 2):
+            right, down = rng.integers(-3, 4, 2)
+            frame[48 * i : 48 * i + 48, 64 * j : 64 * j + 64] = wide[
+                i, j, 10 + down : 58 + down, 10 + right : 74 + right
+            ]
+    frames = frames.round().clip(0, 255).astype(np.uint8)
+    assert find_camera_shake(frames) is None
+    tuned(monkeypatch, "camera_shake", halves=np.inf)
+    assert find_camera_shake(frames) is not None
 
 
 def test_shifts_are_found(shaken):
