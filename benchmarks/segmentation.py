@@ -1,8 +1,8 @@
 """Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, soft parts, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
-    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, partitions, wrong,
-                                                      pairs, seconds, paper (MahNMF on 20 photographs)
+    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, partitions,
+                                                      wrong, pairs, seconds, paper (MahNMF on 20 photographs)
 
 ``visionnmf segment evaluate`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
@@ -18,6 +18,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+import cv2
 import numpy as np
 from _main import main
 from _photographs import SPOILERS, Image, mean, paired
@@ -27,7 +28,7 @@ from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
-from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment
+from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment, segmenter
 from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
 from visionnmf.apps.segmentation.scores import covering, score_segmentation
 from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection, tree_connection
@@ -39,6 +40,8 @@ SCALES = tuple(np.linspace(0.02, 0.7, 35).round(4).tolist())  # at which boundar
 KINDS = tuple(SPOILERS)
 FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # best for these 60 photographs
 CUT = 0.001  # best for 21 of them
+SMALL = (48, 80, 120, 160, 240)  # pixels of the longer side of reduced photographs
+SMALL_SCALES = (10, 30, 100, 300, 800)  # of Felzenszwalb's method, of which the best for each size counts
 PARTITIONED = ("20% black or white pixels", "lines of text", "40 specular spots")
 LOSSES = ("manhattan", "frobenius")
 WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
@@ -100,6 +103,26 @@ def corrupted() -> None:
             found = [covering(find(spoil(p.image, i)), p.segmentations) for i, p in enumerate(photographs())]
             cells += [mean(found), paired(found, clean[way])]
         print(f"| {kind} |", " | ".join(cells), "|", flush=True)
+
+
+def small() -> None:
+    """Print covering of reduced photographs, with and without enlarging them, and that of a peer at its best scale."""
+    print("\n| longer side | segment | minus not enlarged | Felzenszwalb |\n| --- | --- | --- | --- |")
+    for side in SMALL:
+        enlarged, plain, others = [], [], []
+        for photograph in photographs():
+            height, width = photograph.image.shape[:2]
+            size = round(width * side / max(height, width)), round(height * side / max(height, width))
+            image = cv2.resize(photograph.image, size, interpolation=cv2.INTER_AREA)
+            people = [cv2.resize(each, size, interpolation=cv2.INTER_NEAREST) for each in photograph.segmentations]
+            enlarged.append(covering(segment(image).labels, people))
+            fewest, segmenter.FEWEST_PIXELS = segmenter.FEWEST_PIXELS, 0
+            plain.append(covering(segment(image).labels, people))
+            segmenter.FEWEST_PIXELS = fewest
+            found = [felzenszwalb(image, scale=scale, sigma=0.5, min_size=20) for scale in SMALL_SCALES]
+            others.append([covering(labels, people) for labels in found])
+        best = np.transpose(others)[np.argmax(np.mean(others, axis=0))]
+        print(f"| {side} | {mean(enlarged)} | {paired(enlarged, plain)} | {mean(best)} |", flush=True)
 
 
 def spectral(tree: Hierarchy) -> Any:
@@ -263,13 +286,14 @@ PARTS = {
     "defaults": defaults,
     "boundaries": boundaries,
     "corrupted": corrupted,
+    "small": small,
     "partitions": partitions,
     "wrong": wrong,
     "pairs": pairs,
     "seconds": seconds,
     "paper": paper,
 }
-QUICK = {"N_IMAGES": 2, "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
+QUICK = {"N_IMAGES": 2, "SMALL": (48,), "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

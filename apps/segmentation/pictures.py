@@ -21,10 +21,10 @@ __all__ = [
     "false_colours",
     "fill_outside",
     "read_picture",
-    "reduce_mask",
     "remove_blocks",
     "remove_impulses",
     "remove_noise",
+    "resize_mask",
 ]
 
 SAMPLE = 2**16  # pixels from which principal components are computed
@@ -155,10 +155,12 @@ def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any
     return np.asarray(pixels.reshape(-1, *pixels.shape[2:])[nearest[names]])
 
 
-def reduce_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Reduce a mask to a shape; a pixel of the result is inside if any part of it is."""
+def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Give a mask a shape: a pixel that stands for several is inside if any is, a part of one if its centre is."""
     if inside.shape == shape:
         return inside
+    if inside.size < shape[0] * shape[1]:
+        return cv2.resize(inside.astype(np.uint8), shape[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0
     shares = cv2.resize(inside.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)
     return np.asarray(shares > 0, bool)
 

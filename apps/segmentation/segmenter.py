@@ -28,13 +28,16 @@ from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .merging import load_border_model, merge_regions
 from .neighbours import region_adjacency
 from .overlays import OUTSIDE, overlay, to_eight_bits
-from .pictures import fill_outside, read_picture, reduce_mask, remove_blocks, remove_impulses, remove_noise
+from .pictures import fill_outside, read_picture, remove_blocks, remove_impulses, remove_noise, resize_mask
 from .regions import find_regions, measure
 from .settings import AUTO, WantedSegments
 
 __all__ = ["SegmentationResult", "segment", "segment_images"]
 
 WORKING_PIXELS = 2**18  # the picture is reduced to so many pixels before regions are sought
+# A smaller picture is enlarged to so many, but at most so many times: borders were learnt on pictures of 481 x 321.
+FEWEST_PIXELS = 77_000
+MOST_TIMES = 8
 NOTHING = 0.015  # borders up to this height divide flat areas only, and are removed at once
 
 
@@ -348,20 +351,24 @@ def segment_images(
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     """Return the hierarchy of regions of a picture (height, width, 3); pixels outside `inside` belong to no region.
 
-    Without `inside`, all pixels do. Regions are found and merged on a picture reduced to WORKING_PIXELS, and their
-    labels are then enlarged. Blocks of JPEG must be removed first, because they can only be found before any change.
-    In the end merges up to the height NOTHING are done for good, so that flat areas are single regions.
+    Without `inside`, all pixels do. Regions are found and merged on a picture reduced to WORKING_PIXELS, or enlarged to
+    FEWEST_PIXELS, and their labels get the size of the picture again. Blocks of JPEG must be removed first, because
+    they can only be found before any change. In the end merges up to the height NOTHING are done for good, so that flat
+    areas are single regions.
     """
     model = load_border_model()
     clean = remove_impulses(remove_blocks(pixels))  # replaces dead and saturated values, too
-    working = remove_noise(reduce_image(clean, WORKING_PIXELS))
+    working = _enlarge_picture(remove_noise(reduce_image(clean, WORKING_PIXELS)))
     cues = find_cues(working, model.textons)  # gradients of colour and texture, and their energy, at each pixel
-    working_inside = None if inside is None else reduce_mask(inside, working.shape[:2])
+    working_inside = None if inside is None else resize_mask(inside, working.shape[:2])
     # some hundred regions along ridges of the energy, with the sums of the cues over them and their borders
     partition = measure(cues, find_regions(cues.energy, working_inside))
     merges = merge_regions(partition, model)  # all merges of two neighbours, the weakest border first
     labels = partition.labels
-    if labels.shape != pixels.shape[:2]:
+    shape = pixels.shape[:2]
+    if labels.size > shape[0] * shape[1]:  # the picture was enlarged: each pixel has the region of its centre
+        labels = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST_EXACT).astype(np.int32)
+    elif labels.shape != shape:
         if working_inside is not None:  # so that no -1 is enlarged into the mask, which is applied again below
             labels = fill_outside(labels, working_inside)
         labels = _enlarge(labels, clean)
@@ -449,8 +456,18 @@ def _number_by_size(
     return names[np.append(cut, -1)][hierarchy.labels], sizes[order]
 
 
+def _enlarge_picture(picture: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a picture (height, width, 3) in [0, 1], enlarged to FEWEST_PIXELS if it has fewer."""
+    height, width = picture.shape[:2]
+    times = min(MOST_TIMES, float(np.sqrt(min(FEWEST_PIXELS, WORKING_PIXELS) / (height * width))))
+    if times <= 1:
+        return picture
+    size = round(width * times), round(height * times)
+    return np.asarray(np.clip(cv2.resize(picture, size, interpolation=cv2.INTER_CUBIC), 0, 1), np.float32)
+
+
 def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:
-    """Enlarge regions to the size of the picture, and move their borders to where the picture changes most.
+    """Enlarge regions of a reduced picture to its size, and move their borders to where the picture changes most.
 
     `labels` (>= 0) are of the reduced picture, `pixels` (height, width, 3) the full one. Along borders a strip as wide
     as the reduction is undecided, and the picture's own watershed divides it. A region that lies wholly within the

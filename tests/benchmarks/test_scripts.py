@@ -56,7 +56,7 @@ PARTS = {
     "masquerade": ["table", "streams", "poison", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "noise", "outlying", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
-    "segmentation": ["defaults", "boundaries", "corrupted", "partitions", "wrong", "pairs", "seconds"],
+    "segmentation": ["defaults", "boundaries", "corrupted", "small", "partitions", "wrong", "pairs", "seconds"],
 }
 
 

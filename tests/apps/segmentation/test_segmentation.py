@@ -103,7 +103,7 @@ def test_twelve_bits_in_sixteen_are_not_black(picture: np.ndarray) -> None:
 @pytest.mark.parametrize("turn", [lambda x: x[:, ::-1], lambda x: x[::-1], lambda x: x.swapaxes(0, 1)])
 def test_turning_a_photograph_changes_little(turn: Callable[[np.ndarray], np.ndarray]) -> None:
     # not nothing: textons know left from right, as they were learnt on photographs
-    photograph = cv2.resize(read_image("sample:coffee"), (300, 200), interpolation=cv2.INTER_AREA)
+    photograph = cv2.resize(read_image("sample:coffee"), (345, 230), interpolation=cv2.INTER_AREA)
     here = segment(photograph, 8).labels
     turned = segment(np.ascontiguousarray(turn(photograph)), 8).labels
     assert covering(turn(here), [turned]) > 0.75
@@ -117,6 +117,37 @@ def test_large_images_keep_their_size_and_their_borders(monkeypatch: pytest.Monk
     assert result.labels.shape == (480, 640)
     # a border one pixel off all along would miss .99
     assert covering(result.labels, [mosaic.labels]) > 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["coffee", "astronaut", "rocket"])
+def test_small_photographs_are_divided_nearly_as_large_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    photograph = read_image(f"sample:{name}")
+    height, width = photograph.shape[:2]
+    large = cv2.resize(photograph, (480, 480 * height // width), interpolation=cv2.INTER_AREA)
+    small = cv2.resize(large, (80, 80 * height // width), interpolation=cv2.INTER_AREA)
+    wanted = cv2.resize(segment(large).labels, small.shape[1::-1], interpolation=cv2.INTER_NEAREST_EXACT)
+    result = segment(small)
+    assert result.labels.shape == small.shape[:2]
+    assert sum(result.sizes) == small.shape[0] * small.shape[1]
+    found = covering(result.labels, [wanted])
+    assert found > 0.7
+    monkeypatch.setattr(segmenter, "FEWEST_PIXELS", 0)
+    assert covering(segment(small).labels, [wanted]) < found - 0.1
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (3, 2), (7, 5), (40, 30)])
+def test_tiny_pictures_have_a_segment_for_each_pixel_inside_the_mask(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    image, mask = rng.integers(0, 256, (*shape, 3), dtype=np.uint8), rng.random(shape) < 0.7
+    mask.flat[0] = True
+    for inside in (None, mask):
+        result = segment(image, mask=inside)
+        within = np.ones(shape, bool) if inside is None else inside
+        assert (result.hierarchy.labels >= 0).tolist() == within.tolist()
+        assert sorted(set(result.labels[within].tolist())) == list(range(len(result.sizes)))
+        assert result.at(n_segments=1)[within].max() == 0
+        assert result.boundaries.shape == shape
 
 
 def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
