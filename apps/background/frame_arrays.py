@@ -19,8 +19,8 @@ from . import tuning
 from .kernels import mean_over_channels, select_next_rank, select_rank
 
 __all__ = [
-    *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_enlargement"),
-    *("check_model_size", "enlarged", "enlargement", "frame_difference", "reduced", "reduced_mask"),
+    *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
+    *("enlarged", "enlargement", "enlargement_of", "frame_difference", "reduced", "reduced_mask"),
     *("temporal_median", "to_uint8", "within"),
 ]
 
@@ -136,7 +136,7 @@ def enlarged(picture: NDArray[Any], times: int) -> NDArray[Any]:
 
 
 def reduced(picture: NDArray[Any], times: int) -> NDArray[Any]:
-    """Return the means of squares of `times` by `times` pixels: what :func:`enlarged` has enlarged, as it was."""
+    """Return the means of squares of `times` by `times` pixels. It undoes :func:`enlarged`."""
     height, width = picture.shape[0] // times, picture.shape[1] // times
     if times == 1:
         return picture
@@ -144,15 +144,19 @@ def reduced(picture: NDArray[Any], times: int) -> NDArray[Any]:
 
 
 def reduced_mask(mask: FrameArray, times: int) -> FrameArray:
-    """Return a mask (height, width) that is 255 where at least half of a square of the enlarged one is."""
+    """Return a mask (height, width) that is 255 where about half of a square of the enlarged one is, or more."""
     return mask if times == 1 else np.where(reduced(mask, times) > 127, np.uint8(255), np.uint8(0))
 
 
-def check_enlargement(noise: Floats, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless the noise of the pixels (height, width) is that of frames of `shape`, enlarged."""
+def enlargement_of(noise: Floats, shape: tuple[int, ...]) -> int:
+    """Return how many times as high and wide as frames of `shape` the noise of the learnt pixels (height, width) is.
+
+    Raises ValueError, which a file can cause, if that is not a whole number.
+    """
     times = noise.shape[0] // shape[0]
     if times < 1 or noise.shape != (times * shape[0], times * shape[1]):
         raise ValueError("the noise must be that of enlarged frames, a whole number of times as high and wide")
+    return times
 
 
 def to_uint8(values: NDArray[Any]) -> FrameArray:
@@ -249,7 +253,8 @@ class FrameSample:
         """Allocate the sample for frames like this one; large frames get less room, to bound the memory."""
         self.frame_shape = frame.shape
         pixels = frame.shape[0] * frame.shape[1]  # a byte of `_changes` each, beside those of the frame
-        self._room = max(2, min(self._room, tuning.TUNING.sample.max_bytes // (frame.size + pixels)))
+        size = (frame.size + pixels) * enlargement(frame.shape) ** 2  # in the memory of learning
+        self._room = max(2, min(self._room, tuning.TUNING.sample.max_bytes // size))
         # The operating system provides memory when it is first written to, so a short clip takes little. The second
         # array gets the larger of each frame's differences from its neighbours.
         self._frames = np.empty((self._room, *frame.shape), np.uint8)

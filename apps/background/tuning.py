@@ -107,6 +107,7 @@ class CameraShakeTuning:
     thumbnail: int = 8  # reduction of the pictures that are compared for illumination; shake hardly moves them
     explained: float = 0.2  # of the difference at gradients: shifts that explain less are no shake
     halves: float = 0.65  # of the displacement: where two halves of the picture differ by more, it is no shake
+    least_half: float = 0.1  # of the squared gradients: a half of the picture with fewer says nothing
     fewest_frames: int = 8
     smallest: int = 48  # pixels of the shorter side
 
@@ -127,7 +128,9 @@ class DynamicBackgroundTuning:
     restless_frames: float = 0.5  # of the frames: what differs less often does not move in place
     restless: float = 1.0  # times the noise: what differs by less does not either
     least_share: float = 0.02  # of the picture: less may be chance
-    narrowest: int = 160  # pixels: in smaller pictures objects are no larger than the smoothing
+    narrowest: int = (
+        160  # pixels, once small frames are enlarged: in smaller pictures objects are no larger than the smoothing
+    )
     mean_cap: float = 60.0  # grey levels: residuals are smoothed as if they were no larger
     cap: float = 40.0  # grey levels: larger residuals count as much in their energy
     smooth_cap: float = 25.0  # grey levels: larger smoothed residuals count as much

@@ -30,7 +30,8 @@ class Hierarchy:
     labels : ndarray of int32 [shape=(height, width)]
         The region of each pixel, 0 to n - 1; -1 outside a mask.
     edges : ndarray of int64 [shape=(m, 2)]
-        Pairs of regions that touch, the smaller first.
+        Pairs of regions that touch, the smaller first; of a large or small picture, those that touch where it was
+        reduced or enlarged to find them.
     children : ndarray of int64 [shape=(n - 1, 2)]
         The two nodes that each merge joins: a region below n, or merge k as n + k.
     heights : ndarray of float64 [shape=(n - 1,), in [0, 1]], ascending
@@ -141,6 +142,32 @@ class Hierarchy:
             strengths,
         )
 
+    def without_empty(self) -> Hierarchy:
+        """Return the tree without regions that have no pixels, which labels of another size may leave.
+
+        A merge with such a region, or with others that were merged before, is no merge any more. `labels` (height,
+        width) is the region of each pixel, `children` are the two nodes of each merge, and `heights` the scales of
+        merges. `edges` are the pairs of regions that touch, and `strengths` those of their borders.
+
+        Returns
+        -------
+        Hierarchy
+        """
+        kept = self.sizes > 0
+        if kept.all():
+            return self
+        n, count = self.n_regions, int(kept.sum())
+        name = np.full(2 * n - 1, -1)  # the new number of each old node, where merge k is node n + k; -1 is none
+        name[:n][kept] = np.arange(count)
+        stay = np.zeros(n - 1, bool)
+        for merge, (i, j) in enumerate(self.children.tolist()):
+            stay[merge] = min(name[i], name[j]) >= 0
+            name[n + merge] = count + stay[:merge].sum() if stay[merge] else max(name[i], name[j])
+        edges = name[self.edges]
+        there = edges.min(axis=1, initial=n) >= 0
+        labels = np.append(name[:n], -1).astype(np.int32)[self.labels]  # -1, outside a mask, takes the last entry
+        return Hierarchy(labels, edges[there], name[self.children[stay]], self.heights[stay], self.strengths[there])
+
     def _cut_after(self, n_merges: int) -> NDArray[np.int64]:
         """Return the segment of each region after the first `n_merges` merges, numbered by first region.
 
@@ -190,8 +217,8 @@ class Hierarchy:
         for (drawn, _), (first, second) in zip(neighbour_pairs(found), neighbour_pairs(self.labels), strict=True):
             differ = (first != second) & (np.minimum(first, second) >= 0)  # the label -1 is outside a mask
             a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
-            # At full size pairs may touch that are not edges, which are those of the reduced picture. Each pair is
-            # looked up once, as one number.
+            # Pairs may touch that are not edges: those are of the reduced or enlarged picture. Each pair is looked
+            # up once, as one number.
             codes, pair = np.unique(np.minimum(a, b) * self.n_regions + np.maximum(a, b), return_inverse=True)
             merges = self.find_merges(np.stack(np.divmod(codes, self.n_regions), axis=1))
             drawn[differ] = np.maximum(drawn[differ], self.heights[merges].astype(np.float32)[pair])

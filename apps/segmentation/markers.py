@@ -149,7 +149,7 @@ def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: ND
     codes = hierarchy.edges[:, 0] * n + hierarchy.edges[:, 1]
     wanted = ends[:, 0] * n + ends[:, 1]
     place = np.minimum(np.searchsorted(codes, wanted), max(len(codes) - 1, 0))
-    # 0 within a region. The old borders were found on a smaller picture, and `labels` are of the full one, where
+    # 0 within a region. The old borders were found on a picture of another size, and `labels` are of this one, where
     # regions may touch that did not there; such a border gets the largest strength.
     strengths = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0)
     if len(codes):

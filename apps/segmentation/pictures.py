@@ -156,7 +156,11 @@ def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any
 
 
 def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Give a mask a shape: a pixel that stands for several is inside if any is, a part of one if its centre is."""
+    """Give a mask another shape.
+
+    In a smaller one, a pixel is inside if any part of what it replaces is. In a larger one, it is inside if the pixel
+    at its centre is.
+    """
     if inside.shape == shape:
         return inside
     if inside.size < shape[0] * shape[1]:

@@ -35,7 +35,8 @@ from .settings import AUTO, WantedSegments
 __all__ = ["SegmentationResult", "segment", "segment_images"]
 
 WORKING_PIXELS = 2**18  # the picture is reduced to so many pixels before regions are sought
-# A smaller picture is enlarged to so many, but at most so many times: borders were learnt on pictures of 481 x 321.
+# A smaller picture is enlarged to so many, but its width and height at most so many times. Borders were learnt on
+# pictures of 481 x 321.
 FEWEST_PIXELS = 77_000
 MOST_TIMES = 8
 NOTHING = 0.015  # borders up to this height divide flat areas only, and are removed at once
@@ -375,7 +376,7 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
         if inside is not None:
             labels = np.where(inside, labels, np.int32(-1))
     tree = Hierarchy(labels, partition.edges, merges.children, merges.heights, merges.strengths)
-    return tree.without(NOTHING)
+    return tree.without(NOTHING).without_empty()
 
 
 class _Cut(NamedTuple):
@@ -447,7 +448,6 @@ def _number_by_size(
     np.minimum.at(first, cut, hierarchy.first_pixels)
     # the last key is the main one: the named segments in their order, then all others, for which it is the same number
     order = np.lexsort((first, -sizes, np.minimum(np.arange(len(sizes)), n_named)))
-    order = order[sizes[order] > 0]  # a region may be lost where the picture is enlarged
     masked = int(sizes.sum()) < hierarchy.labels.size  # pixels outside a mask are in no segment
     names = np.full(len(sizes) + 1, OUTSIDE, np.uint16)  # label -1 takes the last name
     names[order] = np.arange(len(order))
@@ -457,7 +457,7 @@ def _number_by_size(
 
 
 def _enlarge_picture(picture: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a picture (height, width, 3) in [0, 1], enlarged to FEWEST_PIXELS if it has fewer."""
+    """Return a picture (height, width, 3) in [0, 1], enlarged if it has fewer than FEWEST_PIXELS."""
     height, width = picture.shape[:2]
     times = min(MOST_TIMES, float(np.sqrt(min(FEWEST_PIXELS, WORKING_PIXELS) / (height * width))))
     if times <= 1:

@@ -2,8 +2,8 @@
 
 The displacement of each frame from the scene is found by Gauss-Newton steps on the squared difference at pixels with
 strong gradients, from coarse to fine. Pixels that differ much have little weight, so that what passes in front does not
-count. Frames are first brought to the illumination of the scene. Waves can look like a shake, too, but not like the
-same in both halves of the picture.
+count. Frames are first brought to the illumination of the scene. Waves can look like a shake, too. But two halves of
+the picture then show different displacements, where those of a shake are the same.
 """
 
 from __future__ import annotations
@@ -31,9 +31,14 @@ class _Level(NamedTuple):
     down: Floats  # (n_used,): gradients of the scene there, in grey levels for each pixel down and right
     right: Floats
 
-    def at(self, which: NDArray[np.intp]) -> _Level:
-        """Return the level with some of the pixels that are used, `which` are their positions among these."""
-        return _Level(self.scene, self.rows[which], self.columns[which], self.down[which], self.right[which])
+    def halves(self, axis: str) -> list[_Level]:
+        """Return two levels: the half of the pixels with lower "rows" or "columns", and the other half."""
+        parts = np.array_split(np.argsort(getattr(self, axis), kind="stable"), 2)
+        return [_Level(self.scene, self.rows[p], self.columns[p], self.down[p], self.right[p]) for p in parts]
+
+    def energy(self) -> float:
+        """Return the sum of the squared gradients of the pixels that are used."""
+        return float((self.down**2 + self.right**2).sum())
 
 
 class Registration:
@@ -55,18 +60,16 @@ class Registration:
         # each is the scene reduced by a factor, such as 4, with the positions and gradients of some of its pixels
         return [_level(self.scene, factor) for factor in tuning.TUNING.camera_shake.levels]
 
-    def halves(self) -> list[tuple[Registration, Registration]]:
-        """Return registrations by the left and the right half of the pixels that are used, and by upper and lower."""
-        found = []
-        for axis in ("columns", "rows"):
-            pair = Registration(self.scene), Registration(self.scene)
-            orders = [np.argsort(getattr(level, axis), kind="stable") for level in self._levels]
-            for part, half in zip(pair, (0, 1), strict=True):
-                part._levels = [
-                    level.at(np.array_split(order, 2)[half]) for level, order in zip(self._levels, orders, strict=True)
-                ]
-            found.append(pair)
-        return found
+    def halves(self, axis: str) -> tuple[Registration, Registration] | None:
+        """Return registrations by two halves of the picture: upper and lower "rows", or left and right "columns".
+
+        There are none where one half has hardly any of the gradients, so that it says nothing about shifts.
+        """
+        pair = Registration(self.scene), Registration(self.scene)
+        for part, levels in zip(pair, zip(*(level.halves(axis) for level in self._levels), strict=True), strict=True):
+            part._levels = list(levels)
+        energies = [part._levels[-1].energy() for part in pair]  # of the finest level
+        return pair if min(energies) >= tuning.TUNING.camera_shake.least_half * sum(energies) else None
 
     @cached_property
     def _bright(self) -> tuple[NDArray[np.bool_], Floats]:
@@ -181,7 +184,8 @@ def find_camera_shake(frames: FrameArray) -> Registration | None:
     displacement = float(np.median(np.abs(shifts).max(axis=1)))
     if not (displacement > shake.shakes and explained > shake.explained):
         return None
-    if _difference_of_halves(first, asked) > shake.halves * displacement:
+    # One of the two pairs of halves is enough, because one half may show little but what passes in front.
+    if not any(_halves_differ(first, asked, axis) < shake.halves * displacement for axis in ("columns", "rows")):
         return None
     registered = np.empty((len(asked), *frames.shape[1:3]), np.uint8)
     for grey, frame, (x, y) in zip(registered, asked, shifts, strict=True):
@@ -189,18 +193,17 @@ def find_camera_shake(frames: FrameArray) -> Registration | None:
     return Registration(temporal_median(registered))
 
 
-def _difference_of_halves(registration: Registration, frames: list[FrameArray]) -> float:
-    """Return by how many pixels the shifts of two halves of the picture usually differ.
+def _halves_differ(registration: Registration, frames: list[FrameArray], axis: str) -> float:
+    """Return by how many pixels the shifts of two halves of the picture usually differ; 0 where one half shows nothing.
 
-    The halves are left and right, or upper and lower: the smaller difference counts, because one half may show little
-    but what passes in front.
+    The halves lie along "rows" or "columns".
     """
-    differences = []
-    for pair in registration.halves():
-        one, other = (np.array([half.shift(frame) for frame in frames]) for half in pair)
-        apart = (one - np.median(one, axis=0)) - (other - np.median(other, axis=0))
-        differences.append(float(np.median(np.abs(apart).max(axis=1))))
-    return min(differences)
+    halves = registration.halves(axis)
+    if halves is None:
+        return 0.0
+    one, other = (np.array([half.shift(frame) for frame in frames]) for half in halves)
+    apart = (one - np.median(one, axis=0)) - (other - np.median(other, axis=0))
+    return float(np.median(np.abs(apart).max(axis=1)))
 
 
 def shifted(picture: FrameArray, shift: tuple[float, float], *, mask: bool = False) -> FrameArray:

@@ -1,8 +1,8 @@
 """Dynamic background: leaves, water and reflections that move without going anywhere.
 
 What is displaced a little differs from the scene, above it in one place as much as below it in the next, so that the
-mean over a neighbourhood stays. What passes in front shifts the mean. The share of the residual's energy that survives
-smoothing, over the clip, tells the two apart.
+mean over a neighbourhood stays, in each channel. What passes in front shifts the mean. The share of the residual's
+energy that survives smoothing, over the clip, tells the two apart.
 
 Leaves before a bright sky differ with one sign, so that their mean is not 0; but it stays what it is over the clip,
 because as many leaves enter a neighbourhood as leave it. There the same test is made on the smoothed residual less its
@@ -39,13 +39,10 @@ class DynamicBackground:
     usual: Floats  # median over the clip of the smoothed residual, with its sign, in grey levels
 
 
-def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
-    """Return a residual (height, width[, channels]), which keeps its signs, smoothed and at half the size.
-
-    `shape` is (height, width).
-    """
+def smoothed(residual: NDArray[Any]) -> Floats:
+    """Return a residual (height, width[, channels]), which keeps its signs, smoothed and at half the size."""
     dynamic = tuning.TUNING.dynamic_background
-    height, width = shape
+    height, width = residual.shape[:2]
     half = cv2.resize(residual, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA)
     # In pixels of the half-size picture; it grows with pictures that are wider than usual.
     sigma = dynamic.smoothing / 2 * max(1.0, width / dynamic.width)
@@ -56,9 +53,10 @@ def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, Float
     """Measure the residuals, frame less background, over the k frames that are picked.
 
     Returns the smoothed means over channels (k, height / 2, width / 2) in grey levels; the mean energy of what is
-    smoothed channel by channel (height / 2, width / 2), and that of the residual as it is (height, width), of which a
-    square counts up to ``smooth_cap ** 2`` and ``cap ** 2``; and in how many frames the root mean square over channels
-    is above `limit` (height, width). A red car on a grey road is as bright as the road: its mean is 0, its colour not.
+    smoothed channel by channel (height / 2, width / 2), where a value counts up to `smooth_cap`; that of the residual
+    as it is (height, width), up to `cap`; and in how many frames the root mean square over channels is above `limit`
+    (height, width). A red car can be as bright as a grey road: the mean over channels of what it changes is then 0,
+    but not each channel.
     """
     # In what is smoothed, the residual and its mean over channels count up to `mean_cap`.
     dynamic = tuning.TUNING.dynamic_background
@@ -86,8 +84,9 @@ def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, Float
 
         map_blocks(partial(fill, some), blocks(n_pixels, dynamic.block_pixels))
         for result, mean, colour in zip(smooth[first : first + held], means, colours, strict=False):
-            result[:] = smoothed(mean.reshape(shape), shape)
-            each = smoothed(colour.reshape(*shape, channels), shape).reshape(*kept.shape, channels) / 8
+            result[:] = smoothed(mean.reshape(shape))
+            each = smoothed(colour.reshape(*shape, channels)) if channels > 1 else result
+            each = each.reshape(*kept.shape, channels) / 8
             kept += (np.minimum(np.abs(each), dynamic.smooth_cap) ** 2).mean(axis=2)
     smooth /= 8  # the means are in eighths of a grey level
     kept /= len(picks)

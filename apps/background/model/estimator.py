@@ -37,8 +37,8 @@ from visionnmf.apps.background.frame_arrays import (
     FrameSample,
     Separated,
     as_frames,
-    check_enlargement,
     enlarged,
+    enlargement_of,
     reduced,
     reduced_mask,
     temporal_median,
@@ -154,7 +154,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
         # `_learnt` is what `learn_background` returned before the model was saved
-        check_enlargement(self._learnt.noise_scale, self.frame_shape_)
         if self._learnt.registration is not None:  # what frames are registered to, because the camera shakes
             self._learnt.registration.check()
         self._derive()
@@ -163,7 +162,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file."""
         learnt = self._learnt
         shape = (*learnt.noise_scale.shape, *self.frame_shape_[2:])  # of the frames that were learnt
-        times = self._times = shape[0] // self.frame_shape_[0]  # more than 1 if small frames were enlarged
+        times = self._times = enlargement_of(learnt.noise_scale, self.frame_shape_)  # more than 1 for small frames
         n_components = self.n_components_ = len(learnt.H)
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)

@@ -46,7 +46,10 @@ __all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
 
 @dataclass(frozen=True)
 class LearntBackground:
-    """What :func:`learn_background` found, of frames that were enlarged if they are small; `median` is as they came."""
+    """What :func:`learn_background` found.
+
+    Small frames are enlarged before; all but `median` and `registration` is of the enlarged frames.
+    """
 
     H: Floats  # (n_components, n_pixels, channels): the components
     Wt: Floats  # (n_components, n): codes of the learnt frames, one a column
@@ -84,9 +87,9 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
         median = temporal_median(frames)
         _set_changes(changes, frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shake
     times = enlargement(shape)
-    if times > 1:  # the median of enlarged frames is the enlarged median, as below that of their changes
-        frames = np.stack([enlarged(frame, times) for frame in frames.reshape(n, *shape, -1)])
-        changes = np.stack([enlarged(change, times) for change in changes])
+    if times > 1:  # the median of enlarged frames is the enlarged median, so it is not computed again
+        frames = frames.reshape(n, *shape, -1).repeat(times, 1).repeat(times, 2)
+        changes = changes.repeat(times, 1).repeat(times, 2)
         median = enlarged(median.reshape(*shape, -1), times)
         n_pixels, shape = changes[0].size, changes.shape[1:]
         frames, median = frames.reshape(n, n_pixels, -1), median.reshape(n_pixels, -1)

@@ -87,9 +87,9 @@ def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicB
     residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
     cap = tuning.TUNING.dynamic_background.mean_cap
     residual = np.clip(residual, -cap, cap, dtype=np.float32, casting="unsafe")
-    height, width = shape = dynamic.share.shape
+    height, width = dynamic.share.shape
     # `smoothed` works at half the resolution, so its result is enlarged to the frame.
-    smooth = cv2.resize(smoothed(residual, shape), (width, height), interpolation=cv2.INTER_LINEAR)
+    smooth = cv2.resize(smoothed(residual), (width, height), interpolation=cv2.INTER_LINEAR)
     return np.asarray(np.abs(smooth - dynamic.usual) / dynamic.smooth_noise, np.float32)
 
 

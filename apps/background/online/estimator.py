@@ -41,9 +41,9 @@ from visionnmf.apps.background.frame_arrays import (
     FrameSample,
     Separated,
     as_frames,
-    check_enlargement,
     enlarged,
     enlargement,
+    enlargement_of,
     reduced,
     reduced_mask,
 )
@@ -192,8 +192,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._check_parameters()
         self.frame_shape_ = scene.shape
         times = enlargement(scene.shape)
-        scene, noise = enlarged(np.asarray(scene), times), enlarged(np.asarray(noise), times)
-        return self._start(scene, noise, enlarged(weight, times) if isinstance(weight, np.ndarray) else weight)
+        support = np.broadcast_to(np.asarray(weight, np.float32), scene.shape[:2])
+        return self._start(*(enlarged(each, times) for each in (scene, np.asarray(noise), support)))
 
     def _start(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
         """Start from what :meth:`start_from` takes, enlarged if frames of the shape `frame_shape_` are small."""
@@ -227,7 +227,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _restored(self) -> None:
         """Check what was read from a file: a model that has seen frames needs the latest one, `_before`."""
         self._check_parameters()
-        check_enlargement(self._noise, self.frame_shape_)
+        enlargement_of(self._noise, self.frame_shape_)  # raises if it is not a whole number
         if (self._before is None) != (self.n_frames_seen_ == 0):
             raise ValueError("the latest frame is missing, or there was none")
         if self._registration is not None:  # what frames are registered to, because the camera shakes
@@ -287,7 +287,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         # How much evidence each pixel of the scene has: the sampled frames that it explains. Each counts less than one
         # frame (`start_weight`), because it is learnt from again below.
         support = np.zeros(len(scene), np.float32)
-        times = enlargement(self.frame_shape_)
+        times = enlargement_of(learnt.noise_scale, self.frame_shape_)
         for seen in sample.taken()[0]:  # the frames, without their positions
             frame = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
             explained = (np.abs(frame - scene) < near).all(axis=1)
@@ -323,7 +323,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """
         # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
-        times = self._noise.shape[0] // self.frame_shape_[0]
+        times = enlargement_of(self._noise, self.frame_shape_)
         frame = enlarged(frame, times)
         before = frame if self._before is None else self._before
         change = cv2.absdiff(frame, before)

@@ -291,6 +291,18 @@ def test_what_moves_apart_is_no_shake(seed, monkeypatch):
     assert find_camera_shake(frames) is not None
 
 
+def test_a_camera_shakes_also_where_all_that_is_to_be_seen_is_in_one_corner():
+    """Half of the pixels then show noise alone, of which no shift is seen."""
+    rng = np.random.default_rng(1)
+    patch = ndimage.gaussian_filter(rng.normal(size=(30, 30)), 1.5)
+    frames = np.full((40, 240, 320, 1), 90.0)
+    for frame in frames[..., 0]:
+        down, right = rng.integers(-3, 4, 2)
+        frame[168 + down : 198 + down, 225 + right : 255 + right] = 110 + 60 * patch / patch.std()
+    frames += 2 * rng.normal(size=frames.shape)
+    assert find_camera_shake(frames.round().clip(0, 255).astype(np.uint8)) is not None
+
+
 def test_shifts_are_found(shaken):
     frames, _, shifts = shaken
     anchors = find_camera_shake(frames[..., None])

@@ -454,6 +454,7 @@ def test_the_sample_is_even_and_knows_the_neighbours(n_frames, room, rng):
 
 def test_large_frames_take_fewer(monkeypatch):
     tuned(monkeypatch, "sample", max_bytes=6 * (3 + 1) * 100)
+    tuned(monkeypatch, "small_frames", small=0)
     model = BackgroundModel().fit(np.zeros((50, 10, 10, 3), np.uint8))
     assert 3 <= len(model.learnt_frames_) <= 6
 

@@ -93,3 +93,25 @@ def test_live_masks_of_small_frames(kind, tmp_path):
     parts += model.follow(clip.frames[60:])
     assert parts[-1].background.shape == (60, 80, 3)
     assert f_measure([part.mask for part in parts], clip.masks) > 0.9
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 30), (30, 1, 3), (7, 5, 3)])
+def test_frames_of_one_row_or_column(shape, rng):
+    frames = rng.integers(0, 256, (6, *shape), dtype=np.uint8)
+    for model in (BackgroundModel().fit(list(frames)), OnlineBackgroundModel(warm_up=0.1).fit(list(frames))):
+        assert model.background_.shape == shape
+    parts = list(BackgroundModel().fit(list(frames)).apply(list(frames)))
+    assert [part.mask.shape for part in parts] == [shape[:2]] * 6
+
+
+@pytest.mark.parametrize("weight", [20.0, np.array(20.0), np.full((1, 80), 20), [[20.0] * 80] * 60])
+def test_a_weight_of_any_form_starts_a_live_model(weight):
+    clip = make_surveillance(30, 60, 80, random_state=5)
+    model = OnlineBackgroundModel(frame_rate=10).start_from(clip.background, np.full((60, 80), 5.0), weight)
+    assert f_measure([part.mask for part in model.follow(clip.frames)], clip.masks) > 0.8
+
+
+def test_the_memory_of_learning_is_bounded_for_small_frames(monkeypatch):
+    tuned(monkeypatch, "sample", max_bytes=4 * 240 * 180 * 20)  # for twenty frames once they are enlarged
+    model = BackgroundModel(n_frames=500).fit(np.zeros((200, 30, 40, 3), np.uint8))
+    assert 10 <= len(model.learnt_frames_) <= 20

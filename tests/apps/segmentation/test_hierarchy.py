@@ -214,3 +214,26 @@ def test_region_adjacency_lists_each_touching_pair() -> None:
     labels = np.array([[0, 0, 2], [1, 1, 2], [1, 3, 3]])
     np.testing.assert_array_equal(neighbours.region_adjacency(labels), [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
     assert neighbours.region_adjacency(np.zeros((1, 1), int)).shape == (0, 2)
+
+
+def test_without_empty_regions_the_others_meet_where_they_met() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        n = int(rng.integers(3, 12))
+        nodes, children = list(range(n)), []
+        for merge in range(n - 1):
+            pair = sorted(rng.choice(nodes, 2, replace=False).tolist())
+            nodes = [node for node in nodes if node not in pair] + [n + merge]
+            children.append(pair)
+        heights = np.sort(rng.random(n - 1))
+        kept = np.flatnonzero(rng.random(n) < 0.6)
+        kept = kept if len(kept) else np.array([n - 1])
+        edges = np.array([(i, j) for i in range(n) for j in range(i + 1, n)])
+        tree = Hierarchy(kept[None].astype(np.int32), edges, np.array(children), heights, np.arange(len(edges)) / n**2)
+        found = tree.without_empty()
+        assert found.n_regions == len(kept) and (found.sizes == 1).all()
+        np.testing.assert_array_equal(found.labels, np.arange(len(kept))[None])
+        pairs = np.array([(i, j) for i in range(len(kept)) for j in range(i + 1, len(kept))], int).reshape(-1, 2)
+        wanted = heights[tree.find_merges(kept[pairs])]
+        np.testing.assert_array_equal(found.heights[found.find_merges(pairs)], wanted)
+        np.testing.assert_array_equal(found.edges, pairs)

@@ -147,7 +147,19 @@ def test_tiny_pictures_have_a_segment_for_each_pixel_inside_the_mask(shape: tupl
         assert (result.hierarchy.labels >= 0).tolist() == within.tolist()
         assert sorted(set(result.labels[within].tolist())) == list(range(len(result.sizes)))
         assert result.at(n_segments=1)[within].max() == 0
+        assert len(np.unique(result.at(n_segments=5)[within])) == min(5, result.hierarchy.n_regions)
         assert result.boundaries.shape == shape
+        assert (result.hierarchy.sizes > 0).all()
+        np.testing.assert_allclose(result.parts(3).sum(axis=0), within, atol=1e-5)
+        np.testing.assert_allclose(segment(image, mask=inside, method="nmf").memberships.sum(axis=0), within, atol=1e-5)
+
+
+def test_regions_that_a_sparse_mask_leaves_empty_are_no_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmenter, "WORKING_PIXELS", 4800)  # as if the picture were a large one
+    mask = np.random.default_rng(0).random((200, 220)) < 0.02
+    result = segment(make_mosaic(200, 220, random_state=0).image, 4, mask=mask)
+    assert (result.hierarchy.sizes > 0).all()
+    np.testing.assert_allclose(result.parts(5).sum(axis=0), mask, atol=1e-5)
 
 
 def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
