@@ -145,9 +145,10 @@ class Hierarchy:
     def without_empty(self) -> Hierarchy:
         """Return the tree without regions that have no pixels, which labels of another size may leave.
 
-        A merge with such a region, or with others that were merged before, is no merge any more. `labels` (height,
-        width) is the region of each pixel, `children` are the two nodes of each merge, and `heights` the scales of
-        merges. `edges` are the pairs of regions that touch, and `strengths` those of their borders.
+        A merge is left out if one of its two nodes has no pixels. `labels` (height, width) is the region of each pixel,
+        `children` are the two nodes of each merge, and `heights` the scales of merges. `edges` are the pairs of regions
+        that touch, and `strengths` those of their borders. Regions that met only through one without pixels have no
+        edge.
 
         Returns
         -------
@@ -159,10 +160,11 @@ class Hierarchy:
         n, count = self.n_regions, int(kept.sum())
         name = np.full(2 * n - 1, -1)  # the new number of each old node, where merge k is node n + k; -1 is none
         name[:n][kept] = np.arange(count)
-        stay = np.zeros(n - 1, bool)
+        stay, new = np.zeros(n - 1, bool), count  # `new` is the number of the next merge that stays
         for merge, (i, j) in enumerate(self.children.tolist()):
             stay[merge] = min(name[i], name[j]) >= 0
-            name[n + merge] = count + stay[:merge].sum() if stay[merge] else max(name[i], name[j])
+            name[n + merge] = new if stay[merge] else max(name[i], name[j])
+            new += int(stay[merge])
         edges = name[self.edges]
         there = edges.min(axis=1, initial=n) >= 0
         labels = np.append(name[:n], -1).astype(np.int32)[self.labels]  # -1, outside a mask, takes the last entry

@@ -35,8 +35,8 @@ from .settings import AUTO, WantedSegments
 __all__ = ["SegmentationResult", "segment", "segment_images"]
 
 WORKING_PIXELS = 2**18  # the picture is reduced to so many pixels before regions are sought
-# A smaller picture is enlarged to so many, but its width and height at most so many times. Borders were learnt on
-# pictures of 481 x 321.
+# A smaller picture is enlarged to FEWEST_PIXELS pixels, but at most MOST_TIMES times as wide and high. Borders were
+# learnt on pictures of 481 x 321.
 FEWEST_PIXELS = 77_000
 MOST_TIMES = 8
 NOTHING = 0.015  # borders up to this height divide flat areas only, and are removed at once

@@ -61,9 +61,9 @@ class Registration:
         return [_level(self.scene, factor) for factor in tuning.TUNING.camera_shake.levels]
 
     def halves(self, axis: str) -> tuple[Registration, Registration] | None:
-        """Return registrations by two halves of the picture: upper and lower "rows", or left and right "columns".
+        """Return registrations by the upper and lower ("rows") or left and right ("columns") half of the used pixels.
 
-        There are none where one half has hardly any of the gradients, so that it says nothing about shifts.
+        There are none where one half has hardly any of the squared gradients, so that it says nothing about shifts.
         """
         pair = Registration(self.scene), Registration(self.scene)
         for part, levels in zip(pair, zip(*(level.halves(axis) for level in self._levels), strict=True), strict=True):
@@ -168,7 +168,10 @@ def _level(scene: Floats, times: int) -> _Level:
 
 
 def find_camera_shake(frames: FrameArray) -> Registration | None:
-    """Return the registration of frames where the camera shakes; None where it stands still or little is seen."""
+    """Return the registration of frames where the camera shakes.
+
+    None where it stands still, little is seen, or the halves of the picture move differently.
+    """
     shake = tuning.TUNING.camera_shake
     n = len(frames)
     if n < shake.fewest_frames or min(frames.shape[1:3]) < shake.smallest:

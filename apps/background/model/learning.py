@@ -48,7 +48,7 @@ __all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
 class LearntBackground:
     """What :func:`learn_background` found.
 
-    Small frames are enlarged before; all but `median` and `registration` is of the enlarged frames.
+    Small frames are enlarged before learning. All but `median` and `registration` belongs to the enlarged ones.
     """
 
     H: Floats  # (n_components, n_pixels, channels): the components
