@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test quick check-seeds test-nojit test-bounds test-device attack lint format types links bench
+.PHONY: help setup test quick check-seeds test-nojit test-bounds test-device test-versions attack lint format types links bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,6 +30,9 @@ test-bounds:  ## the kernels' tests with every array index checked
 test-device:  ## fits of PyTorch's arrays; CI installs the release that was last on hand, and the extra "gpu" any
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'torch==2.13.*'
 	$(PYTHON) -m pytest -q tests/models/test_device.py tests/benchmarks/test_scripts.py -k 'device or gpu'
+
+test-versions:  ## every command on each Python of this machine with the newest libraries, and with the lowest
+	$(PYTHON) -m tests.versions
 
 MINUTES ?= 20
 SEED ?=

@@ -14,7 +14,9 @@ from ._fetch import (
 from ._mosaic import Mosaic as Mosaic, make_mosaic as make_mosaic
 from ._surveillance import (
     Surveillance as Surveillance,
+    SurveillanceVideo as SurveillanceVideo,
     iter_surveillance as iter_surveillance,
+    load_surveillance as load_surveillance,
     make_surveillance as make_surveillance,
 )
 from ._views import PlantedViews as PlantedViews, make_views as make_views

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,10 @@ from scipy.ndimage import gaussian_filter
 from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
 Image = NDArray[np.float32]
+
+# Written by docs/make_pictures.py.
+VIDEO = Path(__file__).with_name("surveillance.mp4")
+MASKS = VIDEO.with_suffix(".npz")
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,47 @@ def iter_surveillance(
     [((24, 32, 3), (24, 32))]
     """
     return iter(_Scene(n_frames, height, width, n_objects, noise, illumination, random_state))
+
+
+@dataclass(frozen=True)
+class SurveillanceVideo:
+    """A made clip as a video file, with its truth.
+
+    Attributes
+    ----------
+    path : Path
+        An H.264 file of 300 frames of 320 x 240 pixels, ten a second.
+    masks : ndarray of bool [shape=(n_frames, height, width)]
+        True where an object hides the background.
+    """
+
+    path: Path
+    masks: NDArray[np.bool_]
+
+    __repr__ = brief
+
+
+def load_surveillance() -> SurveillanceVideo:
+    """Load the clip that comes with the package: half a minute of a street while a cloud passes.
+
+    It is the clip of ``make_surveillance(300, 240, 320, illumination=0.25, random_state=0)`` after compression. Its
+    illumination drifts enough for one picture of the background to fail.
+
+    Returns
+    -------
+    SurveillanceVideo
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import load_surveillance
+    >>> from visionnmf.io import VideoReader
+    >>> clip = load_surveillance()
+    >>> len(list(VideoReader(clip.path))) == len(clip.masks)
+    True
+    """
+    with np.load(MASKS, allow_pickle=False) as file:
+        masks = np.unpackbits(file["masks"], axis=2, count=320).astype(bool)
+    return SurveillanceVideo(VIDEO, masks)
 
 
 class _Scene:

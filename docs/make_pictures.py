@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import av
 import cv2
 import numpy as np
 from PIL import Image
@@ -19,6 +20,7 @@ from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.figures import residual_picture
 from visionnmf.apps.segmentation import overlay, segment
 from visionnmf.datasets import corrupt, make_surveillance
+from visionnmf.datasets._surveillance import MASKS, VIDEO
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_image, write_image
 
@@ -54,6 +56,20 @@ def readme() -> None:
     pages[0].save(
         IMAGES / "readme.webp", save_all=True, append_images=pages[1:], duration=80, loop=0, quality=60, method=4
     )
+
+
+def surveillance() -> None:
+    """Encode the clip of the README's second command, and store its true masks, beside the data sets."""
+    made = make_surveillance(300, 240, 320, illumination=0.25, random_state=0)
+    # "bitexact" leaves out random identifiers, so that equal frames give equal files.
+    with av.open(str(VIDEO), "w", options={"fflags": "+bitexact", "movflags": "+faststart"}) as output:
+        stream = output.add_stream("libx264", rate=10, options={"preset": "veryslow", "crf": "26"})
+        stream.height, stream.width, stream.pix_fmt = *made.masks.shape[1:], "yuv420p"
+        stream.codec_context.thread_count = 1
+        for frame in made.frames:
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        output.mux(stream.encode(None))
+    np.savez_compressed(MASKS, masks=np.packbits(made.masks, axis=2))
 
 
 def faces() -> None:
@@ -134,6 +150,7 @@ def annotation() -> None:
 
 PICTURES = {
     "readme": readme,
+    "surveillance": surveillance,
     "faces": faces,
     "parts": parts,
     "imputed": imputed,

@@ -23,11 +23,16 @@ def make_clip(n=N, height=HEIGHT, width=WIDTH):
 CLIP = make_clip()
 
 
-def encode(path, codec, pixel_format, *, frames=None, pts=None, rate=RATE, sound=0, container=None, options=None):
+def encode(
+    path, codec, pixel_format, *, frames=None, pts=None, rate=RATE, sound=0, container=None, options=None, title=None
+):
     """Write a video without the code under test; `sound` is a number of frames' time of silence."""
     frames = CLIP if frames is None else frames
     with av.open(str(path), "w", options=container or {}) as output:
         video = output.add_stream(codec, rate=rate, options=options or {})
+        if title is not None:
+            output.metadata.update(title=title, service_name=title, service_provider=title)
+            video.metadata["title"] = title
         video.height, video.width = frames[0].shape[:2]
         video.pix_fmt = pixel_format
         audio = output.add_stream("aac", rate=48000) if sound else None

@@ -14,7 +14,6 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
-from visionnmf.exceptions import ParameterError
 from visionnmf.io import is_live, output_folder, transaction, write_image
 
 from .frame_arrays import FrameArray, check_model_size, within
@@ -23,7 +22,7 @@ from .model.mask import median_mask
 from .reports import BackgroundReport, MaskCounts, MaskStatistics
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Timeline, counted, expected_frames, open_clip, recorded, timed
+from .sources import Timeline, counted, expected_frames, file_of, open_clip, recorded, timed, true_masks
 
 if TYPE_CHECKING:
     from .baselines import Separator
@@ -88,8 +87,8 @@ def process_video(
     Parameters
     ----------
     source : str or Path
-        Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``, a clip that the project makes,
-        with known masks. A source that can be read only once is first copied, without loss, to a temporary file.
+        Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``, a clip with known masks that
+        comes with the package. A source that can be read only once is first copied, without loss, to a temporary file.
     out : str or Path, default="."
         Folder for the results. It is made if it is missing.
     video, region, model, outputs, events : records of settings, optional
@@ -150,9 +149,6 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
     clip = open_clip(job.source, job.video)
     if job.model.reuse is not None:
         check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
-    # `clips` cuts events out of a file without encoding them again, which needs a file.
-    if job.outputs.clips and str(job.source).startswith("sample:"):
-        raise ParameterError(f"clips must be False for {job.source}, which is no file; got True")
     region = job.read_region(clip)
     files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
     files.check()
@@ -163,7 +159,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
         write_image(files.background, model.background_, force=job.outputs.force)
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
-        counts = MaskCounts(getattr(clip, "masks", None))  # only the sample has true masks
+        counts = MaskCounts(true_masks(job.source, clip, job.video))
         with job.writer(files, clip, timeline) as writer:
             times: deque[float] = deque()  # of the frames that are worked on
             frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
@@ -173,7 +169,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
                     inside = within(part, region)
                     counts.add(inside, baseline if region is None else baseline & region)
                     writer.write(inside, times.popleft())
-        written, uncut = writer.finish(job.source if job.outputs.clips else None)
+        written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames
     done = time.perf_counter()

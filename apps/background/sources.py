@@ -14,7 +14,6 @@ import cv2
 import numpy as np
 
 from visionnmf import choices
-from visionnmf._checks import check_frames_wanted
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -27,12 +26,9 @@ from .settings import VideoSettings
 if TYPE_CHECKING:
     from visionnmf.io import LiveReader, PictureSequence, VideoReader
 
-__all__ = ["Clip", "SampleClip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
+__all__ = ["Timeline", "counted", "expected_frames", "file_of", "open_clip", "recorded", "timed", "true_masks"]
 
-# The sample: half a minute of a street while a cloud passes. Its illumination drifts enough for one picture to fail.
 SAMPLE = "sample:surveillance"
-SAMPLE_OPTIONS: dict[str, Any] = {"n_frames": 300, "height": 240, "width": 320, "illumination": 0.25, "random_state": 0}
-SAMPLE_RATE = Fraction(10)
 
 RAW_OPTIONS = ("frame_rate", "size", "pixel_format")
 READ_OPTIONS = ("every", "max_frames", "scale", "start", "end")
@@ -43,12 +39,36 @@ SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of resu
 
 def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool] | None = None) -> Clip:
     """Open the sample, or whatever :func:`.open_video` opens; `until` ends the wait of a live source."""
-    raw = _raw_options(source, video)  # rate, size and format of frames without a header; refused for the sample
-    if str(source) == SAMPLE:
-        return SampleClip(video)
-    if str(source).startswith("sample:"):
+    raw = _raw_options(source, video)  # rate, size and format of frames without a header
+    return open_video(file_of(source), **_read_options(video), **raw, until=until)
+
+
+def file_of(source: str | Path) -> str | Path:
+    """Return what a name stands for: the file of the sample, and any other source itself."""
+    if not str(source).startswith("sample:"):
+        return source
+    if str(source) != SAMPLE:
         raise UnreadableError(f"{source}: there is no such sample; the one video is {SAMPLE}")
-    return open_video(source, **{name: getattr(video, name) for name in READ_OPTIONS}, **raw, until=until)
+    from visionnmf.datasets import load_surveillance
+
+    return load_surveillance().path
+
+
+def true_masks(source: str | Path, clip: Clip, video: VideoSettings) -> list[FrameArray] | None:
+    """Return the true masks, 0 and 255, of the frames that `video` asks for, as large as those; None if not known."""
+    if str(source) != SAMPLE:
+        return None
+    from visionnmf.datasets import load_surveillance
+    from visionnmf.io.video.decoding import FramesWanted
+
+    timed = ((float(number / clip.frame_rate), mask) for number, mask in enumerate(load_surveillance().masks))
+    masks = (mask.astype(np.uint8) * 255 for _, mask in FramesWanted(**_read_options(video)).choose(timed))
+    return [cv2.resize(mask, (clip.width, clip.height), interpolation=cv2.INTER_NEAREST) for mask in masks]
+
+
+def _read_options(video: VideoSettings) -> dict[str, Any]:
+    """Return which frames are wanted, as keyword arguments of a reader."""
+    return {name: getattr(video, name) for name in READ_OPTIONS}
 
 
 def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
@@ -156,51 +176,5 @@ class Timeline:
         return min(max(rate, SLOWEST), FASTEST)
 
 
-class SampleClip:
-    """The made clip, in the shape of a :class:`.VideoReader`."""
-
-    frame_rate = SAMPLE_RATE
-    has_sound = truncated = False
-    begins_anew = True
-    damaged = reconnections = 0
-    problem = None
-    notes: tuple[str, ...] = ()
-
-    def __init__(self, video: VideoSettings) -> None:
-        """Make the clip, and pick the frames that `video` asks for, at the size that it asks for."""
-        from visionnmf.datasets import make_surveillance
-
-        every, max_frames, scale, start, end = (getattr(video, name) for name in READ_OPTIONS)
-        check_frames_wanted(every, max_frames, scale, start, end)
-        made = make_surveillance(**SAMPLE_OPTIONS)
-        first = math.ceil(start * SAMPLE_RATE)
-        last = len(made.frames) if end is None else min(len(made.frames), math.ceil(end * SAMPLE_RATE))
-        if first >= last:
-            end_at = float(last / SAMPLE_RATE)
-            raise ParameterError(f"start must lie in the video, before its end at {end_at:.3f} s; got {start:g}")
-        picked = slice(first, last if max_frames is None else min(last, first + max_frames * every), every)
-        height, width = made.frames.shape[1:3]
-        self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
-        # The attributes of a reader of files: the frames that a header declares, those read, and the time in seconds of
-        # the latest frame.
-        self.declared_frames = self.frames_read = len(made.frames)
-        self.time = 0.0
-        size = (self.width, self.height)
-        # Time of the first picked frame, and the time from one to the next, in seconds.
-        self._first, self._step = float(first / SAMPLE_RATE), float(every / SAMPLE_RATE)
-        self._frames = [cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in made.frames[picked]]
-        self.masks = [
-            cv2.resize(mask.astype(np.uint8) * 255, size, interpolation=cv2.INTER_NEAREST)
-            for mask in made.masks[picked]
-        ]
-
-    def __iter__(self) -> Iterator[FrameArray]:
-        """Yield the picked frames, after setting `time` to the time of each in seconds."""
-        # `_first` is the time of the first of them, and `_step` that from one to the next.
-        for index, frame in enumerate(self._frames):
-            self.time = self._first + index * self._step
-            yield frame
-
-
 if TYPE_CHECKING:
-    Clip = VideoReader | PictureSequence | LiveReader | SampleClip
+    Clip = VideoReader | PictureSequence | LiveReader

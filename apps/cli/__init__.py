@@ -20,7 +20,6 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from visionnmf import __version__
 from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
 
@@ -120,14 +119,16 @@ app = typer.Typer(
 def _version(value: bool) -> None:
     """Print the version and end, if the option --version was given."""
     if value:
-        typer.echo(f"visionnmf {__version__}")
+        from .versions import versions
+
+        typer.echo(versions())
         raise typer.Exit
 
 
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the versions and exit.")
     ] = False,
 ) -> None:
     """Robust non-negative matrix factorisation for images, video and command logs.

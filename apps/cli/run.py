@@ -369,6 +369,9 @@ class Run:
             if number_come():  # a signal was received: inside a compiler's callback it comes out as another exception
                 raise KeyboardInterrupt from None
             if self.debug:
+                from .versions import versions
+
+                error.add_note(versions())
                 raise
             self.tally.cluster_lost |= isinstance(error, ClusterError)
             self.tally.our_fault |= not isinstance(error, VisionNMFError | OSError | MemoryError)
@@ -451,4 +454,8 @@ def error_line(error: Exception, source: str = "") -> str:
         return in_flags(message)
     if isinstance(error, VisionNMFError | OSError):
         return _with_flags(message)
-    return f"{where}a fault of visionnmf ({type(error).__name__}: {message}); --debug shows where"
+    from .versions import fault_of_a_library
+
+    library = fault_of_a_library(error)
+    cause = f"; {library}" if library else ""
+    return f"{where}a fault of visionnmf ({type(error).__name__}: {message}){cause}; --debug shows where"

@@ -13,11 +13,13 @@ from scipy.ndimage import label
 from visionnmf import datasets
 from visionnmf.datasets import (
     iter_surveillance,
+    load_surveillance,
     make_corrupted_low_rank,
     make_mosaic,
     make_surveillance,
 )
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import VideoReader
 
 CORRUPTIONS = ("none", "salt_and_pepper", "laplace", "gaussian", "occlusion", "poisson")
 few = settings(max_examples=15, deadline=None, derandomize=True, database=None)
@@ -263,6 +265,17 @@ def test_streaming_gives_the_same_clip_and_the_same_background():
     np.testing.assert_array_equal(clip.frames, frames)
     np.testing.assert_array_equal(clip.masks, masks)
     np.testing.assert_array_equal(clip.background, make_surveillance(1, 33, 41, random_state=5).background)
+
+
+@pytest.mark.slow
+def test_the_video_of_the_package_is_the_made_clip():
+    made = make_surveillance(300, 240, 320, illumination=0.25, random_state=0)
+    clip = load_surveillance()
+    np.testing.assert_array_equal(clip.masks, made.masks)
+    reader = VideoReader(clip.path)
+    differences = [np.abs(frame - made.frames[i].astype(int)).mean() for i, frame in enumerate(reader)]
+    assert len(differences) == 300 and max(differences) < 6 and reader.problem is None  # the sensor noise is lost
+    assert reader.frame_rate == 10
 
 
 @few

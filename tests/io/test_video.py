@@ -13,7 +13,7 @@ import pytest
 from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, make_clip
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import VideoReader, VideoWriter
+from visionnmf.io import Cut, LiveReader, VideoReader, VideoWriter, cut_video
 from visionnmf.io.video.decoding import Clock
 
 
@@ -179,6 +179,23 @@ def test_sound_that_begins_before_the_pictures_counts(tmp_path):
     assert reader.has_sound
     next(iter(reader))
     assert reader.time == pytest.approx(2, abs=0.05)  # the encoder of sound puts a little before its beginning
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"), [("x.mp4", "libx264"), ("x.mkv", "libx264"), ("x.avi", "mpeg4"), ("x.ts", "libx264")]
+)
+def test_metadata_that_are_no_utf8_stop_nothing(tmp_path, monkeypatch, name, codec):
+    path = encode(tmp_path / name, codec, "yuv420p", title="Strasse 12")
+    frames, content = list(VideoReader(path)), path.read_bytes()
+    assert b"Strasse 12" in content
+    path.write_bytes(content.replace(b"Strasse 12", b"Stra\xdfe \xff12"))
+    assert difference(list(VideoReader(path)), frames) == 0
+    cut_video(path, [Cut(tmp_path / f"cut{path.suffix}", 0.2, 0.8)])
+    assert len(list(VideoReader(tmp_path / f"cut{path.suffix}"))) > 15
+    if name != "x.mp4":  # its index stands at its end
+        with path.open("rb") as file:
+            monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=file))
+            assert difference(list(LiveReader("-")), frames) == 0
 
 
 class Ticks:

@@ -25,6 +25,10 @@ class StateError(ValueError):
     """A value does not fit its field."""
 
 
+# True states have less than ten levels. Python's own limit for recursion differs from version to version.
+MAX_DEPTH = 50
+
+
 class Place:
     """Where a value stands in the tree of a state, the arrays of the file, and the sizes of dimensions so far."""
 
@@ -35,7 +39,10 @@ class Place:
 
     def __truediv__(self, key: str | int) -> Place:
         """Return the place of the part `key`, such as "model.codes" in "model"; it shares arrays and sizes."""
-        return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
+        name = f"{self.name}.{key}".lstrip(".")
+        if name.count(".") > MAX_DEPTH:
+            raise StateError(f"{name:.60} is nested more than {MAX_DEPTH} levels deep")
+        return Place(name, self.arrays, self._sizes)
 
     def inside(self) -> Place:
         """Return the same place with a scope of its own, in which new sizes of dimensions hold for its parts only."""

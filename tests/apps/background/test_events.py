@@ -198,8 +198,6 @@ def test_clips_hold_the_events(clip, tmp_path):
         for frame in part:
             np.testing.assert_array_equal(frame, frames[round(part.time + event["clip_start"], 3)])
         assert event["clip_start"] <= event["start"] and part.time + event["clip_start"] >= event["end"] - 0.2
-    with pytest.raises(ParameterError, match="clips must be False for sample:surveillance, which is no file; got True"):
-        separate("sample:surveillance", out=tmp_path, clips=True)
 
 
 def test_what_cannot_be_cut_is_said(tmp_path):

@@ -98,15 +98,13 @@ def test_foreground_counts_in_the_region_only(clip, tmp_path):
     assert report.masks.foreground_share == pytest.approx((top > 0).mean())
 
 
-def test_a_part_of_the_video(clip, tmp_path, monkeypatch):
-    small = {"n_frames": 40, "height": 48, "width": 64, "random_state": 1}
-    monkeypatch.setattr("visionnmf.apps.background.sources.SAMPLE_OPTIONS", small)
+def test_a_part_of_the_video(clip, tmp_path):
     report = separate(clip, out=tmp_path, start=1.0, end=2.5, every=2, frame_table="csv")
     assert report.frames == 8
     rows = (tmp_path / "two_frames.csv").read_text().splitlines()[1:]
     assert [float(row.split(",")[1]) for row in rows] == pytest.approx(np.arange(1.0, 2.5, 0.2))
     assert len(masks_of(tmp_path / "two_foreground.mkv")) == 8
-    sample = separate("sample:surveillance", out=tmp_path, start=2, end=2.3, videos=False)
+    sample = separate("sample:surveillance", out=tmp_path, start=2, end=2.3, scale=0.2, videos=False)
     assert sample.frames == 3
     for source in (clip, "sample:surveillance"):
         with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at .* s; got 99"):

@@ -7,13 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 
+import av
 import numpy as np
 import pytest
+import scipy.sparse
+import skimage
 from helpers import run_command as run
 from PIL import Image
 
 from visionnmf.apps.cli import COMMANDS
+from visionnmf.apps.cli.run import error_line
+from visionnmf.apps.cli.versions import NEWEST, fault_of_a_library, versions
 from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.io import VideoReader, VideoWriter
 
@@ -184,12 +190,60 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypa
     assert "a fault of visionnmf (ZeroDivisionError: division by zero); --debug shows where" in result.stderr
 
 
+def unknown_argument_of_a_compiled_function():
+    av.open("x", nonsense=1)
+
+
+def unknown_argument_of_a_python_function():
+    skimage.transform.resize(nonsense=1)
+
+
+def name_that_is_gone():
+    skimage.segmentation.nonsense  # noqa: B018
+
+
+def method_that_is_gone():
+    scipy.sparse.eye_array(2).nonsense()
+
+
+def import_that_is_gone():
+    from numba.core import nonsense  # noqa: F401
+
+
+WRONG_CALLS = {
+    unknown_argument_of_a_compiled_function: "av",
+    unknown_argument_of_a_python_function: "scikit-image",
+    name_that_is_gone: "scikit-image",
+    method_that_is_gone: "scipy",
+    import_that_is_gone: "numba",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_CALLS)
+def test_a_fault_by_the_version_of_a_library_names_it_and_the_cure(monkeypatch, wrong):
+    with pytest.raises((TypeError, AttributeError, ImportError)) as caught:
+        wrong()
+    assert fault_of_a_library(caught.value) is None  # this version was tried
+    newest = {module: (package, "0.0.1") for module, (package, _) in NEWEST.items()}
+    monkeypatch.setattr("visionnmf.apps.cli.versions.NEWEST", newest)
+    package = WRONG_CALLS[wrong]
+    told = fault_of_a_library(caught.value)
+    assert told.startswith(f"{package} {version(package)} is installed, and ") and "to 0.0.1 were tried" in told
+    assert told in error_line(caught.value, "a.png")
+
+
+def test_a_fault_beside_a_library_that_is_too_old_names_it(monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.cli.versions.version", lambda _: "1.26.4")
+    assert fault_of_a_library(ZeroDivisionError()).startswith("numpy 1.26.4 is installed, and 2.0 to ")
+
+
 def test_debug_shows_the_traceback(tmp_path):
     command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path / "none.png")]
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
     assert plain.returncode == 2 and plain.stderr.count("\n") == 1
     debug = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
     assert debug.returncode != 0 and "Traceback" in debug.stderr
+    assert debug.stderr.splitlines()[-1] == versions()
 
 
 def test_the_list_of_commands_has_one_line_for_each():
@@ -212,7 +266,9 @@ def test_python_runs_the_package():
 
 
 def test_version():
-    assert run("--version").stdout.startswith("visionnmf ")
+    line = run("--version").stdout
+    assert line.startswith("visionnmf ") and line.count("\n") == 1
+    assert all(f"{name} {version(name)}" in line for name in ("numpy", "scipy", "scikit-learn", "numba", "av"))
 
 
 def test_a_file_named_twice_is_done_once_and_a_failure_reserves_no_name(picture, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import av
 from av.container import InputContainer
@@ -32,6 +32,9 @@ CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
     "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv,webp_anim,webp"
 )
+# PyAV before 19 stops at metadata that are no UTF-8, unless it is told otherwise by an argument that 19 no longer has.
+METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if hasattr(InputContainer, "metadata_errors") else {}
+
 # A fixed number, because the frames that survive before a cut and the bytes that x264 writes depend on it, and the same
 # file should give the same result on every machine.
 CODEC_THREADS = 2
@@ -49,7 +52,7 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
         if most_samples(file) > max(FEW_SAMPLES, path.stat().st_size):
             raise UnreadableError(f"{path}: cut off or damaged (declares more frames than a file of its length holds)")
         try:
-            container = av.open(file, "r", options=options, metadata_errors="replace")
+            container = av.open(file, "r", options=options, **METADATA_OPTIONS)
         except CODEC_ERRORS as error:
             if is_picture(path):
                 raise still_picture(path) from error
@@ -99,8 +102,14 @@ def _max_pixels_per_video(container: InputContainer, max_pixels: int) -> int:
 
 def rate_of(stream: VideoStream) -> Fraction:
     """Return the frames per second of a stream; 25 if it gives no rate between 0.01 and 1000."""
-    rate = stream.average_rate or stream.guessed_rate
-    return Fraction(rate) if rate is not None and Fraction(1, 100) <= rate <= 1000 else FALLBACK_RATE
+    rate = stream.average_rate or stream.guessed_rate  # an unknown rate is None or, in newer PyAV, 0/1
+    return Fraction(rate) if rate and Fraction(1, 100) <= rate <= 1000 else FALLBACK_RATE
+
+
+def length_of(container: InputContainer) -> int | None:
+    """Return the bytes of what a container is read from; None where they are not known, as of a pipe."""
+    length = container.size
+    return length if length is not None and length >= 0 else None  # PyAV before 19 passes a negative error code on
 
 
 def is_picture(path: Path) -> bool:

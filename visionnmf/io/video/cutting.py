@@ -200,7 +200,7 @@ class _Part:
         """Copy a packet into its output stream; its times count from the beginning of the part."""
         if self._container is None:
             self._open(streams)
-        assert packet.time_base is not None
+        assert packet.time_base
         shift = round(self.beginning.time / packet.time_base)
         copy = Packet(bytes(packet))
         # `pts` is when a picture is shown, `dts` when it is decoded, both in units of `time_base`
@@ -242,5 +242,5 @@ def _packets(container: Any, streams: list[Any]) -> Iterator[Packet]:
 def _time(packet: Packet, ticks: int | None) -> float:
     """Return `ticks`, the packet's ``pts`` or ``dts``, in seconds, or its other time if that is None."""
     known = ticks if ticks is not None else packet.pts if packet.pts is not None else packet.dts
-    assert known is not None and packet.time_base is not None
+    assert known is not None and packet.time_base
     return float(known * packet.time_base)

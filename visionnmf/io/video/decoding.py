@@ -135,9 +135,9 @@ class Decoder:
 
     def _follow_time(self, packet: Any) -> None:
         """Move `end` to the end of a packet, if that is later."""
-        time = packet.pts if packet.pts is not None else packet.dts
-        if time is not None and packet.time_base is not None:
-            self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
+        ticks = packet.pts if packet.pts is not None else packet.dts
+        if ticks is not None and packet.time_base:
+            self.end = max(self.end, float((ticks + (packet.duration or 0)) * packet.time_base))
 
     def declared_duration(self, *, has_frame_count: bool) -> float | None:
         """Return the duration in seconds from the header; None if it has none, or would be a guess.
@@ -186,7 +186,7 @@ class Clock:
         declared beginning (`_start`) becomes the beginning, and a first frame without a valid time gets 0.
         """
         ticks = frame.pts if frame.pts is not None else frame.dts
-        if ticks is None or self._unit is None:
+        if ticks is None or not self._unit:
             time = None
         else:
             time = float(ticks * self._unit)

@@ -26,7 +26,17 @@ from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
 
-from .container import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, rate_of, video_stream_of
+from .container import (
+    CODEC_THREADS,
+    CONTAINERS,
+    FALLBACK_RATE,
+    MAX_FRAME_PIXELS,
+    MAX_STREAMS,
+    METADATA_OPTIONS,
+    length_of,
+    rate_of,
+    video_stream_of,
+)
 from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, resized, turn_of, upright_frame
 
 # The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
@@ -205,7 +215,8 @@ class LiveReader:
                         return
                     # A source with a length is a file: a new connection would start from its beginning.
                     # Here a duration that FFmpeg guesses counts as well.
-                    sized = decoder.declared_duration(has_frame_count=True) is not None or decoder.container.size >= 0
+                    duration = decoder.declared_duration(has_frame_count=True)
+                    sized = duration is not None or length_of(decoder.container) is not None
                     if not self._is_url or sized:
                         self._judge_end(decoder)  # sets `problem` and `truncated` if it ended early
                         return
@@ -306,7 +317,7 @@ class LiveReader:
         _limit_memory()
         limit = {"max_pixels": str(MAX_FRAME_PIXELS)}
         options = limit | {"max_streams": str(MAX_STREAMS)}
-        more: dict[str, Any] = {"metadata_errors": "replace"}
+        more = dict(METADATA_OPTIONS)
         if self.source == "-":
             file: Any = sys.stdin.buffer
             what = "not a video that can be read"
@@ -384,7 +395,7 @@ def _is_mp4(file: Any) -> bool:
 def _came_to_its_end(decoder: Decoder) -> bool:
     """Return whether the packets ended without an error, or with EIO, which FFmpeg reports if no length is known."""
     error = decoder.reading_error
-    return error is None or (getattr(error, "errno", None) == errno.EIO and decoder.container.size < 0)
+    return error is None or (getattr(error, "errno", None) == errno.EIO and length_of(decoder.container) is None)
 
 
 def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
