@@ -27,7 +27,6 @@ PUBLIC_MODULES = [
     "visionnmf.io",
     "visionnmf.io.chunks",
     "visionnmf.apps.segmentation",
-    "visionnmf.apps.stream",
     "visionnmf.datasets",
     "visionnmf.engine.losses",  # what a new loss or penalty is made of; the rest of the engine is internal
     "visionnmf.engine.penalties",

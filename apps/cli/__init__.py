@@ -49,7 +49,6 @@ COMMANDS = {
     "masquerade": _Entry("masquerade", "Find command sessions that do not fit their user."),
     "multiview": _Entry("multiview", "Learn from several views of the same samples."),
     "features": _Entry("features", "Write a table of image features."),
-    "stream": _Entry("stream", "Learn components from more data than fit into memory."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
     "warm": _Entry("warm", "Compile all kernels once, for example in a container.", has_json=False),
 }
@@ -141,7 +140,6 @@ def _common(
       visionnmf masquerade train histories/* --model users.npz
       visionnmf faces train people/ --model people.npz
       visionnmf multiview fit sounds.csv images.npy --model views.npz
-      visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf features photos/ --kind gist,dense-hue --out features.npz
       visionnmf annotate predict words.npz photo.jpg
       visionnmf reproduce --list

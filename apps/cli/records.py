@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, get_origin
 
 import typer
 
@@ -152,7 +152,7 @@ def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
     kind: Any = field.type
     if option.parse is not None:
         kind, default = str, _text(default)
-    elif get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+    elif get_origin(kind) is tuple:
         kind, default = list[str], None
     if default is None:
         kind = kind | None

@@ -129,7 +129,6 @@ def _serve(pipe: Connection) -> None:
         masquerade,
         multiview,
         segmentation,
-        stream,
         warm,
     )
 

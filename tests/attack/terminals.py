@@ -162,7 +162,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
     ]
     commands = {
         ".png": pictures,
-        ".npy": [["stream", file, "--rank", "2", "--model", model]],
+        ".npy": tables,
         ".log": [*logs, ["masquerade", "evaluate", file, file]],
         ".csv": tables,
         ".mp4": [["background", file, "--out", out], ["help", file]],
