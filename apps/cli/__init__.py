@@ -25,7 +25,7 @@ from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
 
 from .console import Verbosity, say, set_verbosity
-from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Upload, Verbose
+from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Verbose
 from .records import name_flags, with_typer_options
 from .signals import ending_code, on_signal
 
@@ -148,30 +148,28 @@ def _common(
 
 
 def _with_common(function: Callable[..., None], has_json: bool) -> Callable[..., None]:
-    """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler and --upload."""
+    """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler."""
     # Typer reads options from the signature and the annotations. `has_json` says whether the command can print JSON.
     signature = inspect.signature(function, eval_str=True)
     printing = ({"json_": Json} if has_json else {}) | {"debug": Debug, "quiet": Quiet, "verbose": Verbose}
     printing = {name: kind for name, kind in printing.items() if name not in signature.parameters}
     added = [_keyword(name, kind, default=False) for name, kind in printing.items()]
     if "jobs" in signature.parameters:  # the command can share its work
-        added = [_keyword("scheduler", Scheduler, default=None), _keyword("upload", Upload, default=False), *added]
+        added = [_keyword("scheduler", Scheduler, default=None), *added]
     signature = with_typer_options(signature.replace(parameters=[*signature.parameters.values(), *added]))
 
     @functools.wraps(function)
-    def command(*, scheduler: str | None = None, upload: bool = False, **arguments: Any) -> None:
+    def command(*, scheduler: str | None = None, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. `arguments` are those of the command
         # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
         set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
         if scheduler is None:
-            if upload:
-                raise typer.BadParameter("--upload needs --scheduler; give that, too")
             function(**arguments)
         elif arguments["jobs"] != signature.parameters["jobs"].default:
             raise typer.BadParameter("--jobs and --scheduler exclude each other; leave out --jobs")
         else:
-            with on_cluster(scheduler, upload=upload):
+            with on_cluster(scheduler):
                 function(**arguments)
 
     command.__signature__ = signature  # type: ignore[attr-defined]
