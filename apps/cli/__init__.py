@@ -33,11 +33,10 @@ __all__ = ["app", "main"]
 
 
 class _Entry(NamedTuple):
-    """A command: its file here, which defines `command`, its line in the list, and whether it prints JSON if asked."""
+    """A command: its file here, which defines `command`, and its line in the list."""
 
     module: str
     line: str
-    has_json: bool = True
 
 
 # The most used commands come first. A `command` is a function, or a Typer application with several functions.
@@ -50,7 +49,6 @@ COMMANDS = {
     "multiview": _Entry("multiview", "Learn from several views of the same samples."),
     "features": _Entry("features", "Write a table of image features."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
-    "warm": _Entry("warm", "Compile all kernels once, for example in a container.", has_json=False),
 }
 
 HELP = ("help", "Show the help of a command: visionnmf help segment.")
@@ -95,12 +93,12 @@ def _load(name: str) -> Any:
         for part in command.registered_commands:
             part.cls = PlainUsage
             if part.callback is not None:
-                part.callback = _with_common(part.callback, COMMANDS[name].has_json)
+                part.callback = _with_common(part.callback)
         command.rich_markup_mode = None
         loaded: Any = get_group(command)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, cls=PlainUsage)(_with_common(command, COMMANDS[name].has_json))
+        alone.command(name, cls=PlainUsage)(_with_common(command))
         loaded = get_command(alone)
     loaded.name = name
     return loaded
@@ -143,15 +141,14 @@ def _common(
       visionnmf features photos/ --kind gist,dense-hue --out features.npz
       visionnmf annotate predict words.npz photo.jpg
       visionnmf reproduce --list
-      visionnmf warm
     """
 
 
-def _with_common(function: Callable[..., None], has_json: bool) -> Callable[..., None]:
+def _with_common(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler."""
-    # Typer reads options from the signature and the annotations. `has_json` says whether the command can print JSON.
+    # Typer reads options from the signature and the annotations.
     signature = inspect.signature(function, eval_str=True)
-    printing = ({"json_": Json} if has_json else {}) | {"debug": Debug, "quiet": Quiet, "verbose": Verbose}
+    printing = {"json_": Json, "debug": Debug, "quiet": Quiet, "verbose": Verbose}
     printing = {name: kind for name, kind in printing.items() if name not in signature.parameters}
     added = [_keyword(name, kind, default=False) for name, kind in printing.items()]
     if "jobs" in signature.parameters:  # the command can share its work
