@@ -37,7 +37,7 @@ def test_every_report_of_an_application_is_one():
         public = (getattr(module, name) for name in module.__all__)
         found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "AnnotationScores", "Annotations", "AnnotatorTrained", "Similar",
+        "AnnotationScores", "Annotations", "AnnotatorTrained",
         "BackgroundReport", "BackgroundScoresReport",
         "AddedPersonReport", "FaceClustersReport", "FaceComparisonReport", "FaceTrainingReport",
         "IdentificationReport", "ShadowRemovalReport", "VerificationReport",
