@@ -18,10 +18,9 @@ from visionnmf.exceptions import VisionNMFError
 if __name__ != "visionnmf.apps":
     raise ImportError("import this package as visionnmf.apps, not by the name of its folder")
 
-__all__ = ["ClusterError", "cluster_address", "files_travel", "is_shared", "on_cluster"]
+__all__ = ["ClusterError", "cluster_address", "is_shared", "on_cluster"]
 
 _scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
-_upload: ContextVar[bool] = ContextVar("upload", default=False)
 
 
 class ClusterError(VisionNMFError):
@@ -29,7 +28,7 @@ class ClusterError(VisionNMFError):
 
 
 @contextmanager
-def on_cluster(scheduler: str, *, upload: bool = False) -> Iterator[None]:
+def on_cluster(scheduler: str) -> Iterator[None]:
     """Let the applications do their jobs on the workers of a Dask cluster in this block.
 
     It replaces their `jobs` and `n_jobs`; the results are the same. Workers read inputs and write results under the
@@ -40,17 +39,13 @@ def on_cluster(scheduler: str, *, upload: bool = False) -> Iterator[None]:
     ----------
     scheduler : str
         The address of the scheduler, such as "tcp://127.0.0.1:8786". It is contacted when there are jobs.
-    upload : bool, default=False
-        Send the files of each job to its worker, and write here what the job has written there, for workers that do not
-        see the files of this process.
 
     Raises
     ------
     VisionNMFError
         In the block, if Dask is not installed, the scheduler does not answer, or a worker does not suit.
     ClusterError
-        In the block, a VisionNMFError, if the scheduler is lost; also if a worker does not see the files of a job,
-        without `upload`.
+        In the block, a VisionNMFError, if the scheduler is lost, or a worker does not see the files of a job.
 
     Examples
     --------
@@ -58,22 +53,16 @@ def on_cluster(scheduler: str, *, upload: bool = False) -> Iterator[None]:
     >>> with on_cluster("tcp://127.0.0.1:8786"):
     ...     pass  # for example visionnmf.apps.segmentation.evaluate("images", "truth")
     """
-    before = _scheduler.set(scheduler), _upload.set(upload)
+    before = _scheduler.set(scheduler)
     try:
         yield
     finally:
-        _scheduler.reset(before[0])
-        _upload.reset(before[1])
+        _scheduler.reset(before)
 
 
 def cluster_address() -> str | None:
     """Return the address of the scheduler that :func:`on_cluster` has named, or None outside of such a block."""
     return _scheduler.get()
-
-
-def files_travel() -> bool:
-    """Return whether the files of jobs travel to the workers and back: the `upload` of :func:`on_cluster`."""
-    return _upload.get()
 
 
 def is_shared(processes: int, jobs: int) -> bool:

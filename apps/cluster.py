@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from visionnmf import __version__
 from visionnmf._text import one_line
-from visionnmf.apps import ClusterError, cluster_address, files_travel
-from visionnmf.exceptions import MediaError, VisionNMFError, installed_by
-
-from . import upload
+from visionnmf.apps import ClusterError, cluster_address
+from visionnmf.exceptions import VisionNMFError, installed_by
 
 PATIENCE = 10.0  # seconds in which a scheduler must answer and have a worker
-BRIEFLY = 1.0  # seconds in which it must answer a question whose former answer is as good
-AHEAD = 2  # jobs for each worker whose files are under way at a time
 
 T = TypeVar("T")
 
 
 class LostJobError(VisionNMFError):
-    """A job was lost with several workers, one after the other, or its files did not travel; others can go on."""
+    """A job was lost with several workers, one after the other, or its files are gone; others can go on."""
 
 
 class UnseenError(ClusterError):
@@ -42,7 +37,7 @@ class UnseenError(ClusterError):
 
     def __str__(self) -> str:
         """Return the message."""
-        return f"worker {self.args[0]}: does not see {self.args[1]}; workers need a shared path, or upload=True"
+        return f"worker {self.args[0]}: does not see {self.args[1]}; workers need a shared folder"
 
 
 @contextmanager
@@ -59,9 +54,7 @@ def open_workers() -> Iterator[Executor | None]:
         raise VisionNMFError(f"a scheduler needs Dask, which is not installed; {installed_by('dask')}") from error
     with _quiet(), _client(scheduler) as client:
         _check_workers(scheduler, client)
-        # Workers that do not see the files of this machine are sent them, if the caller has asked for that.
-        with closing(_Uploads(scheduler, client) if files_travel() else _Workers(scheduler, client)) as workers:
-            yield workers
+        yield _Workers(scheduler, client)
 
 
 @contextmanager
@@ -139,45 +132,25 @@ class _Workers(Executor):
         self._sent: dict[int, tuple[partial[Any], Any]] = {}
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call. What is bound to a partial function is sent once for all its calls, by `_start`."""
-        # The worker must see the files and folders that the arguments name; otherwise it does not share this disk.
-        needed: list[str] = []
-        if upload.takes_files(fn):
-            names = upload.names_of(fn, args, kwargs)
-            needed = [name for name in (*names.inputs, *names.outs) if os.path.lexists(name)]
-        future: Future[T] = Future()
-        # `_process` tells the worker about this process: the version, the working folder, and here the `needed` paths.
-        # The worker calls `_do`, which calls `fn` there; `_hand_on` gives the outcome to the future.
-        self._start(future, self._hand_on, _do, replace(self._process, needed=needed), fn, args, kwargs)
-        return future
-
-    def close(self) -> None:
-        """Give up what the pool holds besides its client."""
-
-    def _start(
-        self,
-        future: Future[Any],
-        hand_on: Callable[[Future[Any], Future[Any]], None],
-        do: Callable[..., Any],
-        process: _Process,
-        fn: Callable[..., Any],
-        *more: Any,
-    ) -> None:
-        """Let a worker call ``do(process, fn, *more)``, then ``hand_on(future, outcome)`` here with its outcome."""
-        # `do` prepares the worker and calls `fn` there. The outcome is awaited on the loop of Dask's client. Dask would
-        # send a partial function with each call, so `_sent` keeps, by its id, the task that has it on the cluster, and
-        # the function, so that no other gets this id. `pure=False` keeps Dask from taking equal calls for one.
+        """Submit a call, which the worker makes by `_do`. What is bound to a partial function is sent only once."""
+        # The outcome is awaited on the loop of Dask's client. Dask would send a partial function with each call, so
+        # `_sent` keeps, by its id, the task that has it on the cluster, and the function, so that no other gets this
+        # id. `pure=False` keeps Dask from taking equal calls for one.
         import dask
 
+        # A worker that does not see the files and folders that the arguments name does not share this disk.
+        process = replace(self._process, needed=_files_of(fn, args, kwargs))
         sent: Any = fn
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):  # arguments may be large
             if isinstance(fn, partial):
                 if id(fn) not in self._sent:
                     self._sent[id(fn)] = fn, self._client.submit(_itself, fn, pure=False)
                 sent = self._sent[id(fn)][1]
-            task = self._client.submit(do, process, sent, *more, pure=False)
+            task = self._client.submit(_do, process, sent, args, kwargs, pure=False)
+        future: Future[T] = Future()
         outcome = asyncio.run_coroutine_threadsafe(self._outcome(task), self._client.loop.asyncio_loop)
-        outcome.add_done_callback(partial(hand_on, future))
+        outcome.add_done_callback(partial(self._hand_on, future))
+        return future
 
     async def _outcome(self, task: Any) -> Any:
         """Return the result of a task of Dask, or raise its error, or ClusterError if the scheduler is lost.
@@ -220,156 +193,28 @@ class _Workers(Executor):
             raise LostJobError(f"{error.args[1]}: was removed before its turn came") from None
 
 
-class _Gate:
-    """Lets a limited number of jobs be under way, so that not all of their files are held at once."""
-
-    def __init__(self) -> None:
-        """Begin with room for no job: they wait until :meth:`open` says how many may be under way."""
-        self._change = threading.Condition()  # guards the attributes below, and wakes those that wait
-        self._under_way, self._most = 0, 0  # jobs that have entered and not left, and how many there may be
-        self._limit = 0.0  # bytes of a job
-        self._closed = False
-
-    def open(self, most: int, limit: float) -> None:
-        """Set how many jobs may be under way, and how many bytes the files of each, and its results, may have."""
-        with self._change:
-            self._most, self._limit = most, limit
-            self._change.notify()
-
-    def enter(self) -> float:
-        """Wait until a job may enter, and return its limit of bytes; raise CancelledError once the gate is closed."""
-        with self._change:
-            self._change.wait_for(lambda: self._closed or self._under_way < self._most)
-            if self._closed:
-                raise CancelledError
-            self._under_way += 1
-            return self._limit
-
-    def leave(self, _job: object) -> None:
-        """Count a job that is not under way any more."""
-        with self._change:
-            self._under_way -= 1
-            self._change.notify()
-
-    def close(self) -> None:
-        """Let no job enter any more."""
-        with self._change:
-            self._closed = True
-            self._change.notify()
+def _files_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Return the files and folders that exist here among the arguments of a function of `io.takes_files`."""
+    takes_files = getattr(getattr(function, "func", function), "takes_files", False)  # `func`: of a partial function
+    return list(filter(os.path.lexists, _texts([args, kwargs]))) if takes_files else []
 
 
-class _Uploads(_Workers):
-    """Workers of a cluster that see no files of ours: a job's files travel with it, and its results back.
-
-    One thread reads and sends them, for a few jobs ahead of the workers, and another one writes what comes back.
-    """
-
-    def __init__(self, scheduler: str, client: Any) -> None:
-        """Take the address of a scheduler and Dask's client for it; jobs are sent to its workers with their files."""
-        if os.name == "nt":  # names with drives cannot lie below another folder
-            raise VisionNMFError("upload=True is not possible on Windows; use a shared path")
-        super().__init__(scheduler, client)
-        self._process = replace(self._process, folder=None)  # jobs work in private folders
-        # two threads: one reads the files of jobs and sends them, the other writes the files that come back
-        self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._gate = _Gate()
-        # by the name of an input: None once a first job has used it, from the second on the task that keeps it there
-        self._contents: dict[str, Any] = {}
-        # opens the gate for as many jobs as the workers can hold
-        self._fit_gate(PATIENCE)
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call; the files that its arguments name are read and sent when its turn has nearly come."""
-        # One thread sends all calls in turn, and `_send` waits until few enough are under way.
-        future: Future[T] = Future()
-        self._reader.submit(self._send, future, fn, args, kwargs)
-        return future
-
-    def close(self) -> None:
-        """Send and write nothing more; a job whose results are being written is completed.
-
-        `_reader` and `_writer` are pools of one thread, which send jobs and write results; shutting them down waits for
-        what they are doing. A job that waits at the `_gate` for its turn is refused, so the reader does not hang.
-        """
-        self._gate.close()
-        self._reader.shutdown(cancel_futures=True)
-        self._writer.shutdown(cancel_futures=True)
-
-    def _send(self, future: Future[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Send a call and its files once the gate lets it through; `future` gets its outcome, or the error."""
-        # A function says by the attribute `takes_files` that its arguments name files. `_hand_on` gives an outcome to
-        # the future, and `_hand_on_later` first writes the files that came back. `_do` or `_do_uploaded` calls `fn` on
-        # the worker, to which `_process` names the version and the start of this process.
-        try:
-            limit = self._gate.enter()  # bytes that the files of a job may have
-            future.add_done_callback(self._gate.leave)
-            if not upload.takes_files(fn):
-                self._start(future, self._hand_on, _do, self._process, fn, args, kwargs)
-                return
-            try:
-                names = upload.names_of(fn, args, kwargs)
-                upload.check_size(names.inputs, limit)
-                contents = [self._content(name) for name in names.inputs]
-                sent = upload.parcel(names, args, kwargs, limit)
-            except (MediaError, OSError) as error:
-                raise LostJobError(one_line(error)) from error
-            self._start(future, self._hand_on_later, _do_uploaded, self._process, fn, sent, *contents)
-        except BaseException as error:
-            future.set_exception(error)
-
-    def _fit_gate(self, patience: float) -> None:
-        """Set how many jobs may be under way; OSError if the scheduler does not answer in `patience` seconds.
-
-        The gate lets AHEAD jobs through for each worker that is there now. The files of each may take a part of the
-        memory that the smallest worker has.
-        """
-        found = self._client.sync(self._client.scheduler.identity, callback_timeout=patience)
-        workers = found["workers"].values()
-        memory = min((each["memory_limit"] or math.inf for each in workers), default=math.inf)
-        self._gate.open(AHEAD * max(1, len(workers)), memory / upload.PARTS_OF_MEMORY)
-
-    def _content(self, name: str) -> Any:
-        """Return the content of an input, or the task that keeps it on the cluster from the second job on."""
-        if self._contents.get(name) is not None:
-            return self._contents[name]
-        content = upload.content_of(name)
-        if name in self._contents:
-            content = self._contents[name] = self._client.submit(_itself, content, pure=False)
-        else:
-            self._contents[name] = None  # an input of a single job need not be kept
-        return content
-
-    def _hand_on_later(self, future: Future[Any], outcome: Future[Any]) -> None:
-        """Let another thread write the files that a task has sent back: this one is the client's, which must not wait.
-
-        `future` is the caller's, and `outcome` that of Dask's task, which has just ended.
-        """
-        with suppress(RuntimeError):  # after `close` nobody waits for it
-            self._writer.submit(self._take_back, future, outcome)
-
-    def _take_back(self, future: Future[Any], outcome: Future[Any]) -> None:
-        """Write the files of a task of Dask, and give its outcome to the future that `submit` has returned."""
-        try:
-            returned = self._result(outcome)
-            with suppress(OSError):  # of a scheduler that was lost meanwhile
-                # workers may have come or gone: set again how many jobs may be under way
-                self._fit_gate(BRIEFLY)
-            try:
-                result, error = upload.take_back(returned)
-            except (MediaError, OSError) as problem:
-                raise LostJobError(one_line(problem)) from problem
-            if error is not None:
-                raise error
-            future.set_result(result)
-        except BaseException as error:
-            future.set_exception(error)
+def _texts(value: Any) -> Iterator[str]:
+    """Yield each text and path in a value, also in lists, tuples, mappings and records."""
+    if isinstance(value, str | PurePath):
+        yield str(value)
+        return
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    elif is_dataclass(value):
+        value = [getattr(value, field.name) for field in fields(value)]
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def _itself(function: T) -> T:
-    """Return the argument, a function or the content of a file.
-
-    A task that does this has the argument for a result, which the cluster keeps, so that it is sent only once.
-    """
+    """Return a function: the result of a task, which the cluster keeps, so that the function is sent only once."""
     return function
 
 
@@ -378,11 +223,11 @@ class _Process:
     """What a worker needs to know about the process that has submitted a job.
 
     Files written since `began` are results of this run: perhaps those of a worker that was lost before it could report
-    them, so they are replaced. The folder is None if files travel. The worker must see the files `needed`.
+    them, so they are replaced. The worker must see the files `needed`.
     """
 
     version: str
-    folder: str | None
+    folder: str
     began: float
     needed: Sequence[str] = ()
 
@@ -401,7 +246,7 @@ def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kw
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     before = os.getcwd()
     try:
-        os.chdir(process.folder or before)
+        os.chdir(process.folder)
     except OSError as error:
         raise UnseenError(worker.address, process.folder) from error
     try:
@@ -412,15 +257,3 @@ def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kw
             return function(*args, **kwargs)
     finally:
         os.chdir(before)
-
-
-def _do_uploaded(
-    process: _Process, function: Callable[..., Any], sent: upload.Parcel, *contents: dict[str, bytes]
-) -> upload.Returned:
-    """Call a function on a worker, on files that were sent to it; return what it has returned and written."""
-    # `sent` has the packed arguments and what else the job needs, `contents` the content of each input by file name.
-    # `work_in_private` lays the files into a private folder, and `_do` restricts threads, as for all jobs.
-    from distributed import get_worker
-
-    work = partial(upload.work_in_private, function, sent, contents, get_worker().local_directory)
-    return _do(process, work, (), {})

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
 from visionnmf.datasets import local
-from visionnmf.io import output_file, takes_files
+from visionnmf.io import output_file
 
 DATA = local.data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
@@ -86,23 +86,6 @@ def killed_after_writing(folder, number):
     if times == 1:
         killed(number)
     return times
-
-
-@takes_files
-def killed_once(source, out, flag):
-    """Write a result of a file, then end this process if it is the first to come here; return the text of the file.
-
-    The file ``/`` and the parts `flag`, which stays where it is, says whether another process was here before.
-    """
-    text = Path(source).read_text()
-    Path(out).mkdir()
-    with output_file(Path(out) / f"{Path(source).stem}_result.txt") as temporary:
-        temporary.write_text(text.upper())
-    try:
-        Path("/", *flag).touch(exist_ok=False)
-    except FileExistsError:
-        return text
-    return killed(0)
 
 
 def slow(folder, number):

@@ -13,7 +13,7 @@ from numpydoc.validate import validate
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
-GUIDES = {"segment": "segmentation.md", "warm": "commands.md"}
+GUIDES = {"segment": "segmentation.md"}
 
 PUBLIC_MODULES = [
     "visionnmf",
@@ -27,7 +27,6 @@ PUBLIC_MODULES = [
     "visionnmf.io",
     "visionnmf.io.chunks",
     "visionnmf.apps.segmentation",
-    "visionnmf.apps.stream",
     "visionnmf.datasets",
     "visionnmf.engine.losses",  # what a new loss or penalty is made of; the rest of the engine is internal
     "visionnmf.engine.penalties",
@@ -94,7 +93,7 @@ def test_every_command_is_in_the_readme_or_its_guide_and_has_help():
         group, _, rest = name.partition(" ")
         guide = ROOT / "docs" / GUIDES.get(group, f"{group}.md")
         assert guide.is_file() and command.help
-        assert f"visionnmf {group}" in readme or group == "warm"
+        assert f"visionnmf {group}" in readme
         assert rest in guide.read_text()
 
 
@@ -115,7 +114,7 @@ def test_the_readme_is_short():
 def test_each_application_of_the_readme_says_whether_nmf_is_inside_and_what_was_learnt():
     section = (ROOT / "README.md").read_text().split("## Applications\n")[1].split("\n## ")[0]
     paragraphs = [" ".join(text.split()) for text in section.split("\n\n") if text.startswith("**[")]
-    groups = {name.partition(" ")[0] for name, _ in all_commands()} - {"reproduce", "warm"}
+    groups = {name.partition(" ")[0] for name, _ in all_commands()} - {"reproduce"}
     described = re.findall(r"`visionnmf (\w+)", " ".join(text.partition("*NMF: ")[0] for text in paragraphs))
     assert groups == set(described)
     for text in paragraphs:

@@ -38,7 +38,6 @@ def test_importing_loads_no_heavy_library(module):
         "background --help",
         "masquerade --help",
         "faces train --help",
-        "stream --help",
         "features --help",
     ],
 )

@@ -49,12 +49,6 @@ VIDEO_SUFFIXES = (
     ".mts", ".m2ts", ".ts", ".3gp", ".asf", ".vob",
 )  # fmt: skip
 
-# visionnmf stream
-STREAM_COMPONENTS = 50
-STREAM_METHOD = "auto"
-STREAM_EVERY = 100  # batches between two checkpoints
-STREAM_LONGEST_SIDE = 128  # pixels, of images
-
 # visionnmf features
 FEATURE_KINDS = ("gist", "dense-hue", "dense-sift", "lab")
 

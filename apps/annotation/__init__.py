@@ -1,8 +1,8 @@
 """Words for photographs: learn from images that have words, and give words to others.
 
 :func:`train` learns from a folder or a table of features and writes a model. :func:`annotate` gives words with scores,
-and names the training images behind each word. :func:`evaluate` compares them with known words, and :func:`similar`
-finds the nearest training images. :class:`ImageAnnotator` is the model itself, for arrays.
+and names the training images behind each word. :func:`evaluate` compares them with known words.
+:class:`ImageAnnotator` is the model itself, for arrays.
 
 Importing this package loads no numerical library; each name is loaded when it is first used.
 """

@@ -2,6 +2,5 @@ from .annotator import ImageAnnotator as ImageAnnotator, Neighbourhood as Neighb
 from .evaluation import AnnotationScores as AnnotationScores, Scores as Scores, evaluate as evaluate
 from .prediction import AnnotatedImage as AnnotatedImage, Annotations as Annotations, Word as Word, annotate as annotate
 from .settings import AnnotatorSettings as AnnotatorSettings, WordOutputs as WordOutputs
-from .similar_images import Similar as Similar, similar as similar
 from .store import AnnotationModel as AnnotationModel, load as load, save as save
 from .training import AnnotatorTrained as AnnotatorTrained, train as train

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import os
 import re
 from collections import deque
@@ -92,9 +90,7 @@ class ResultFiles:
             from .event_tables import EventTable
 
             tables += EventTable.paths(self.stem)
-        # The files of the source, which no result may replace. If it is a folder or a pattern of pictures, an output
-        # folder is refused where results, also masks as numbered pictures, would be read as its pictures the next time.
-        inputs = _input_files(self._source, self._out, numbered=self.masks is not None)
+        inputs = _input_files(self._source, self._out)  # which no result may replace
         check_outputs([self.background], self._replaces_background, inputs=inputs)
         check_outputs([*self.videos.values(), *tables], self._outputs.force, inputs=inputs)
 
@@ -105,46 +101,15 @@ class ResultFiles:
         return [str(path) for path in found if path is not None]
 
 
-def _input_files(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
-    """Return the files of a source; refuse an `out` where results would be among its pictures the next time."""
-    # A folder or pattern of pictures has several files. `numbered` says that masks are numbered pictures too.
+def _input_files(source: str | Path, out: Path) -> list[str]:
+    """Return the files of a source, which are several for pictures; refuse an `out` among these."""
     pictures = [] if is_live(source) else pictures_of(source)
-    folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
-    if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out, numbered)):
+    if os.path.realpath(out) in {os.path.realpath(os.path.dirname(picture)) for picture in pictures}:
         raise ParameterError(
             f"out must not be a folder of the pictures of {source}, where results would be frames the next time; "
             f"got {out}; give another"
         )
     return pictures or [str(source)]
-
-
-def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
-    """Return whether a pattern would find results in a folder that may not exist yet."""
-    # The folder is `out`, and ``**`` in a pattern stands for any number of folders. `numbered` says that masks are
-    # written as numbered pictures.
-    if not glob.has_magic(pattern) or os.path.isdir(pattern):
-        return False
-    # The folders before the first wildcard are resolved; the parts from there on are matched.
-    parts = Path(os.path.abspath(pattern)).parts
-    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
-    folder = Path(os.path.realpath(Path(*parts[:fixed])))
-    names = [f"{stem_of(pattern)}_background.png"]
-    if numbered:
-        is_found = re.compile(fnmatch.translate(parts[-1].lower())).match
-        # It is enough to find one name of a mask that the last part of the pattern matches.
-        masks = (f"{number:06d}.png" for number in range(1_000_000))
-        names += [f"{stem_of(pattern)}_masks/{name}" for name in [next(filter(is_found, masks), None)] if name]
-    found = (Path(os.path.realpath(out), name) for name in names)
-    return any(path.is_relative_to(folder) and _match(path.relative_to(folder).parts, parts[fixed:]) for path in found)
-
-
-def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Return whether the parts of a path match the parts of a pattern; ``**`` stands for any number of parts."""
-    if not patterns:
-        return not parts
-    if patterns[0] == "**":
-        return any(_match(parts[start:], patterns[1:]) for start in range(len(parts) + 1))
-    return bool(parts) and fnmatch.fnmatch(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
 
 
 class MaskFolder:

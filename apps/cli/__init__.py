@@ -24,7 +24,7 @@ from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
 
 from .console import Verbosity, say, set_verbosity
-from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Upload, Verbose
+from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Verbose
 from .records import name_flags, with_typer_options
 from .signals import ending_code, on_signal
 
@@ -32,11 +32,10 @@ __all__ = ["app", "main"]
 
 
 class _Entry(NamedTuple):
-    """A command: its file here, which defines `command`, its line in the list, and whether it prints JSON if asked."""
+    """A command: its file here, which defines `command`, and its line in the list."""
 
     module: str
     line: str
-    has_json: bool = True
 
 
 # The most used commands come first. A `command` is a function, or a Typer application with several functions.
@@ -48,9 +47,7 @@ COMMANDS = {
     "masquerade": _Entry("masquerade", "Find command sessions that do not fit their user."),
     "multiview": _Entry("multiview", "Learn from several views of the same samples."),
     "features": _Entry("features", "Write a table of image features."),
-    "stream": _Entry("stream", "Learn components from more data than fit into memory."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
-    "warm": _Entry("warm", "Compile all kernels once, for example in a container.", has_json=False),
 }
 
 HELP = ("help", "Show the help of a command: visionnmf help segment.")
@@ -95,12 +92,12 @@ def _load(name: str) -> Any:
         for part in command.registered_commands:
             part.cls = PlainUsage
             if part.callback is not None:
-                part.callback = _with_common(part.callback, COMMANDS[name].has_json)
+                part.callback = _with_common(part.callback)
         command.rich_markup_mode = None
         loaded: Any = get_group(command)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, cls=PlainUsage)(_with_common(command, COMMANDS[name].has_json))
+        alone.command(name, cls=PlainUsage)(_with_common(command))
         loaded = get_command(alone)
     loaded.name = name
     return loaded
@@ -142,39 +139,35 @@ def _common(
       visionnmf masquerade train histories/* --model users.npz
       visionnmf faces train people/ --model people.npz
       visionnmf multiview fit sounds.csv images.npy --model views.npz
-      visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf features photos/ --kind gist,dense-hue --out features.npz
       visionnmf annotate predict words.npz photo.jpg
       visionnmf reproduce --list
-      visionnmf warm
     """
 
 
-def _with_common(function: Callable[..., None], has_json: bool) -> Callable[..., None]:
-    """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler and --upload."""
-    # Typer reads options from the signature and the annotations. `has_json` says whether the command can print JSON.
+def _with_common(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler."""
+    # Typer reads options from the signature and the annotations.
     signature = inspect.signature(function, eval_str=True)
-    printing = ({"json_": Json} if has_json else {}) | {"debug": Debug, "quiet": Quiet, "verbose": Verbose}
+    printing = {"json_": Json, "debug": Debug, "quiet": Quiet, "verbose": Verbose}
     printing = {name: kind for name, kind in printing.items() if name not in signature.parameters}
     added = [_keyword(name, kind, default=False) for name, kind in printing.items()]
     if "jobs" in signature.parameters:  # the command can share its work
-        added = [_keyword("scheduler", Scheduler, default=None), _keyword("upload", Upload, default=False), *added]
+        added = [_keyword("scheduler", Scheduler, default=None), *added]
     signature = with_typer_options(signature.replace(parameters=[*signature.parameters.values(), *added]))
 
     @functools.wraps(function)
-    def command(*, scheduler: str | None = None, upload: bool = False, **arguments: Any) -> None:
+    def command(*, scheduler: str | None = None, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. `arguments` are those of the command
         # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
         set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
         if scheduler is None:
-            if upload:
-                raise typer.BadParameter("--upload needs --scheduler; give that, too")
             function(**arguments)
         elif arguments["jobs"] != signature.parameters["jobs"].default:
             raise typer.BadParameter("--jobs and --scheduler exclude each other; leave out --jobs")
         else:
-            with on_cluster(scheduler, upload=upload):
+            with on_cluster(scheduler):
                 function(**arguments)
 
     command.__signature__ = signature  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""``visionnmf annotate``: train, predict, evaluate, similar."""
+"""``visionnmf annotate``: train, predict, evaluate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 from visionnmf.apps.settings import Option, comma_separated
 
-from .input_paths import check_exists, make_folder
-from .options import Force, Out
+from .input_paths import check_exists
+from .options import Force
 from .records import with_records
 from .run import running
 
@@ -30,7 +30,6 @@ def _annotate() -> None:
       visionnmf annotate train photos/ --model words.npz
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate evaluate words.npz others/ --labels words.csv
-      visionnmf annotate similar words.npz photo.jpg --out results
     """
 
 
@@ -129,29 +128,4 @@ def evaluate(
         known = annotation.load(model)
         with run.progress(source, rate_of="images") as progress:
             report = annotation.evaluate(known, source, labels=labels, top=top, n_jobs=jobs, progress=progress)
-        run.report(report)
-
-
-@command.command("similar")
-def similar(
-    model: Model,
-    image: Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or sample:NAME.")],
-    count: Annotated[int, Option("Photographs to find.", metavar="K", low=1, high=399)] = 11,
-    photos: Annotated[Path | None, Option("Where the training photographs are now.", metavar="DIR")] = None,
-    out: Out = Path("."),
-    force: Force = False,
-) -> None:
-    """Find the training photographs that look most like one; writes NAME_similar.png.
-
-    \b
-    Example:
-      visionnmf annotate similar words.npz photo.jpg --out results
-    """
-    with running() as run:
-        make_folder(out)
-        from visionnmf.apps import annotation
-
-        known = annotation.load(model)
-        with run.status(f"looking for photographs like {image}"):
-            report = annotation.similar(known, image, k=count, out=out, photos=photos, force=force)
         run.report(report)

@@ -24,7 +24,7 @@ from visionnmf.apps.settings import Option, comma_separated, settings
 
 from .input_paths import Input, results_folder
 from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Force, Jobs, one_of, with_default
-from .records import Configuration, flag_of, given_on_command_line, with_records
+from .records import flag_of, given_on_command_line, with_records
 from .run import Run, running
 from .signals import until_signal
 from .work import Work
@@ -79,7 +79,6 @@ def separate_videos(
     stream: LiveSettings,
     model: ModelSettings,
     work: WorkSettings,
-    configuration: Configuration,
 ) -> None:
     """Model the background of a video from a fixed camera and mask what moves.
 
@@ -93,8 +92,6 @@ def separate_videos(
       visionnmf background video.mp4 --roi 0,120,640,360 --ignore clock.png --start 1:30 --end 2:00
       visionnmf background video.mp4 --events objects --min-area 0.002 --frame-table csv
       visionnmf background rtsp://camera.local/1 --live --events --state yard.npz
-      visionnmf background yard.mp4 --events objects --min-area 0.002 --save-config yard.toml
-      visionnmf background monday.mp4 tuesday.mp4 --config yard.toml --out week
       visionnmf background sample:surveillance --json
       visionnmf background evaluate --help
     """
@@ -126,11 +123,6 @@ def separate_videos(
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
             raise typer.BadParameter(f"--live {reason}")
     with running(work.json_, work.debug) as run, results_folder(work.out):
-        if configuration.save_config is not None:
-            from .configuration import save_configuration
-
-            records = (video, region, outputs, events, stream, model, work)
-            save_configuration(configuration.save_config, records, force=outputs.force)
         if work.live:
             _follow(run, videos[0], {**options, "live": stream, "out": work.out}, as_json=work.json_)
             return

@@ -27,8 +27,10 @@ Force = Annotated[bool, Option("Overwrite existing results.")]
 SkipExisting = Annotated[bool, SKIP_EXISTING]
 Verbatim = Annotated[bool, Option("Write names to CSV as they are, also where spreadsheets see formulas.")]
 # `apps/cli/__init__.py` adds these options to every command that has --jobs ...
-Scheduler = Annotated[str | None, Option("Let the workers of this Dask scheduler do the work.", metavar="ADDRESS")]
-Upload = Annotated[bool, Option("With --scheduler: send files to workers that have no shared path.")]
+SCHEDULER = Option(
+    "Let the workers of this Dask scheduler do the work, in a folder that they share.", metavar="ADDRESS"
+)
+Scheduler = Annotated[str | None, SCHEDULER]
 # ... and these to every command.
 Json = Annotated[bool, JSON]
 Debug = Annotated[bool, Option("Show the traceback of an error.")]

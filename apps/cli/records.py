@@ -5,32 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, get_origin
 
 import typer
 
-from visionnmf._text import printable
-from visionnmf.apps.settings import Option, OptionField, option_field, options_of, settings
-from visionnmf.exceptions import ParameterError, VisionNMFError
+from visionnmf.apps.settings import OptionField, option_field, options_of
+from visionnmf.exceptions import ParameterError
 
 from .options import one_of, without_brackets
 
-__all__ = ["Configuration", "flag_of", "given_on_command_line", "name_flags", "with_records", "with_typer_options"]
+__all__ = ["flag_of", "given_on_command_line", "name_flags", "with_records", "with_typer_options"]
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
-
-
-@settings
-class Configuration:
-    """Options in a file; a command that has this record among its parameters also takes a `typer.Context`."""
-
-    config: Annotated[
-        Path | None, Option("Read options from this file. Those on the command line have priority.", metavar="FILE")
-    ] = None
-    save_config: Annotated[
-        Path | None, Option("Write all options to this file, with what they mean, and then go on.", metavar="FILE")
-    ] = None
 
 
 def with_typer_options(signature: inspect.Signature) -> inspect.Signature:
@@ -69,15 +55,13 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**arguments: Any) -> None:
-        # Make the records of the values on the command line, and call the function with them. Values of a file named
-        # by --config replace those that do not stand on the command line. There is no docstring, because `wraps` takes
-        # over that of the function, which is the command's help. `records` has the fields of each record by the name
-        # of its parameter in `signature`, that of the function; `shown` is the signature with an option for each field.
+        # Make the records of the values on the command line, and call the function with them. There is no docstring,
+        # because `wraps` takes over that of the function, which is the command's help. `records` has the fields of each
+        # record by the name of its parameter in `signature`, that of the function; `shown` is the signature with an
+        # option for each field.
         name_flags(shown)  # remembers the option of each argument, by which messages name it
-        saved = _saved(arguments, [signature.parameters[name].annotation for name in records])
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
-            values |= {key: saved[key] for key in values if key in saved}
             try:
                 arguments[name] = signature.parameters[name].annotation(**values)
             except ParameterError as error:
@@ -121,23 +105,6 @@ def in_flags(message: str) -> str:
     return f"{flag_of(name)} {without_brackets(rest)}"
 
 
-def _saved(arguments: dict[str, Any], records: list[type]) -> dict[str, Any]:
-    """Return the values of a configuration file, by field, without those that stand on the command line."""
-    # `arguments` are all of the command, and `records` the classes of its settings. Without ``--config`` there are no
-    # values.
-    if Configuration not in records or arguments["config"] is None:
-        return {}
-    from .configuration import read_configuration
-
-    context = next(value for value in arguments.values() if isinstance(value, typer.Context))
-    try:
-        found = read_configuration(arguments["config"], [record for record in records if record is not Configuration])
-    except VisionNMFError as error:
-        raise typer.BadParameter(printable(str(error))) from None
-    given = given_on_command_line(context)
-    return {name: value for name, value in found.items() if name not in given}
-
-
 def given_on_command_line(context: typer.Context) -> set[str]:
     """Return the names of the parameters that stand on the command line, even with the value of their default."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
@@ -152,7 +119,7 @@ def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
     kind: Any = field.type
     if option.parse is not None:
         kind, default = str, _text(default)
-    elif get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+    elif get_origin(kind) is tuple:
         kind, default = list[str], None
     if default is None:
         kind = kind | None

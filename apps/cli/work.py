@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from visionnmf.exceptions import MediaError
 from visionnmf.io.inputs import takes_files
 
 
@@ -66,7 +65,7 @@ def call_in_processes(
     """Process inputs in processes of one thread each, or on a cluster; `keep` gets each outcome as soon as it is there.
 
     `jobs` has an input and its keyword arguments by a key. An interrupt ends all of the processes. An input that has
-    ended several workers of a cluster, or whose files could not travel, has the error as its outcome.
+    ended several workers of a cluster, or that was removed, has the error as its outcome.
     """
     from visionnmf.apps.runner import run_parallel
 
@@ -75,8 +74,8 @@ def call_in_processes(
 
 
 def _outcome_of(error: Exception) -> Outcome:
-    """Return the outcome of a lost job: with the error of a file that led to it, or the loss itself."""
-    return Outcome(error=error.__cause__ if isinstance(error.__cause__, MediaError) else error)
+    """Return the outcome of a lost job."""
+    return Outcome(error=error)
 
 
 @takes_files

@@ -18,7 +18,6 @@ from visionnmf import __version__
 from visionnmf._checks import check_count, check_flag, check_matplotlib
 from visionnmf._progress import Progress
 from visionnmf._text import one_line
-from visionnmf.apps import files_travel
 from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel, settings_key
@@ -176,8 +175,6 @@ def reproduce(
         if progress is not None:
             progress("experiments", len(outcomes), len(wanted))
 
-    if files_travel():  # the caller has put this into a block of on_cluster(upload=True)
-        raise ParameterError("upload must be False for experiments, which read their data sets themselves; got True")
     jobs = {one.name: (one.name, Path(out), quick, data, force, stop_at_error) for one in wanted}
     run_parallel(jobs, _run, n_jobs, keep)
     with _environment(data):  # the page says which data sets are in the folder `data`

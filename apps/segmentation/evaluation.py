@@ -322,7 +322,7 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
 
 
-@io.takes_files  # so a pool may send the files to another machine
+@io.takes_files
 def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
     """Return the rows of one image file, `source`: a row with its scores for each method and scale.
 

@@ -38,7 +38,6 @@ class TimeRange:
     quietly: Annotated[bool, Option("Say nothing.")] = False
     folder: Annotated[Path, Option("Where.", short="-o")] = Path(".")
     sizes: Annotated[tuple[int, ...], Option("Which.", parse=numbers)] = (2, 3)
-    shape: Annotated[tuple[int, int] | None, Option("Height and width.")] = None
 
     def check(self) -> None:
         if self.end is not None and self.end <= self.start:
@@ -115,7 +114,7 @@ def test_a_command_gets_the_record_of_its_options():
     assert seen == (
         "video", TimeRange(start=90.0, end=95.0, every=2, regions=("a", "b"), quietly=True), False
     )  # fmt: skip
-    assert run("video", "--sizes", "4,5", "--shape", "6", "7")[1][1] == TimeRange(sizes=(4, 5), shape=(6, 7))
+    assert run("video", "--sizes", "4,5")[1][1] == TimeRange(sizes=(4, 5))
     assert run("video", "--loud", "-o", "out", "--kind", "two")[1] == (
         "video", TimeRange(folder=Path("out"), kind="two"), True
     )  # fmt: skip

@@ -20,6 +20,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from .worker import IDLE, processor_seconds
 
 COMMAND = [sys.executable, "-m", "visionnmf.apps.cli"]
@@ -118,6 +120,21 @@ def wait(run: Run) -> int | str:
     return code
 
 
+def _load_kernels() -> None:
+    """Solve small problems of the applications, which load their kernels as imports load modules."""
+    from visionnmf.apps.background import BackgroundModel
+    from visionnmf.apps.faces import FaceRecognizer
+    from visionnmf.apps.masquerade import SessionScorer
+    from visionnmf.apps.segmentation import segment
+
+    frames = np.random.default_rng(0).integers(90, 110, (12, 16, 20)).astype(np.uint8)
+    rows = frames.reshape(12, -1)
+    segment(np.repeat(frames[0][..., None], 3, axis=2), n_segments=2)
+    list(BackgroundModel(n_components=2).fit(frames).apply(frames[:3]))
+    FaceRecognizer(n_components=4, image_shape=(16, 20), random_state=0).fit(rows, np.arange(12) % 3).predict(rows)
+    SessionScorer().fit([["ls", "cd", "vi"] * 10, ["ls", "make"] * 15] * 6)
+
+
 def _serve(pipe: Connection) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     from visionnmf.apps import (  # noqa: F401
@@ -129,12 +146,9 @@ def _serve(pipe: Connection) -> None:
         masquerade,
         multiview,
         segmentation,
-        stream,
-        warm,
     )
 
-    for _, fit in warm._applications():  # loads the kernels, as imports do modules
-        fit()
+    _load_kernels()
     for each in SIGNALS[1:]:  # a signal that comes before the command has begun ends the fork at once
         signal.signal(each, signal.SIG_DFL)
     pipe.send(True)

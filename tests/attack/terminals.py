@@ -152,7 +152,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
         *(["faces", "add", people, file, "--name", "x", "--model", model], ["faces", "cluster", folder, "--out", out]),
         *(["faces", "train", folder, "--model", model], ["faces", "evaluate", folder, "--out", out]),
         *(["faces", "shadows", folder, "--out", out], ["annotate", "predict", words, file]),
-        *(["annotate", "similar", words, file, "--out", out], ["annotate", "evaluate", words, folder]),
+        ["annotate", "evaluate", words, folder],
         ["annotate", "train", folder, "--model", model],
     ]
     logs = [["masquerade", "train", file, "--model", model], ["masquerade", "score", users, file]]
@@ -162,7 +162,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
     ]
     commands = {
         ".png": pictures,
-        ".npy": [["stream", file, "--rank", "2", "--model", model]],
+        ".npy": tables,
         ".log": [*logs, ["masquerade", "evaluate", file, file]],
         ".csv": tables,
         ".mp4": [["background", file, "--out", out], ["help", file]],

@@ -49,7 +49,7 @@ PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["leaves", "live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
-    "cluster": ["speed", "killed", "upload"],
+    "cluster": ["speed", "killed"],
     "face_peers": ["peers"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "groups", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],

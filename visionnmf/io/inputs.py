@@ -29,12 +29,10 @@ MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and mod
 
 
 def takes_files(function: F) -> F:
-    """Mark the function of a job whose arguments name files, so that a pool can send these to another machine.
+    """Mark the function of a job whose arguments name files, which the worker of a cluster must see.
 
-    Names are texts and paths, also in lists, tuples, mappings and records. One called ``source`` may be a file, a
-    folder or a pattern, and one called ``out`` is the folder for results, whose names begin as :func:`stem_of` says and
-    go on with ``_``. Any other text is sent as a file if a file has that name. So arguments must not hold text that was
-    read from a file: it could name any file of this machine.
+    Names are texts and paths, also in lists, tuples, mappings and records. Any of them that exists where the job is
+    submitted must exist for the worker, too, so arguments should not hold text that was read from a file.
     """
     function.takes_files = True  # type: ignore[attr-defined]
     return function

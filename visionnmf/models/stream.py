@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf import choices
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
 from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
@@ -48,7 +47,7 @@ class Checkpoint:
     """
 
     path: str | Path
-    every: int = choices.STREAM_EVERY
+    every: int = 100
     resume: bool = True
     live: bool = False
 

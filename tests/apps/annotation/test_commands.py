@@ -302,34 +302,6 @@ def test_evaluation(model, photos):
     assert result.exit_code == 0 and "most frequent words" in result.stdout
 
 
-def test_similar(model, sea, photos, tmp_path):
-    out = tmp_path / "out"
-    result = run_command("annotate", "similar", model, sea, "--count", 5, "--out", out, "--json")
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["similar"]
-    assert len(found) == 5 and all("Meer" in item["words"] for item in found)
-    sheet = cv2.imread(str(out / "new_similar.png"))
-    assert sheet.shape == (2 * (160 + 3 * 15 + 6) + 6, 3 * 166 + 6, 3)
-    captions = [sheet[6 + 160 :][: 3 * 15, 6 + 166 * i :][:, :160] for i in range(3)]
-    lines = [[(line < 128).any() for line in np.split(caption, 3)] for caption in captions]
-    assert lines == [[True, False, False], [True, True, False], [True, True, False]]  # a name; distances and words
-    blue = sheet[6 + 80, 6 + 80].astype(int)
-    assert blue[0] > blue[2] + 50  # the sea, drawn as it is
-    shutil.rmtree(photos[0])
-    result = run_command("annotate", "similar", model, sea, "--count", 2, "--out", out, "--force")
-    assert result.exit_code == 0 and result.stdout.count("no such file") == 2
-
-
-@pytest.mark.skipif(os.name == "nt", reason="names of files are Unicode there")
-def test_a_name_that_is_not_utf8_is_drawn_escaped(model, sea, tmp_path):
-    """OpenCV ended in a segmentation fault."""
-    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xffsea.png")
-    shutil.copy(sea, name)
-    result = run_command("annotate", "similar", model, name, "--count", 2, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.stderr
-    assert len(os.listdir(tmp_path / "out")) == 1
-
-
 def test_the_usual_features(photos, sea, tmp_path):
     folder, table = photos
     model = tmp_path / "usual.npz"

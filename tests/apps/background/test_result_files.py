@@ -1,7 +1,6 @@
 """Where results go: not among the pictures of the source, nor beside those of a run before."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -40,28 +39,6 @@ def test_not_among_the_pictures(frames, work, pattern, monkeypatch):
     with pytest.raises(ParameterError, match=r"out must not be a folder of the pictures"):
         work(pattern or ".", force=True)
     assert len(list(frames.iterdir())) == 12
-
-
-@BOTH
-def test_masks_as_pictures_count_where_they_are_asked(frames, work, monkeypatch):
-    monkeypatch.chdir(frames.parent)
-    for name in ("000001.png", "000100.png"):
-        shutil.copy(frames / "0.png", frames / name)
-    for pattern in ("**/0001*.png", "**/000[!1]0[0-9].png", "**/00000?.png", "**/*[1-3].png"):
-        with pytest.raises(ParameterError, match=r"out must not be a folder of the pictures"):
-            work(pattern, out="new", masks="png", max_frames=1)
-    work("**/0001*.png", out="new", masks="ffv1", max_frames=1)  # no picture of it has such a name
-
-
-@BOTH
-def test_not_where_the_pattern_would_find_them_the_next_time(frames, work, monkeypatch):
-    monkeypatch.chdir(frames.parent)
-    for pattern, out in (("**/*.png", "new"), ("frames/**/*.png", "frames/a/b"), ("*/*.PNG", "new")):
-        with pytest.raises(ParameterError, match=r"out must not be a folder of the pictures"):
-            work(pattern, out=out)
-    assert {path.name for path in frames.parent.iterdir()} == {"frames"}
-    for pattern, out in (("*/*.png", "new/er"), ("frames/**/?.png", "frames/new"), ("frames/**/*.png", "other")):
-        assert work(pattern, out=out, max_frames=4).frames == 4
 
 
 @BOTH

@@ -142,7 +142,6 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
         ("faces", "cluster", "none"),
         ("faces", "shadows", "none"),
         ("faces", "evaluate", "none"),
-        ("stream", "none", "--model", "m.npz"),
         ("features", "none", "--out", "f.npz"),
         ("masquerade", "train", "none", "--model", "m.npz"),
         ("masquerade", "score", "none.npz", "none"),
@@ -184,7 +183,6 @@ def test_addresses_and_standard_input_are_named_as_they_were_given(tmp_path):
     "arguments",
     [
         ("segment", "x://y"),
-        ("stream", "x://y", "--model", "m.npz"),
         ("faces", "train", "x://y", "--model", "m.npz"),
         ("faces", "cluster", "x://y"),
         ("masquerade", "train", "x://y", "--model", "m.npz"),

@@ -255,7 +255,7 @@ def test_the_list_of_commands_has_one_line_for_each():
 
 def test_help_is_a_command():
     assert run("help").stdout == run("--help").stdout
-    assert run("help", "stream").stdout == run("stream", "--help").stdout
+    assert run("help", "features").stdout == run("features", "--help").stdout
     assert run("help", "faces", "train").stdout == run("faces", "train", "--help").stdout
     assert run("help", "paint").exit_code == 2
 

@@ -16,6 +16,7 @@ from helpers import killed, killed_after_writing, run_command as run, slow, squa
 from PIL import Image
 
 from visionnmf.apps import ClusterError, cluster, on_cluster
+from visionnmf.apps.cli.work import Work, _attempt
 from visionnmf.apps.cluster import LostJobError, open_workers
 from visionnmf.apps.runner import run_jobs, run_parallel
 from visionnmf.datasets import make_mosaic
@@ -187,8 +188,7 @@ def test_a_scheduler_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkey
     assert both.exit_code == 2 and "--jobs and --scheduler exclude each other" in both.stderr
 
 
-@pytest.mark.parametrize("more", [[], ["--upload"]])
-def test_a_scheduler_that_is_lost_ends_the_command_with_one_line(tmp_path, more):
+def test_a_scheduler_that_is_lost_ends_the_command_with_one_line(tmp_path):
     """It may have done some of the images: one result at least is there."""
     sources = [tmp_path / f"{i}.png" for i in range(40)]
     for source in sources:
@@ -201,7 +201,7 @@ def test_a_scheduler_that_is_lost_ends_the_command_with_one_line(tmp_path, more)
         ("distributed.cli.dask_scheduler", "--port", port, *options),
         ("distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", "--death-timeout", "60", *options),
     ]
-    command = ("visionnmf", "segment", *map(str, sources), "-o", "out", "-q", "--scheduler", address, *more)
+    command = ("visionnmf", "segment", *map(str, sources), "-o", "out", "-q", "--scheduler", address)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     begun = []
     for words, output in [*((each, subprocess.DEVNULL) for each in dask), (command, subprocess.PIPE)]:
@@ -238,6 +238,18 @@ def test_a_worker_that_comes_later_must_suit_as_well():
         cluster._check_worker("w", None, "1", 1)
     with pytest.raises(VisionNMFError, match=r"^worker w: has 4 threads; start it with nthreads 1"):
         cluster._check_worker("w", "1", "1", 4)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="no name that only this process sees")
+def test_a_file_that_a_worker_does_not_see_ends_the_run(address):
+    name = f"/proc/self/task/{os.getpid()}"
+    with on_cluster(address), pytest.raises(ClusterError, match=rf"not see {name}; workers need a shared folder$"):
+        collected({"a": (Work("json", "dumps"), name, {})}, _attempt)
+    assert cluster._files_of(_attempt, (Work("json", "dumps", {"file": name}), "gone.png"), {"out": ["."]}) == [
+        name,
+        ".",
+    ]
+    assert cluster._files_of(squares, (name,), {}) == []
 
 
 def test_a_folder_that_is_gone_is_reported(tmp_path, monkeypatch, address):

@@ -1,4 +1,4 @@
-"""Compiled once, never again: ``visionnmf warm``, and the line that says what a first run waits for."""
+"""Compiled once, never again, and the line that says what a first run waits for."""
 
 import json
 import os
@@ -8,22 +8,6 @@ import sys
 import pytest
 
 SENTENCE = "visionnmf: compiling kernels for this machine, once\n"
-FITS = """
-from visionnmf._jit import on_first_compile
-on_first_compile(lambda: print("compiled"))
-import warnings
-import numpy as np
-import scipy.sparse as sp
-from visionnmf import NMF
-warnings.simplefilter("ignore")
-X = np.random.default_rng(1).random((50, 40)) + 0.1
-for loss in ("manhattan", "frobenius", "elastic-net", "huber", "l21", "kullback-leibler", "itakura-saito", 0.5):
-    for dtype in (np.float32, np.float64):
-        NMF(4, loss=loss, max_iter=30, random_state=0).fit(X.astype(dtype)).transform(X.astype(dtype))
-Z = sp.csr_array(np.where(X < 0.8, 0, X))
-NMF(4, max_iter=30, random_state=0).fit(Z).transform(Z)
-print("fitted")
-"""
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,12 +18,6 @@ pytestmark = [
 def run(*command, cache):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=True)
-
-
-def test_after_warm_nothing_is_compiled(tmp_path):
-    done = run("-m", "visionnmf.apps.cli", "warm", "-v", cache=tmp_path)
-    assert str(tmp_path) in done.stdout and "masquerade" in done.stderr and "Warning" not in done.stderr
-    assert run("-c", FITS, cache=tmp_path).stdout == "fitted\n"
 
 
 def test_the_first_run_says_what_it_waits_for(tmp_path):
