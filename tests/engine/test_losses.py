@@ -1,6 +1,7 @@
 """Each field of each loss's record against the loss's value; a record that is incomplete or wrong does not pass."""
 
 from dataclasses import MISSING, fields, replace
+from inspect import cleandoc
 
 import loss_checks as checks
 import pytest
@@ -60,7 +61,7 @@ def test_a_wrong_record_is_found_out(field):
 
 def test_the_guide_of_nmf_has_a_line_for_each_loss():
     for name in named_losses():
-        assert f"\n    {name:<16}  {LOSSES[name].noise}\n" in NMF.__doc__
+        assert f"\n{name:<16}  {LOSSES[name].noise}\n" in cleandoc(NMF.__doc__)
     with_parameter = {name: record.parameter.symbol for name, record in LOSSES.items() if record.parameter}
     assert all(f'``{symbol}`` of "{name}"' in NMF.__doc__ for name, symbol in with_parameter.items())
     assert all(f'"{name}"' in NMF.fit.__doc__ for name, record in LOSSES.items() if record.sparse and record.is_named)

@@ -169,7 +169,6 @@ COMMANDS = {
     "faces evaluate": ["faces evaluate people --methods recognizer,raw --ranks 8 --splits 1 --out scores"],
     "annotate train": ["annotate train photos --labels words.csv --model words.npz"],
     "annotate predict": ["annotate predict words.npz photos/coffee1.jpg"],
-    "annotate similar": ["annotate similar words.npz photos/coffee1.jpg"],
     "annotate evaluate": ["annotate evaluate words.npz photos --labels words.csv"],
     "masquerade train": ["masquerade train ada.history ben.history --model users.npz --size 50"],
     "masquerade score": ["masquerade score users.npz ada.history"],
@@ -181,9 +180,7 @@ COMMANDS = {
         "multiview evaluate left.csv right.csv --labels classes.txt --splits 1 --methods joint --ranks 6 --out mv"
     ],
     "features": ["features photos --kind gist,lab --out features.npz"],
-    "stream": ["stream left.csv --model parts.npz --rank 4"],
     "reproduce": ["reproduce conservative/starts --quick --out papers"],
-    "warm": [],
 }
 
 
