@@ -21,7 +21,7 @@ from .run import running
 def command(
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="Folder of images, video, .npy, HDF5, Zarr, .csv; - is standard input."),
+        typer.Argument(metavar="SOURCE", help="Folder of images, video, .npy, .csv; - is standard input."),
     ],
     model: Annotated[Path, Option("The model file to write.", metavar="M.npz")],
     learning: StreamLearning,
@@ -39,7 +39,6 @@ def command(
     Examples:
       visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf stream rows.npy --model parts.npz --epochs 3 --shuffle --checkpoint at.npz
-      visionnmf stream data.h5 --dataset spectra --model parts.npz
       zcat rows.csv.gz | visionnmf stream - --model parts.npz
     """
     with running() as run:

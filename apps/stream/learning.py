@@ -92,7 +92,7 @@ def learn_stream(
     Parameters
     ----------
     source : str or Path
-        A folder of images, a video, a ``.npy``, HDF5, Zarr or text file of rows, or ``"-"`` for rows on standard input;
+        A folder of images, a video, a ``.npy`` or text file of rows, or ``"-"`` for rows on standard input;
         see :mod:`visionnmf.io.chunks`.
     model : str or Path
         The file to write, for :func:`visionnmf.load_model`.
@@ -133,7 +133,7 @@ def learn_stream(
         if not checkpoints.restart and path.exists():
             resumed = load_model(path).n_samples_seen_
         saving = Checkpoint(path, every=checkpoints.every, resume=not checkpoints.restart, live=checkpoints.live)
-    with open_chunks(source, dataset=reading.dataset, longest_side=reading.longest_side) as chunks:
+    with open_chunks(source, longest_side=reading.longest_side) as chunks:
         _check_size(chunks, learning.n_components)
         learner = fit_stream(
             _unfitted(learning),

@@ -64,7 +64,6 @@ class Checkpoints:
 class SampleSource:
     """How samples are read from the source; see :mod:`visionnmf.io.chunks`."""
 
-    dataset: Annotated[str | None, Option("The array to read in an HDF5 file or a Zarr group.", metavar="NAME")] = None
     longest_side: Annotated[
         int, Option("Scale images down to this longer side, in pixels.", flag="--size", metavar="N", low=1)
     ] = choices.STREAM_LONGEST_SIDE
