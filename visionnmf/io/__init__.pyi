@@ -1,7 +1,5 @@
-from .cache import ArrayCache as ArrayCache
 from .images import (
     decode_image as decode_image,
-    image_digest as image_digest,
     read_image as read_image,
     sample_names as sample_names,
     write_image as write_image,

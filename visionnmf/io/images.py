@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import struct
@@ -123,11 +122,6 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
     for note in notes:
         warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
     return image
-
-
-def image_digest(source: str | Path) -> str:
-    """Return a digest, 40 hexadecimal digits, of the content of a file that :func:`read_image` takes."""
-    return hashlib.blake2b(_bytes_of(source), digest_size=20).hexdigest()
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
