@@ -13,12 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import (
     KINDS,
     ColorHistogram,
     DenseHue,
-    DenseSift,
     FeatureExtraction,
     PatchNMF,
     RawPixels,
@@ -235,19 +234,6 @@ def test_what_one_image_takes_is_bounded(kind, monkeypatch):
     monkeypatch.setattr("visionnmf.features.extractor.MOST_BYTES", 30_000)
     with pytest.raises(ParameterError, match=r"must leave at most \d+ places in an image; got \d+; take larger steps"):
         kind.transform([noise])
-
-
-@pytest.mark.parametrize("kind", [ColorHistogram(), DenseSift(5)])
-def test_an_image_that_has_no_room_is_refused(kind, monkeypatch):
-    """A stranger's file could ask for images of any size to be described as they are."""
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    kind.fit([noise])
-    monkeypatch.setattr("visionnmf.features.extractor.LARGE", kind.WORKING * 64 * 64 - 1)
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: kind.WORKING * 64 * 64 - 1)
-    with pytest.raises(TooLargeError, match=rf"{kind.view} of 64 x 64 pixels: [01] MiB of memory are needed and"):
-        kind.transform([noise])
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: kind.WORKING * 64 * 64)
-    assert kind.transform([noise]).shape[0] == 1
 
 
 def test_numbers_of_numpy_are_kept_in_a_file(images, tmp_path):

@@ -26,7 +26,7 @@ is loaded when it is first used.
 import lazy_loader
 
 _TOOLS = {
-    *("check_memory", "check_outputs", "check_outside", "check_parents", "clean_words", "decode_image"),
+    *("check_outputs", "check_outside", "check_parents", "clean_words", "decode_image"),
     *("expand_images", "expand_inputs", "find_files", "is_live", "output_file", "output_folder", "pictures_of"),
     *("place_results", "read_arrays", "regular_file", "resize_grey", "sidecar_of", "stem_of", "takes_files"),
     *("to_grey8", "transaction", "write_arrays"),

@@ -5,7 +5,6 @@ from .images import (
     write_image as write_image,
 )
 from .inputs import (
-    check_memory as check_memory,
     expand_images as expand_images,
     expand_inputs as expand_inputs,
     find_files as find_files,
