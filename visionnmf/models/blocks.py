@@ -234,7 +234,7 @@ def open_crew(data: DaskBlocks, check: BlockCheck, need: int) -> Crew:
     if client is None:
         from distributed.system import MEMORY_LIMIT  # of this machine, or of its container
 
-        limits = [MEMORY_LIMIT]
+        limits: list[float] = [MEMORY_LIMIT]
         share = need / limits[0]
     else:
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
